@@ -1,0 +1,1 @@
+"""The types everything speaks in: strict, frozen, free of I/O."""

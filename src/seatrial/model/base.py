@@ -1,0 +1,95 @@
+"""StrictModel, the base of every type, and the field types that keep stored JSON exact.
+
+A value of a StrictModel has passed its validators, however it was made: constructor, JSON, `model_copy`,
+`model_construct` or `copy`. That is what lets readers trust a stored record without checking it again.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+MAX_JSON_DEPTH = 100
+_MAX_INT_BITS = 4096  # well below the size at which Python refuses to print an integer
+
+
+class StrictModel(BaseModel):
+    """Frozen; unknown fields, NaN and type coercion are refused; dump → load → dump gives the same bytes."""
+
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        protected_namespaces=(),
+    )
+
+    @classmethod
+    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:  # type: ignore[override]
+        """Like the constructor: pydantic's unchecked short cut would let an invalid value exist."""
+        return cls.model_validate(values)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy whose updates are validated as a whole, cross-field rules included."""
+        if not update:
+            return super().model_copy(deep=deep)
+        current = {name: getattr(self, name) for name in self.model_fields_set}
+        return self.model_validate({**current, **update})
+
+    def copy(self, *, update: dict[str, Any] | None = None, deep: bool = False) -> Self:  # type: ignore[override]
+        """The old name of `model_copy`, kept only so that it cannot skip validation either."""
+        return self.model_copy(update=update, deep=deep)
+
+
+def check_json_object(value: dict[str, Any]) -> dict[str, Any]:
+    """Return `value` if it survives a JSON round trip unchanged; raise ValueError naming what does not."""
+    pending: list[tuple[Any, int]] = [(value, 0)]
+    while pending:
+        item, depth = pending.pop()
+        if depth > MAX_JSON_DEPTH:
+            raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
+        if isinstance(item, dict):
+            for key in item:
+                if not isinstance(key, str):
+                    raise ValueError(f"key {key!r} is not a string")  # noqa: TRY004 - pydantic wants ValueError
+                _check_scalar(key)
+            pending.extend((child, depth + 1) for child in item.values())
+        elif isinstance(item, list):
+            pending.extend((child, depth + 1) for child in item)
+        else:
+            _check_scalar(item)
+    return value
+
+
+def _check_scalar(item: object) -> None:
+    if item is None or isinstance(item, bool):
+        return
+    if isinstance(item, float):
+        if not math.isfinite(item):
+            raise ValueError(f"{item} is not a JSON number")
+    elif isinstance(item, int):
+        if item.bit_length() > _MAX_INT_BITS:
+            raise ValueError("an integer of more than 1,200 digits")
+    elif isinstance(item, str):
+        if not item.isascii() and any("\ud800" <= character <= "\udfff" for character in item):
+            raise ValueError("text with an unpaired surrogate, which no encoding can hold")
+    else:
+        raise ValueError(f"{type(item).__name__} is not a JSON type")  # noqa: TRY004 - pydantic wants ValueError
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(check_json_object)]
+"""A JSON object kept as found: finite numbers, bounded depth, clean Unicode."""
+
+Fraction01 = Annotated[float, Field(ge=0.0, le=1.0)]
+"""A reward, share or probability."""
+
+NonNegative = Annotated[float, Field(ge=0.0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def to_json(model: BaseModel) -> bytes:
+    """The stored form of a model: readable, with a final newline, the same bytes for equal values."""
+    return model.model_dump_json(indent=2).encode() + b"\n"

@@ -1,0 +1,76 @@
+"""The validated outcome of verifying one trial: the reward, whether it can be believed, and why it is what it is."""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from seatrial.model.annotation import Annotation
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, StrictModel
+
+
+class ErrorSource(StrEnum):
+    """Who classified a failure: the runner, a reviewer, or an automated judge."""
+
+    MECHANICAL = "mechanical"
+    HUMAN = "human"
+    JUDGE = "judge"
+
+
+class ErrorTag(StrictModel):
+    """One classified failure. Categories are free: a task may name its own."""
+
+    category: Annotated[str, Field(min_length=1)]
+    description: str | None = None
+    source: Annotated[ErrorSource, Field(strict=False)]
+
+
+class ValidityCheck(StrictModel):
+    """Whether the trial could be judged at all.
+
+    Only `output_parseable=False` forces the reward to zero; the other flags are diagnostic.
+    `errors` holds lines of the form `code: message`; a line that starts with `note: ` is information, not a fault.
+    """
+
+    output_parseable: bool
+    schema_valid: bool
+    verifier_completed: bool
+    errors: list[str] = Field(default_factory=list)
+
+
+class ConfidenceMetadata(StrictModel):
+    """How sure one may be of a reward: reviewers' agreement, an interval, repeated verification."""
+
+    annotator_count: NonNegativeInt | None = None
+    inter_rater_agreement: Annotated[float, Field(ge=-1.0, le=1.0)] | None = None
+    agreement_metric: str | None = None
+    confidence_interval: tuple[float, float] | None = None
+    confidence_method: str | None = None
+    confidence_level: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    sample_size: NonNegativeInt | None = None
+    verifier_repeats: NonNegativeInt | None = None
+    verifier_reward_sd: NonNegative | None = None
+
+    @model_validator(mode="after")
+    def _interval_is_ordered(self) -> Self:
+        if self.confidence_interval and self.confidence_interval[0] > self.confidence_interval[1]:
+            low, high = self.confidence_interval
+            raise ValueError(f"confidence_interval runs from {low} to {high}, expected low ≤ high")
+        return self
+
+
+class EvaluationResult(StrictModel):
+    """The reward of one trial with its validity, breakdown, error tags and human verdicts."""
+
+    reward: Fraction01
+    validity: ValidityCheck
+    breakdown: JsonObject | None = None
+    error_taxonomy: list[ErrorTag] | None = None
+    confidence: ConfidenceMetadata | None = None
+    annotations: list[Annotation] | None = None
+
+    @model_validator(mode="after")
+    def _unparseable_output_earns_nothing(self) -> Self:
+        if not self.validity.output_parseable and self.reward != 0.0:
+            raise ValueError(f"reward is {self.reward} but the output did not parse, so it must be 0.0")
+        return self

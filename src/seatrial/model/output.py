@@ -1,0 +1,71 @@
+"""Where a task's answer is expected, in which format and shape, and how anyone came to think so."""
+
+from pathlib import PurePosixPath
+from typing import Literal, get_args
+
+from pydantic import Field
+
+from seatrial.model.base import JsonObject, StrictModel
+
+OutputFormat = Literal[
+    "json", "jsonl", "csv", "tsv", "md", "yaml", "toml", "xml", "html", "txt",
+    "pdf", "png", "xlsx", "docx", "zip", "ipynb",
+]  # fmt: skip
+OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
+
+FORMAT_BY_SUFFIX: dict[str, OutputFormat] = {
+    **{f".{name}": name for name in OUTPUT_FORMATS},
+    ".markdown": "md",
+    ".ndjson": "jsonl",
+    ".yml": "yaml",
+    ".htm": "html",
+    ".text": "txt",
+    ".log": "txt",
+}
+
+
+def format_of(path: str) -> OutputFormat | None:
+    """The format a path's suffix stands for, None when it stands for none we read."""
+    return FORMAT_BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
+
+
+class VerifierSpec(StrictModel):
+    """What the verifier runs and where it leaves its verdict. An empty `expected_output_path` means none is known."""
+
+    script: str
+    expected_output_path: str
+    reward_path: str
+    details_path: str | None = None
+
+
+class PathCandidate(StrictModel):
+    """A path the instruction mentions, and what its sentence makes of it."""
+
+    path: str
+    role: Literal["output", "mentioned", "input"]
+
+
+class ShapeSpec(StrictModel):
+    """What a parsed output must look like; `gate` says whether a mismatch is only reported or costs the reward."""
+
+    source: Literal["schema", "required_keys", "example", "none"] = "none"
+    json_schema: JsonObject | None = None
+    required_keys: tuple[str, ...] = ()
+    gate: Literal["report", "zero"] = "report"
+
+
+class OutputSpec(StrictModel):
+    """The expected output.
+
+    `source` says how sure the path is: `declared` in task.toml; `inferred` from a sentence that asks for it;
+    `guessed` from a mere mention, which is too weak to cost anyone a reward; `none`.
+    """
+
+    path: str | None = None
+    format: OutputFormat | None = None
+    source: Literal["declared", "inferred", "guessed", "none"] = "none"
+    reason: str = "no output path is declared or named in the instruction"
+    candidates: tuple[PathCandidate, ...] = ()
+    ends_in_json_block: bool = False
+    max_bytes: int = Field(default=64 * 2**20, gt=0)
+    shape: ShapeSpec = ShapeSpec()

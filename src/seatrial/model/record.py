@@ -1,0 +1,196 @@
+"""TrialRecord: everything kept about one attempt of one agent at one task, and the outcome it amounts to.
+
+Records are immutable. A regrade is a new revision that names its parent; annotations live in a journal of their own.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from seatrial.model.agent import AgentResult
+from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel
+from seatrial.model.evaluation import EvaluationResult
+
+SCHEMA_VERSION: Literal[1] = 1
+
+Outcome = Literal[
+    "pass",
+    "partial",
+    "fail",
+    "invalid_output",
+    "no_output",
+    "verifier_error",
+    "infrastructure_error",
+    "cancelled",
+]
+Phase = Literal["setup", "agent", "collect", "verify", "score", "store"]
+
+
+class TaskRef(StrictModel):
+    """Which task, and exactly which content of it."""
+
+    id: str
+    name: str
+    digest: Sha256
+    source: str | None = None
+
+
+class AgentRef(StrictModel):
+    """Which agent, driven by which model."""
+
+    name: str
+    version: str | None = None
+    command: str | None = None
+    model: str | None = None
+
+
+class LimitSpec(StrictModel):
+    """Resource limits; None means unlimited."""
+
+    cpus: NonNegative | None = None
+    memory_mb: NonNegativeInt | None = None
+    storage_mb: NonNegativeInt | None = None
+    pids: NonNegativeInt | None = None
+
+
+class SandboxRef(StrictModel):
+    """Where the trial ran, with what was asked of the machine and what it could enforce."""
+
+    backend: str
+    image: str
+    image_digest: str | None = None
+    reproducible: bool = True
+    limits_asked: LimitSpec = LimitSpec()
+    limits_enforced: LimitSpec = LimitSpec()
+    network: str
+
+
+class PhaseTime(StrictModel):
+    """When a phase ran."""
+
+    phase: Phase
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
+
+    @model_validator(mode="after")
+    def _does_not_run_backwards(self) -> Self:
+        if self.finished_at < self.started_at:
+            raise ValueError(f"phase {self.phase} finishes before it starts")
+        return self
+
+
+class ResourceUse(StrictModel):
+    """What the trial consumed."""
+
+    cpu_sec: NonNegative | None = None
+    peak_memory_bytes: NonNegativeInt | None = None
+    disk_bytes: NonNegativeInt | None = None
+    oom_kills: NonNegativeInt = 0
+
+
+class ModelUsage(StrictModel):
+    """Calls, tokens and money of the agent's model."""
+
+    calls: NonNegativeInt = 0
+    input_tokens: NonNegativeInt = 0
+    cached_tokens: NonNegativeInt = 0
+    output_tokens: NonNegativeInt = 0
+    cost_usd: NonNegative | None = None
+
+
+class VerifierRun(StrictModel):
+    """How the verifier ran; its exit code never overrides the reward it wrote."""
+
+    exit_code: int | None = None
+    timed_out: bool = False
+    duration_sec: NonNegative
+    isolation: Literal["guarded", "kill", "separate", "exposed"]
+    survivors: tuple[str, ...] = ()
+    stdout_path: str | None = None
+    stderr_path: str | None = None
+
+
+class Provenance(StrictModel):
+    """What the reward rests on: the tests that ran and the file that said it."""
+
+    tests_digest: Sha256
+    reward_file: str | None = None
+    reward_sha256: Sha256 | None = None
+    details_file: str | None = None
+
+
+class ArtifactRecord(StrictModel):
+    """A file kept with the record."""
+
+    path: str
+    sha256: Sha256
+    size: NonNegativeInt
+
+
+class FileChanges(StrictModel):
+    """What the agent did to the file system of the image."""
+
+    added: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class Failure(StrictModel):
+    """Why there is no evaluation: the machinery failed or was stopped, not the agent."""
+
+    kind: Literal["infrastructure", "cancelled"] = "infrastructure"
+    phase: Phase
+    cause: str
+    message: str
+    retryable: bool = False
+
+
+class TrialRecord(StrictModel):
+    """One stored trial: either an evaluation or a failure, never both, never neither."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    trial_id: Annotated[str, Field(min_length=1)]
+    revision: NonNegativeInt = 0
+    parent: str | None = None
+    job: str | None = None
+    task: TaskRef
+    agent: AgentRef
+    sandbox: SandboxRef
+    attempt: Annotated[int, Field(ge=1)] = 1
+    times: tuple[PhaseTime, ...] = ()
+    resources: ResourceUse | None = None
+    agent_result: AgentResult | None = None
+    model_usage: ModelUsage | None = None
+    verifier_run: VerifierRun | None = None
+    provenance: Provenance | None = None
+    artifacts: tuple[ArtifactRecord, ...] = ()
+    changes: FileChanges | None = None
+    pass_threshold: Fraction01 = 1.0
+    evaluation: EvaluationResult | None = None
+    failure: Failure | None = None
+
+    @model_validator(mode="after")
+    def _has_one_result(self) -> Self:
+        if (self.evaluation is None) == (self.failure is None):
+            raise ValueError("a record has exactly one of evaluation and failure")
+        return self
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the trial amounts to. An unusable output explains a silent verifier, so it is named first."""
+        if self.failure:
+            return "cancelled" if self.failure.kind == "cancelled" else "infrastructure_error"
+        assert self.evaluation is not None  # noqa: S101 - the validator above
+        return outcome_of(self.evaluation, self.pass_threshold)
+
+
+def outcome_of(evaluation: EvaluationResult, pass_threshold: float = 1.0) -> Outcome:
+    """The outcome a finished evaluation stands for."""
+    if not evaluation.validity.output_parseable:
+        categories = {tag.category for tag in evaluation.error_taxonomy or ()}
+        return "no_output" if "no_output" in categories else "invalid_output"
+    if not evaluation.validity.verifier_completed:
+        return "verifier_error"
+    if evaluation.reward >= pass_threshold:
+        return "pass"
+    return "partial" if evaluation.reward > 0.0 else "fail"

@@ -29,7 +29,7 @@ LOGS = "/logs/verifier"
 STRATEGIES = ("weighted_mean", "min", "all_pass", "any_pass", "threshold", "geometric_mean")
 TAGS_KEY = "error_taxonomy"
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL | re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "c": 1e-2, "k": 1e3, "M": 1e6, "G": 1e9}
 # Each unit as (dimension, factor to that dimension's base unit); the first row takes the prefixes above.
 _PREFIXED = {unit: (unit, 1.0) for unit in ("V", "A", "W", "Hz", "N", "Pa", "J", "m", "s", "F", "H", "VA", "Nm", "K")}
@@ -94,7 +94,7 @@ def compare(  # noqa: PLR0913 - the keywords read like a sentence where it is ca
     try:
         value = quantity(actual, unit)
     except OutputProblem as problem:
-        return Dimension(name, 0.0, 1.0, weight, f"{problem}; {wanted}", expected, repr(actual))
+        return Dimension(name, 0.0, 1.0, weight, f"{problem}; {wanted}", expected, repr(actual)[:60])
     passed = math.fabs(value - expected) <= margin
     return Dimension(name, 1.0 if passed else 0.0, 1.0, weight, f"found {value:g}, {wanted}", expected, value)
 
@@ -105,10 +105,11 @@ def quantity(value: Any, unit: str = "") -> float:
         if not math.isfinite(value):
             raise OutputProblem("not_a_number", f"found {value}, which is not a finite number")
         return float(value)
-    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    text = value.strip() if isinstance(value, str) else ""
+    match = _NUMBER.match(text)
     if not match:
-        raise OutputProblem("not_a_number", f"found {value!r}, which is not a number")
-    number, written = float(match.group(1)), match.group(2)
+        raise OutputProblem("not_a_number", f"found {value!r:.60}, which is not a number")
+    number, written = float(match.group()), text[match.end() :].strip()
     if written and written != unit:
         number *= _factor(written, unit)
     return quantity(number)
@@ -119,7 +120,7 @@ def _factor(written: str, unit: str) -> float:
     if wanted is None:
         raise KitError("unknown_unit", f"unit {unit!r} is not in the kit; give the expected value in a known unit")
     if found is None or found[0] != wanted[0]:
-        raise OutputProblem("unit_mismatch", f"found the unit {written!r}, which does not convert to {unit!r}")
+        raise OutputProblem("unit_mismatch", f"found the unit {written!r:.60}, which does not convert to {unit!r}")
     return found[1] / wanted[1]
 
 
@@ -238,8 +239,8 @@ def roll_up(
     pairs = [pair for pair in map(_normalise, dimensions) if pair[1] > 0]
     if not pairs:
         raise KitError("bad_weight", "every weight is zero, expected at least one above it")
-    total = sum(weight for _, weight in pairs)
-    mean = sum(value * weight for value, weight in pairs) / total
+    total = sum((weight for _, weight in pairs), Fraction(0))
+    mean = sum((value * weight for value, weight in pairs), Fraction(0)) / total
     values = [value for value, _ in pairs]
     rollups: dict[str, Callable[[], float]] = {
         "weighted_mean": lambda: float(round(mean, 4)),
@@ -284,7 +285,7 @@ def _finite(value: Any, what: str) -> Fraction:
     return Fraction(value)
 
 
-def _geometric_mean(pairs: Sequence[tuple[Fraction, Fraction]], total: Fraction | int) -> float:
+def _geometric_mean(pairs: Sequence[tuple[Fraction, Fraction]], total: Fraction) -> float:
     if any(value == 0 for value, _ in pairs):
         return 0.0
     logs = math.fsum(float(weight / total) * math.log(value) for value, weight in pairs)

@@ -4,6 +4,7 @@ A value of a StrictModel has passed its validators, however it was made: constru
 `model_construct` or `copy`. That is what lets readers trust a stored record without checking it again.
 """
 
+import datetime as dt
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -93,3 +94,12 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 def to_json(model: BaseModel) -> bytes:
     """The stored form of a model: readable, with a final newline, the same bytes for equal values."""
     return model.model_dump_json(indent=2).encode() + b"\n"
+
+
+def plain(value: Any) -> Any:
+    """A TOML value with its dates and times as ISO text, the only types of it that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else value

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel
+from seatrial.model.output import OutputFormat, SchemaGate
 
 Positive = Annotated[float, Field(gt=0.0)]
 User = str | int
@@ -99,6 +100,21 @@ class VerifierPhaseSpec(StrictModel):
     environment_mode: Literal["shared", "separate"] = "shared"
     environment: EnvironmentSpec | None = None
     collect: tuple[CollectHook, ...] = ()
+    expected_output_path: str | None = None
+    schema_gate: SchemaGate | None = None
+    reward_path: str = "/logs/verifier/reward.json"
+    details_path: str = "/logs/verifier/details.json"
+
+
+class OutputDeclaration(StrictModel):
+    """What a task says about its output (`[output]`); `schema_file` is relative to the task folder."""
+
+    path: str | None = None
+    format: OutputFormat | None = None
+    schema_file: str | None = None
+    required_keys: tuple[str, ...] = ()
+    schema_gate: SchemaGate | None = None
+    max_bytes: Annotated[int, Field(gt=0)] | None = None
 
 
 class ArtifactSpec(StrictModel):
@@ -148,6 +164,7 @@ class TaskConfig(StrictModel):
     agent: AgentSpec = AgentSpec()
     verifier: VerifierPhaseSpec = VerifierPhaseSpec()
     environment: EnvironmentSpec = EnvironmentSpec()
+    output: OutputDeclaration = OutputDeclaration()
     solution_env: EnvTable = Field(default_factory=dict)
     artifacts: tuple[ArtifactSpec, ...] = ()
     steps: tuple[StepSpec, ...] = ()

@@ -11,6 +11,8 @@ OutputFormat = Literal[
     "json", "jsonl", "csv", "tsv", "md", "yaml", "toml", "xml", "html", "txt",
     "pdf", "png", "xlsx", "docx", "zip", "ipynb",
 ]  # fmt: skip
+SchemaGate = Literal["report", "zero"]
+SCHEMA_GATES: tuple[SchemaGate, ...] = get_args(SchemaGate)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 FORMAT_BY_SUFFIX: dict[str, OutputFormat] = {
@@ -51,7 +53,7 @@ class ShapeSpec(StrictModel):
     source: Literal["schema", "required_keys", "example", "none"] = "none"
     json_schema: JsonObject | None = None
     required_keys: tuple[str, ...] = ()
-    gate: Literal["report", "zero"] = "report"
+    gate: SchemaGate = "report"
 
 
 class OutputSpec(StrictModel):

@@ -1,0 +1,1 @@
+"""From what a verifier wrote to a validated EvaluationResult. Pure: nothing here touches the outside world."""

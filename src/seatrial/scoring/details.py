@@ -1,0 +1,95 @@
+"""The breakdown: details.json or its older name, extra keys of the reward file, and a CTRF test report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from seatrial.model.artifacts import CTRF_JSON, DETAILS_NAMES, RawArtifacts, RawFile
+from seatrial.model.evaluation import ErrorSource, ErrorTag
+from seatrial.model.output import VerifierSpec
+from seatrial.scoring.findings import Finding, excerpt, note
+from seatrial.scoring.text import Unreadable, read_exact_json
+from seatrial.verifier_kit import TAGS_KEY
+
+MAX_DETAILS_BYTES = 8 * 2**20
+_MAX_LISTED_TESTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The breakdown as it will be stored, the verifier's own error tags, and the file the details came from."""
+
+    breakdown: dict[str, Any] | None
+    tags: tuple[ErrorTag, ...] = ()
+    file: str | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+def read_details(raw: RawArtifacts, spec: VerifierSpec, extras: Mapping[str, Any]) -> Details:
+    """Put the breakdown together; nothing is dropped, and what collides is kept under the name of its file."""
+    file = _details_file(raw, spec)
+    findings: list[Finding] = []
+    breakdown = _read_object(file, findings) if file else {}
+    if file and file.name != DETAILS_NAMES[0]:
+        findings.append(note(f"details were read from {file.name}"))
+    tags = _tags(breakdown.get(TAGS_KEY), findings)
+    for key, value in extras.items():
+        if breakdown.setdefault(key, value) != value:
+            breakdown[f"reward.{key}"] = value
+    report = raw.file(CTRF_JSON)
+    if report.status != "missing":
+        breakdown["ctrf" if "ctrf" not in breakdown else CTRF_JSON] = _test_report(report, findings)
+    return Details(breakdown or None, tags, file.name if file else None, tuple(findings))
+
+
+def _details_file(raw: RawArtifacts, spec: VerifierSpec) -> RawFile | None:
+    declared = [PurePosixPath(spec.details_path).name] if spec.details_path else []
+    files = (raw.file(name) for name in dict.fromkeys([*declared, *DETAILS_NAMES]))
+    return next((file for file in files if file.status != "missing"), None)
+
+
+def _read_object(file: RawFile, findings: list[Finding]) -> dict[str, Any]:
+    if file.status != "ok" or file.size > MAX_DETAILS_BYTES:
+        limit = f"expected a JSON file of at most {MAX_DETAILS_BYTES:,} bytes"
+        findings.append(Finding("details_invalid", f"{file.name}: found {file.describe()}; {limit}"))
+        return {}
+    try:
+        value = read_exact_json(file.data)
+    except Unreadable as error:
+        findings.append(Finding("details_invalid", f"{file.name}: {error}"))
+        return {}
+    if isinstance(value, dict):
+        return value
+    findings.append(note(f"{file.name} is not an object; it is kept under `details`"))
+    return {"details": value}
+
+
+def _tags(declared: Any, findings: list[Finding]) -> tuple[ErrorTag, ...]:
+    if declared is None:
+        return ()
+    tags = []
+    for entry in declared if isinstance(declared, list) else [declared]:
+        category = entry.get("category") if isinstance(entry, dict) else entry
+        description = entry.get("description") if isinstance(entry, dict) else None
+        if not (isinstance(category, str) and category):
+            findings.append(note(f"`{TAGS_KEY}` has an entry without a category: {excerpt(str(entry))}"))
+            continue
+        # Whatever the verifier claims, a verifier is mechanical: only people and judges may speak as themselves.
+        text = description if isinstance(description, str) else None
+        tags.append(ErrorTag(category=category, description=text, source=ErrorSource.MECHANICAL))
+    return tuple(tags)
+
+
+def _test_report(file: RawFile, findings: list[Finding]) -> dict[str, Any]:
+    report = _read_object(file, findings)
+    results = report.get("results")
+    if not isinstance(results, dict):
+        return report
+    tests = results.get("tests")
+    failed = [
+        {key: test[key] for key in ("name", "status", "message") if key in test}
+        for test in (tests if isinstance(tests, list) else ())
+        if isinstance(test, dict) and test.get("status") != "passed"
+    ]
+    return {"summary": results.get("summary"), "not_passed": failed[:_MAX_LISTED_TESTS]}

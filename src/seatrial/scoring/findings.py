@@ -1,0 +1,36 @@
+"""Finding: one thing scoring noticed, and how it reads in `validity.errors` and among the error tags."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from seatrial.model.evaluation import ErrorSource, ErrorTag
+
+_EXCERPT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault gets an error tag of its code; a note only informs."""
+
+    code: str
+    message: str
+    kind: Literal["fault", "note"] = "fault"
+
+    def line(self) -> str:
+        """The finding as a line of `validity.errors`."""
+        return f"note: {self.message}" if self.kind == "note" else f"{self.code}: {self.message}"
+
+    def tag(self) -> ErrorTag:
+        """The finding as a mechanical error tag."""
+        return ErrorTag(category=self.code, description=self.message, source=ErrorSource.MECHANICAL)
+
+
+def note(message: str) -> Finding:
+    """A finding that is no fault."""
+    return Finding("note", message, "note")
+
+
+def excerpt(text: str) -> str:
+    """A short quotation of a stranger's text, safe to store and to print."""
+    shown = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…"
+    return ascii(shown) if any("\ud800" <= character <= "\udfff" for character in shown) else repr(shown)

@@ -1,0 +1,1 @@
+"""Task folders: finding, reading, digesting and linting them."""

@@ -1,0 +1,107 @@
+"""Finding tasks: every folder with a task.toml at any depth, in a stable order, each told apart by its path."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.errors import DatasetNotFoundError
+from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
+from seatrial.tasks.layout import IGNORED_FOLDERS
+from seatrial.tasks.load import load_folder
+from seatrial.tasks.toml import TASK_TOML
+
+Entry = Task | BrokenTask | SkippedFolder
+
+_NOT_YET_TASKS = frozenset({"template", "templates", "task-template", "task_template", "draft", "drafts"})
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Everything found below one path."""
+
+    tasks: tuple[Task, ...]
+    broken: tuple[BrokenTask, ...]
+    skipped: tuple[SkippedFolder, ...]
+
+
+def load_dataset(path: Path | str) -> Dataset:
+    """Every task below a path; broken ones stop no other. Raises DatasetNotFoundError when there is none at all."""
+    entries = list(scan(path))
+    return Dataset(
+        tasks=tuple(entry for entry in entries if isinstance(entry, Task)),
+        broken=tuple(entry for entry in entries if isinstance(entry, BrokenTask)),
+        skipped=tuple(entry for entry in entries if isinstance(entry, SkippedFolder)),
+    )
+
+
+def scan(path: Path | str) -> Iterator[Entry]:
+    """Yield tasks, broken tasks and skipped folders one by one, in the order of their paths."""
+    root = _dataset_root(Path(path))
+    found = False
+    for entry in _scan_folder(root, "", root.name):
+        found = found or not isinstance(entry, SkippedFolder)
+        yield entry
+    if not found:
+        raise DatasetNotFoundError(
+            f"{path}: no folder with a {TASK_TOML} at any depth; point to a task folder or a folder of them"
+        )
+
+
+def _dataset_root(path: Path) -> Path:
+    if not path.exists():
+        raise DatasetNotFoundError(f"{path}: no such file or folder; point to a task folder or a folder of them")
+    root = path.resolve()
+    if root.is_dir():
+        return root
+    if root.name == TASK_TOML:
+        return root.parent
+    raise DatasetNotFoundError(f"{path}: found a file, expected a task folder or a folder of them")
+
+
+def _scan_folder(folder: Path, relative: str, name: str) -> Iterator[Entry]:
+    try:
+        with os.scandir(folder) as entries:
+            children = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        yield SkippedFolder(path=folder, reason=f"cannot be read: {error.strerror}")
+        return
+    names = {child.name for child in children}
+    if TASK_TOML in names:
+        yield load_folder(folder, relative or name)
+        return
+    if "instruction.md" in names and names & {"tests", "solution", "environment"}:
+        yield _without_config(folder, relative or name)
+        return
+    for child in children:
+        yield from _scan_child(child, f"{relative}/{child.name}" if relative else child.name)
+
+
+def _scan_child(child: os.DirEntry[str], relative: str) -> Iterator[Entry]:
+    if not child.is_dir() or child.name in IGNORED_FOLDERS or child.name.startswith("."):
+        return
+    reason = _reason_to_skip(child)
+    if reason:
+        # Such a name cannot be stored as text, so it is shown with the odd bytes written out.
+        path = Path(os.fsencode(child.path).decode("utf-8", "backslashreplace"))
+        yield SkippedFolder(path=path, reason=reason)
+    else:
+        yield from _scan_folder(Path(child.path), relative, child.name)
+
+
+def _reason_to_skip(child: os.DirEntry[str]) -> str | None:
+    if child.is_symlink():
+        return "a symbolic link to a folder; pass its target to load it"
+    if child.name.lower().strip("_") in _NOT_YET_TASKS:
+        return "named like a template or draft; pass its path to load it"
+    if any("\udc80" <= character <= "\udcff" for character in child.name):
+        return "its name is not UTF-8; rename it"
+    return None
+
+
+def _without_config(folder: Path, task_id: str) -> BrokenTask:
+    message = "the file is missing, though the folder looks like a task"
+    problem = Problem(
+        code="no-task-toml", severity="error", file=TASK_TOML, message=message, fix="add one; it may be empty"
+    )
+    return BrokenTask(id=task_id, root=folder, problems=(problem,))

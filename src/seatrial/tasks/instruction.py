@@ -1,0 +1,129 @@
+"""What an instruction says about files: which paths it names, and whether it asks for them or hands them out.
+
+Every mention is judged by its own sentence: the nearest cue before the path decides, else the first one after it.
+Paths inside command lines do not count: they are somebody's example, not a request.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal
+
+from seatrial.model.output import PathCandidate
+from seatrial.verifier_kit import fenced_blocks
+
+Role = Literal["output", "mentioned", "input"]
+
+_CANARY = re.compile(r"\s*(#|//|<!--).*canary", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*(```|~~~)")
+_SPLIT = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#>]|\d+[.)])\s?)|(?<=[.!?;])\s+(?=[^a-z])")
+_OUTPUT = (
+    r"writ(?:e|es|ten|ing)|sav(?:e|es|ed|ing)|creat(?:e|es|ed|ing)|produc(?:e|es|ed|ing)|generat(?:e|es|ed|ing)"
+    r"|stor(?:e|es|ed|ing)|export(?:s|ed|ing)?|emit(?:s|ted)?|plac(?:e|ed|ing)|put|record(?:ed)?|dump(?:ed)?"
+    r"|deliver(?:ed)?|output|implement(?:ed|ing)?|build|append(?:ed)?|leave|results?\s+(?:to|in|into|as)"
+)
+_INPUT = (
+    r"read(?:s|ing)?|load(?:s|ed)?|given|provided|supplied|inputs?|found\s+(?:in|at)|located|pars(?:e|es|ed|ing)"
+    r"|us(?:e|es|ing)|run(?:s|ning)?|execut(?:e|es|ing)|invok(?:e|es|ing)|call(?:s|ing)?|open|from|see|existing"
+    r"|available|tool|according\s+to|based\s+on|do\s+not|don't|never|must\s+not|without"
+    r"|(?:values?|data|rows?|records?|columns?|entries|lines|readings|numbers|files|listed|described|defined|specified)"
+    r"\s+(?:in|of|at)"
+)
+_BEFORE = re.compile(rf"\b(?:(?P<output>{_OUTPUT})|(?P<input>{_INPUT}))\b", re.IGNORECASE)
+_AFTER = re.compile(
+    r"\b(?:(?P<output>(?:must|should|shall|needs?\s+to|has\s+to|will)\s+(?!not\b)\w+|containing|with\s+the\s+following)"
+    r"|(?P<input>contains?|has|holds?|lists?|describes?|is\s+(?:given|provided|available|an?\s+input)))\b",
+    re.IGNORECASE,
+)
+_FORBIDDING = frozenset({"do not", "don't", "never", "must not", "without"})
+
+
+def strip_canary(text: str) -> str:
+    """The instruction as the agent may see it: without the leading comment lines that hold a canary."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    first = 0
+    while first < len(lines) and (_CANARY.match(lines[first]) or (first and not lines[first].strip())):
+        first += 1
+    return "\n".join(lines[first:])
+
+
+@lru_cache(maxsize=64)
+def _path_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
+    folders = "|".join(re.escape(root) for root in sorted(roots, key=len, reverse=True))
+    return re.compile(rf"(?<![\w/.~-])(?:{folders})(?:/[\w.@%+~=-]+)+/?(?![*<{{$\w])")
+
+
+def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
+    """The absolute paths below `roots` that the text names, in order of their last telling mention."""
+    if not any(root in text for root in roots):
+        return ()
+    pattern = _path_pattern(roots)
+    roles: dict[str, Role] = {}
+    for sentence, lead in _sentences(text):
+        for match in pattern.finditer(sentence):
+            if _in_command(sentence, match):
+                continue
+            path = match.group().rstrip(".").rstrip("/")
+            role = _role(sentence, match, lead)
+            known = roles.get(path)
+            if role == "output" or known is None or (known == "mentioned" and role == "input"):
+                roles.pop(path, None)
+                roles[path] = role
+    return tuple(PathCandidate(path=path, role=role) for path, role in roles.items())
+
+
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Each sentence with the one that leads up to it, which is empty unless it ended in a colon."""
+    lead = ""
+    for sentence in _SPLIT.split(_without_code(text)):
+        stripped = sentence.strip()
+        if not stripped:
+            continue
+        yield stripped, lead
+        lead = stripped if stripped.endswith(":") else ""
+
+
+def _without_code(text: str) -> str:
+    """The text less its code blocks; a block of nothing but one path stays, as a line of its own."""
+    if "```" not in text and "~~~" not in text:
+        return text
+    kept, inside = [], False
+    alone = {block.line: block.body for block in fenced_blocks(text) if len(block.body.split()) == 1}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if _FENCE.match(line):
+            inside = not inside
+            kept.append("")
+        elif not inside or number in alone:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _in_command(sentence: str, match: re.Match[str]) -> bool:
+    """Whether the path is one word of several in an inline code span, or follows a shell prompt."""
+    if sentence.startswith("$ "):
+        return True
+    before, after = sentence[: match.start()], sentence[match.end() :]
+    if before.count("`") % 2 == 0:
+        return False
+    span = before[before.rfind("`") + 1 :] + after[: after.find("`") if "`" in after else None]
+    return bool(span.strip())
+
+
+def _role(sentence: str, match: re.Match[str], lead: str) -> Role:
+    cue = _last_cue(sentence[: match.start()]) or _first_cue(sentence[match.end() :]) or _last_cue(lead)
+    return cue or "mentioned"
+
+
+def _last_cue(text: str) -> Role | None:
+    cues = list(_BEFORE.finditer(text))
+    if not cues:
+        return None
+    forbidden = len(cues) > 1 and " ".join(cues[-2].group().lower().split()) in _FORBIDDING
+    return "output" if cues[-1]["output"] and not forbidden else "input"
+
+
+def _first_cue(text: str) -> Role | None:
+    cue = _AFTER.search(text)
+    if not cue:
+        return None
+    return "output" if cue["output"] else "input"

@@ -1,0 +1,135 @@
+"""One folder to one Task: reads task.toml, looks at the files, resolves what is expected, collects all problems."""
+
+import posixpath
+import re
+from pathlib import Path
+
+from seatrial.errors import TaskFormatError
+from seatrial.model.config import StepSpec, TaskConfig
+from seatrial.model.output import OutputSpec
+from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout, TaskStep
+from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema, resolve_output, resolve_verifier
+from seatrial.tasks.instruction import strip_canary
+from seatrial.tasks.layout import TaskFiles, list_files, read_layout, read_text
+from seatrial.tasks.table import Report
+from seatrial.tasks.toml import TASK_TOML, read_config
+
+MAX_TOML_BYTES = 2**20
+MAX_INSTRUCTION_BYTES = 4 * 2**20
+_WORKDIR = re.compile(r"^\s*WORKDIR\s+(\S+)", re.MULTILINE | re.IGNORECASE)
+
+
+def load_task(folder: Path | str) -> Task:
+    """The task in a folder, its id being the folder's name. Raises TaskFormatError with every reason."""
+    root = Path(folder).resolve()
+    task = load_folder(root, root.name)
+    if isinstance(task, BrokenTask):
+        raise TaskFormatError(str(folder), [str(problem) for problem in task.problems if problem.severity == "error"])
+    return task
+
+
+def load_folder(root: Path, task_id: str) -> Task | BrokenTask:
+    """The task in `root`, or what is wrong with it. Never raises on the folder's content."""
+    report = Report(TASK_TOML)
+    try:
+        return _Loader(root, task_id, report).load()
+    except _UnreadableTask:
+        return BrokenTask(id=task_id, root=root, problems=tuple(report.problems))
+
+
+class _UnreadableTask(Exception):
+    """Reading stopped; the report says why."""
+
+
+class _Loader:
+    """The state of loading one folder: what is known about it so far."""
+
+    def __init__(self, root: Path, task_id: str, report: Report) -> None:
+        self._root = root
+        self._id = task_id
+        self._report = report
+
+    def load(self) -> Task:
+        files = self._files()
+        config = self._config()
+        layout = read_layout(files, config.environment.os)
+        workdir = self._workdir(config, layout)
+        schema = read_schema(self._root, config.output.schema_file, self._report)
+        text = self._instruction(layout, required=not config.steps)
+        output = resolve_output(config, config.verifier, text, workdir, schema)
+        steps = tuple(self._step(step, config, files, workdir) for step in config.steps)
+        if steps and layout.instruction is None:
+            output = steps[-1].output
+        script = layout.test_script or (steps[-1].layout.test_script if steps else None)
+        self._stop_on_errors()
+        return Task(
+            id=self._id,
+            name=config.package.name or self._root.name,
+            root=self._root,
+            config=config,
+            layout=layout,
+            verifier=resolve_verifier(config.verifier, output, script),
+            output=output,
+            steps=steps,
+            problems=tuple(self._report.problems),
+        )
+
+    def _files(self) -> TaskFiles:
+        try:
+            files = list_files(self._root)
+        except OSError as error:
+            self._fail("unreadable", error.filename or ".", str(error.strerror), "make the folder readable")
+            raise _UnreadableTask from None
+        for link in files.escaping:
+            self._fail("escaping-link", link, "a symbolic link that leads out of the task", "replace it by a copy")
+        for path in files.special:
+            self._fail("special-file", path, "a device, socket or pipe", "remove it")
+        return files
+
+    def _config(self) -> TaskConfig:
+        text = self._read(TASK_TOML, MAX_TOML_BYTES)
+        config, report = read_config(text)
+        self._report.problems += report.problems
+        if config is None:
+            raise _UnreadableTask
+        return config
+
+    def _instruction(self, layout: TaskLayout, *, required: bool, folder: str = "") -> str:
+        if layout.instruction:
+            return strip_canary(self._read(layout.instruction, MAX_INSTRUCTION_BYTES))
+        if required:
+            self._fail(
+                "no-instruction", f"{folder}instruction.md", "the file is missing", "write what the agent is to do"
+            )
+        return ""
+
+    def _step(self, step: StepSpec, config: TaskConfig, files: TaskFiles, workdir: str) -> TaskStep:
+        folder = f"steps/{step.name}/"
+        layout = read_layout(files, config.environment.os, folder)
+        text = self._instruction(layout, required=True, folder=folder)
+        output: OutputSpec = resolve_output(config, step.verifier, text, workdir, None)
+        verifier = resolve_verifier(step.verifier, output, layout.test_script)
+        return TaskStep(spec=step, layout=layout, verifier=verifier, output=output)
+
+    def _workdir(self, config: TaskConfig, layout: TaskLayout) -> str:
+        """The declared folder, else the last one the Dockerfile sets, else the usual one."""
+        if config.environment.workdir or layout.dockerfile is None:
+            return config.environment.workdir or DEFAULT_WORKDIR
+        workdir = "/"
+        for folder in _WORKDIR.findall(self._read(layout.dockerfile, MAX_TOML_BYTES)):
+            workdir = posixpath.normpath(posixpath.join(workdir, folder.strip("\"'")))
+        return workdir if workdir != "/" else DEFAULT_WORKDIR
+
+    def _read(self, relative: str, limit: int) -> str:
+        try:
+            return read_text(self._root / relative, limit)
+        except ValueError as error:
+            self._fail("unreadable", relative, str(error), "make it a readable UTF-8 text file")
+            raise _UnreadableTask from None
+
+    def _fail(self, code: str, file: str, message: str, fix: str) -> None:
+        self._report.problems.append(Problem(code=code, severity="error", file=file, message=message, fix=fix))
+
+    def _stop_on_errors(self) -> None:
+        if any(problem.severity == "error" for problem in self._report.problems):
+            raise _UnreadableTask

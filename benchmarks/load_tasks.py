@@ -51,7 +51,7 @@ def main() -> None:
     print(
         f"  one by one, not kept  {scanning:6.2f} s CPU   +{streaming_mb:.1f} MB at the peak, +{holding_mb:.1f} MB kept"
     )
-    print(f"  task.toml parsed only {floor:6.2f} s CPU   loading costs {loading / floor:.1f} × that floor")
+    print(f"  task.toml parsed only {floor:6.2f} s CPU   loading costs {loading / floor:.1f} times that floor")
     print(f"digest their content    {digesting:6.2f} s CPU")
 
 

@@ -48,34 +48,39 @@ def check_json_object(value: dict[str, Any]) -> dict[str, Any]:
     """Return `value` if it survives a JSON round trip unchanged; raise ValueError naming what does not."""
     pending: list[tuple[Any, int]] = [(value, 0)]
     while pending:
-        item, depth = pending.pop()
+        container, depth = pending.pop()
         if depth > MAX_JSON_DEPTH:
             raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
-        if isinstance(item, dict):
-            for key in item:
-                if not isinstance(key, str):
-                    raise ValueError(f"key {key!r} is not a string")  # noqa: TRY004 - pydantic wants ValueError
-                _check_scalar(key)
-            pending.extend((child, depth + 1) for child in item.values())
-        elif isinstance(item, list):
-            pending.extend((child, depth + 1) for child in item)
-        else:
-            _check_scalar(item)
+        if isinstance(container, dict):
+            _check_keys(container)
+            container = container.values()
+        for item in container:
+            if isinstance(item, dict | list):
+                pending.append((item, depth + 1))
+            else:
+                _check_scalar(item)
     return value
+
+
+def _check_keys(table: dict[Any, Any]) -> None:
+    for key in table:
+        if not isinstance(key, str):
+            raise ValueError(f"the key {key!r} is not text")  # noqa: TRY004 - pydantic wants ValueError
+        _check_scalar(key)
 
 
 def _check_scalar(item: object) -> None:
     if item is None or isinstance(item, bool):
         return
-    if isinstance(item, float):
+    if isinstance(item, str):
+        if not item.isascii() and any("\ud800" <= character <= "\udfff" for character in item):
+            raise ValueError("text with an unpaired surrogate, which no encoding can hold")
+    elif isinstance(item, float):
         if not math.isfinite(item):
             raise ValueError(f"{item} is not a JSON number")
     elif isinstance(item, int):
         if item.bit_length() > _MAX_INT_BITS:
             raise ValueError("an integer of more than 1,200 digits")
-    elif isinstance(item, str):
-        if not item.isascii() and any("\ud800" <= character <= "\udfff" for character in item):
-            raise ValueError("text with an unpaired surrogate, which no encoding can hold")
     else:
         raise ValueError(f"{type(item).__name__} is not a JSON type")  # noqa: TRY004 - pydantic wants ValueError
 

@@ -16,7 +16,7 @@ Role = Literal["output", "mentioned", "input"]
 
 _CANARY = re.compile(r"\s*(#|//|<!--).*canary", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*(```|~~~)")
-_SPLIT = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#>]|\d+[.)])\s?)|(?<=[.!?;])\s+(?=[^a-z])")
+_SPLIT = re.compile(r"\n(?=\s*(?:[-*+|#>]|\d+[.)])\s?)|(?<=[.!?;])\s+(?=[^a-z])")
 _OUTPUT = (
     r"writ(?:e|es|ten|ing)|sav(?:e|es|ed|ing)|creat(?:e|es|ed|ing)|produc(?:e|es|ed|ing)|generat(?:e|es|ed|ing)"
     r"|stor(?:e|es|ed|ing)|export(?:s|ed|ing)?|emit(?:s|ted)?|plac(?:e|ed|ing)|put|record(?:ed)?|dump(?:ed)?"
@@ -59,7 +59,7 @@ def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
         return ()
     pattern = _path_pattern(roots)
     roles: dict[str, Role] = {}
-    for sentence, lead in _sentences(text):
+    for sentence, lead in _sentences(text, roots):
         for match in pattern.finditer(sentence):
             if _in_command(sentence, match):
                 continue
@@ -72,15 +72,18 @@ def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
     return tuple(PathCandidate(path=path, role=role) for path, role in roles.items())
 
 
-def _sentences(text: str) -> Iterator[tuple[str, str]]:
-    """Each sentence with the one that leads up to it, which is empty unless it ended in a colon."""
+def _sentences(text: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Each sentence that may name a path, with the one that leads up to it: empty unless that ended in a colon."""
     lead = ""
-    for sentence in _SPLIT.split(_without_code(text)):
-        stripped = sentence.strip()
-        if not stripped:
-            continue
-        yield stripped, lead
-        lead = stripped if stripped.endswith(":") else ""
+    for paragraph in _without_code(text.replace("\r\n", "\n")).split("\n\n"):
+        relevant = any(root in paragraph for root in roots)
+        for sentence in _SPLIT.split(paragraph) if relevant else (paragraph,):
+            stripped = sentence.strip()
+            if not stripped:
+                continue
+            if relevant:
+                yield stripped, lead
+            lead = stripped if stripped.endswith(":") else ""
 
 
 def _without_code(text: str) -> str:

@@ -33,7 +33,7 @@ def list_files(root: Path) -> TaskFiles:
     regular: list[str] = []
     links: list[str] = []
     special: list[str] = []
-    for relative, entry in _walk(root, ""):
+    for relative, entry in _walk(str(root), ""):
         if entry.is_symlink():
             links.append(relative)
         else:
@@ -42,16 +42,14 @@ def list_files(root: Path) -> TaskFiles:
     return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)))
 
 
-def _walk(root: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    with os.scandir(root / prefix) as entries:
+def _walk(folder: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    with os.scandir(folder) as entries:
         found = list(entries)
     for entry in found:
-        relative = f"{prefix}{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
-            if entry.name not in IGNORED_FOLDERS:
-                yield from _walk(root, f"{relative}/")
-        else:
-            yield relative, entry
+        if not entry.is_dir(follow_symlinks=False):
+            yield prefix + entry.name, entry
+        elif entry.name not in IGNORED_FOLDERS:
+            yield from _walk(entry.path, f"{prefix}{entry.name}/")
 
 
 def _stays_inside(root: Path, link: str) -> bool:
@@ -60,14 +58,18 @@ def _stays_inside(root: Path, link: str) -> bool:
     return target == home or target.startswith(home + os.sep)
 
 
-def read_text(path: Path, limit: int) -> str:
+def read_text(path: Path | str, limit: int) -> str:
     """The text of a regular UTF-8 file of at most `limit` bytes. Raises ValueError that says what was found instead."""
     try:
         # Without O_NONBLOCK, opening a named pipe would wait for ever for somebody to write to it.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise ValueError("it is not a regular file")
-            data = file.read(limit + 1)
+            data = os.read(descriptor, min(status.st_size, limit) + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from None
     if len(data) > limit:

@@ -122,7 +122,7 @@ class _Loader:
 
     def _read(self, relative: str, limit: int) -> str:
         try:
-            return read_text(self._root / relative, limit)
+            return read_text(f"{self._root}/{relative}", limit)
         except ValueError as error:
             self._fail("unreadable", relative, str(error), "make it a readable UTF-8 text file")
             raise _UnreadableTask from None

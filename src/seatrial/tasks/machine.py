@@ -24,13 +24,13 @@ def read_environment(table: Table) -> EnvironmentSpec:
         storage_mb=_megabytes(table, "storage_mb", "storage"),
         gpus=table.whole("gpus", least=0),
         gpu_types=table.texts("gpu_types"),
-        tpu=_tpu(table.table("tpu")) if table.has("tpu") else None,
+        tpu=table.read("tpu", _tpu),
         env=table.variables("env"),
         workdir=_workdir(table),
         network=read_network(table),
         skills_dir=table.text("skills_dir"),
         mcp_servers=tuple(filter(None, map(_mcp_server, table.tables("mcp_servers")))),
-        healthcheck=read_healthcheck(table.table("healthcheck")) if table.has("healthcheck") else None,
+        healthcheck=table.read("healthcheck", read_healthcheck),
     )
     table.done()
     return EnvironmentSpec(**environment)

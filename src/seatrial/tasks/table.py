@@ -5,13 +5,14 @@ A wrong value is reported and its default used, so that one reading finds every 
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from seatrial.model.base import plain
 from seatrial.model.task import Problem, Severity
 
 Choice = TypeVar("Choice", bound=str)
+Value = TypeVar("Value")
 _HUGE = 1e300
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -122,7 +123,7 @@ class Table:
     def variables(self, name: str) -> dict[str, str]:
         """A table of environment variables; numbers and booleans are written out."""
         table = self.table(name)
-        found = {}
+        found: dict[str, str] = {}
         for key in table.names():
             value = table.take(key)
             if isinstance(value, str | int | float):
@@ -146,6 +147,10 @@ class Table:
             self.report.wrong(self.key(name), "a table", value)
             value = None
         return Table(value or {}, self.key(name), self.report)
+
+    def read(self, name: str, reader: Callable[["Table"], Value]) -> Value | None:
+        """What `reader` makes of a table within, None when it is absent."""
+        return reader(self.table(name)) if name in self._values else None
 
     def tables(self, name: str) -> list["Table"]:
         """A list of tables within."""

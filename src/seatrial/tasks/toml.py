@@ -1,8 +1,10 @@
 """task.toml to TaskConfig: the only file that knows Harbor's keys, their older spellings and their quirks."""
 
-import tomllib
 import unicodedata
 from typing import Any
+
+import tomli
+from pydantic import ValidationError
 
 from seatrial.model.base import check_json_object, plain
 from seatrial.model.config import (
@@ -28,7 +30,7 @@ def read_config(text: str) -> tuple[TaskConfig | None, Report]:
     """The configuration, None when the file is not TOML, and what was noticed. Errors are among the problems."""
     report = Report(TASK_TOML)
     try:
-        values = tomllib.loads(text.removeprefix("\ufeff"))
+        values = tomli.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         report.add("bad-toml", "error", None, f"not TOML: {error}", "correct the file at that place")
         return None, report
@@ -41,19 +43,23 @@ def _config(table: Table) -> TaskConfig:
     config = given(
         schema_version=_version(table),
         source=table.text("source"),
-        package=_package(table.table("task")),
-        metadata=_metadata(table),
-        agent=_agent(table.table("agent")),
-        verifier=_verifier(table.table("verifier")),
-        environment=read_environment(table.table("environment")),
-        output=_output(table.table("output")),
-        solution_env=_solution(table.table("solution")),
+        package=table.read("task", _package),
+        agent=table.read("agent", _agent),
+        verifier=table.read("verifier", _verifier),
+        environment=table.read("environment", read_environment),
+        output=table.read("output", _output),
+        solution_env=table.read("solution", _solution),
         artifacts=_artifacts(table),
         steps=steps,
         multi_step_reward_strategy=table.choice("multi_step_reward_strategy", ("mean", "final")),
     )
+    metadata = _metadata(table)
     table.done()
-    return TaskConfig(**config, extra=_storable(table.report.extra, table.report))
+    try:
+        return TaskConfig(**config, metadata=metadata, extra=table.report.extra)
+    except ValidationError:  # a value that JSON cannot hold, such as nan
+        free = [_storable(values, table.report) for values in (metadata, table.report.extra)]
+        return TaskConfig(**config, metadata=free[0], extra=free[1])
 
 
 def _version(table: Table) -> str | None:
@@ -69,16 +75,15 @@ def _metadata(table: Table) -> dict[str, Any]:
     value = table.take("metadata")
     if value is not None and not isinstance(value, dict):
         table.report.wrong("metadata", "a table", value)
-    return _storable(plain(value) if isinstance(value, dict) else {}, table.report)
+    return plain(value) if isinstance(value, dict) else {}
 
 
 def _storable(values: dict[str, Any], report: Report) -> dict[str, Any]:
-    """`values` less the entries JSON cannot hold, such as nan, each reported."""
-    kept = {}
+    """`values` less the entries JSON cannot hold, each reported."""
+    kept: dict[str, Any] = {}
     for name, value in values.items():
         try:
-            check_json_object({name: value})
-            kept[name] = value
+            kept |= check_json_object({name: value})
         except ValueError as error:
             report.add("not-storable", "warning", name, f"{error}; the value is left out", "write it as text")
     return kept
@@ -140,7 +145,7 @@ def _user(table: Table) -> User | None:
 
 
 def _verifier(table: Table) -> VerifierPhaseSpec:
-    environment = read_environment(table.table("environment")) if table.has("environment") else None
+    environment = table.read("environment", read_environment)
     mode = table.choice("environment_mode", ("shared", "separate"))
     verifier = given(
         timeout_sec=_timeout(table),
@@ -228,13 +233,12 @@ def _step(table: Table) -> StepSpec:
             table.report.add("old-key", "note", table.key(alias), "read as the step's `name`", "add `name`")
     if name is None or name in ("", ".", "..") or "/" in name:
         table.report.wrong(table.key("name"), "the name of a folder under steps/", name)
-    healthcheck = read_healthcheck(table.table("healthcheck")) if table.has("healthcheck") else None
     step = given(
         name=name or "?",
-        agent=_agent(table.table("agent")),
-        verifier=_verifier(table.table("verifier")),
+        agent=table.read("agent", _agent),
+        verifier=table.read("verifier", _verifier),
         min_reward=_min_reward(table),
-        healthcheck=healthcheck,
+        healthcheck=table.read("healthcheck", read_healthcheck),
         artifacts=_artifacts(table),
     )
     table.done()

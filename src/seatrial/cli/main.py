@@ -1,0 +1,82 @@
+"""The `seatrial` command: finds the subcommand, turns our errors into one line and an exit code.
+
+Exit codes: 0 fine, 1 finished but something is below the mark, 2 usage, 130 interrupted.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from seatrial.errors import SeatrialError, UsageError
+
+# Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
+COMMANDS = {
+    "lint": "Check tasks for mistakes; exit 1 when there are errors.",
+    "schema": "Print the JSON Schema of a stored type.",
+    "score": "Turn what a verifier wrote into an EvaluationResult.",
+    "tasks": "List the tasks below a path, and what is wrong with them.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they run."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        """The command of that name, None when there is none."""
+        if name not in COMMANDS:
+            return None
+        command = import_module(f"seatrial.cli.{name}_command").command
+        assert isinstance(command, click.Command)  # noqa: S101 - the convention of this package
+        return command
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the help text."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from seatrial import __version__  # noqa: PLC0415 - slow, and only this option needs it
+
+        click.echo(f"seatrial {__version__}")
+        context.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+def cli() -> None:
+    """Run AI agents on Harbor-format tasks and turn what they did into rewards to trust."""
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; what a user can cause comes back as an exit code, never as a traceback."""
+    try:
+        return cli.main(arguments, prog_name="seatrial", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except SeatrialError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2 if isinstance(error, UsageError) else 1
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone, as `head` does; without this Python complains once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

@@ -1,0 +1,36 @@
+"""The types that are written to disk or printed as JSON, and their JSON Schemas."""
+
+import json
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+
+from seatrial.model.annotation import Annotation
+from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.output import OutputSpec, VerifierSpec
+from seatrial.model.record import TrialRecord
+from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
+
+STORED_TYPES: Mapping[str, type[BaseModel]] = {
+    kind.__name__: kind
+    for kind in (
+        Annotation,
+        BrokenTask,
+        ConfidenceMetadata,
+        ErrorTag,
+        EvaluationResult,
+        OutputSpec,
+        Problem,
+        SkippedFolder,
+        Task,
+        TrialRecord,
+        ValidityCheck,
+        VerifierSpec,
+    )
+}
+
+
+def json_schema(name: str) -> str:
+    """The JSON Schema of a stored type as text, the same text every time. Raises KeyError for any other name."""
+    schema = STORED_TYPES[name].model_json_schema(mode="serialization")
+    return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,0 +1,117 @@
+"""Lint: what a task's author would want to know before anyone runs it. Ordered small checks with stable codes.
+
+Loading reports what task.toml gets wrong; the checks here look at how configuration, instruction and tests fit.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+
+from seatrial.model.task import Problem, Severity, Task
+from seatrial.tasks.lint_tests import TESTS_CHECKS, Unit, read_unit
+
+_TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
+Check = Callable[[Task, Mapping[str, str]], Iterator[Problem]]
+
+
+def lint(task: Task, environ: Mapping[str, str] = os.environ) -> list[Problem]:
+    """Every problem of a loaded task, in the order of the checks; `environ` is where `${VAR}` is looked up."""
+    own = chain.from_iterable(check(task, environ) for check in CHECKS)
+    of_tests = chain.from_iterable(check(unit) for unit in _units(task) for check in TESTS_CHECKS)
+    return [*task.problems, *own, *of_tests]
+
+
+def _units(task: Task) -> list[Unit]:
+    """What is judged on its own: the task, or each of its steps with the tests they share."""
+    if not task.steps:
+        return [read_unit(task.root, ("tests",), task.layout, task.output, task.config)]
+    return [
+        read_unit(task.root, ("tests", f"steps/{step.spec.name}/tests"), step.layout, step.output, task.config)
+        for step in task.steps
+    ]
+
+
+def _problem(code: str, severity: Severity, where: tuple[str, str | None], message: str, fix: str) -> Problem:
+    file, key = where
+    return Problem(code=code, severity=severity, file=file, key=key, message=message, fix=fix)
+
+
+def _empty_instruction(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    for layout in [task.layout, *(step.layout for step in task.steps)]:
+        if layout.instruction and not (task.root / layout.instruction).read_bytes().strip():
+            where = (layout.instruction, None)
+            yield _problem("empty-instruction", "warning", where, "the agent is told nothing", "say what to do")
+
+
+def _unset_variables(task: Task, environ: Mapping[str, str]) -> Iterator[Problem]:
+    for table, values in _env_tables(task):
+        for name, value in values.items():
+            match = _TEMPLATE.search(value)
+            where = ("task.toml", f"{table}.{name}")
+            if match and match.group() != value:
+                message = f"{value!r} is used as it stands: a template must be the whole value"
+                yield _problem("partial-template", "warning", where, message, f'write "{match.group()}" alone')
+            elif match and match[2] is None and match[1] not in environ:
+                message = f"the variable {match[1]} is not set on this machine and has no default"
+                fix = f"set {match[1]}, or write ${{{match[1]}:-default}}"
+                yield _problem("unset-variable", "warning", where, message, fix)
+
+
+def _env_tables(task: Task) -> Iterator[tuple[str, dict[str, str]]]:
+    config = task.config
+    yield "environment.env", config.environment.env
+    yield "verifier.env", config.verifier.env
+    yield "solution.env", config.solution_env
+    for server in config.environment.mcp_servers:
+        yield "environment.mcp_servers.headers", server.headers
+    if config.verifier.environment:
+        yield "verifier.environment.env", config.verifier.environment.env
+    for index, step in enumerate(config.steps):
+        yield f"steps[{index}].verifier.env", step.verifier.env
+
+
+def _no_image(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    if not (task.config.environment.docker_image or task.layout.dockerfile or task.layout.compose_file):
+        message = "neither docker_image nor environment/Dockerfile: the default image is used"
+        where = ("task.toml", "environment.docker_image")
+        yield _problem("no-image", "note", where, message, "name the image the task was tried with")
+
+
+def _no_solution(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    if not (task.layout.solution_script or any(step.layout.solution_script for step in task.steps)):
+        message = "without solution/solve.sh nobody can show that the task is solvable"
+        yield _problem("no-solution", "note", ("solution/solve.sh", None), message, "add the reference solution")
+
+
+def _bad_schema(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    schema = task.output.shape.json_schema
+    if schema is None:
+        return
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415 - slow to import and rarely needed
+    from jsonschema.validators import validator_for  # noqa: PLC0415
+
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        message = f"not a valid JSON Schema at {error.json_path}: {error.message}"
+        yield _problem("bad-schema", "error", (task.config.output.schema_file or "", None), message, "correct it there")
+
+
+def _uncertain_output(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    for output in [step.output for step in task.steps] or [task.output]:
+        if output.source in ("guessed", "none"):
+            guess = f" (a guess: {output.path})" if output.path else ""
+            message = f"no output path is declared or asked for{guess}, so no output is checked"
+            fix = 'set `path` in [output], or say "write … to `/workspace/…`" in the instruction'
+            yield _problem("no-output-path", "note", ("task.toml", "output.path"), message, fix)
+
+
+CHECKS: tuple[Check, ...] = (
+    _empty_instruction,
+    _unset_variables,
+    _no_image,
+    _no_solution,
+    _bad_schema,
+    _uncertain_output,
+)

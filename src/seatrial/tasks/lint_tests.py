@@ -1,0 +1,151 @@
+"""Lint of a verifier's scripts: does it exist, will it write a reward, does it look where the instruction points?"""
+
+import difflib
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.model.config import TaskConfig
+from seatrial.model.output import OutputSpec, format_of
+from seatrial.model.task import Problem, Severity, TaskLayout
+
+_SCRIPT_SUFFIXES = frozenset({"", ".sh", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".go", ".rs", ".bats"})
+_MAX_SCRIPT_BYTES = 2**20
+_KIT = "verifier_kit.py"
+_REWARD_NAMES = ("reward.json", "reward.txt")
+_FILE_NAME = re.compile(r"[\w-]+\.(?:json|jsn|txt|text)\b", re.IGNORECASE)
+_PATH = re.compile(r"(?<![\w/.])/[\w.@%+~/-]+\.\w+")
+_SHELL_SWALLOW = re.compile(
+    r"^[^#\n]*\b(?:pytest|python3?|node|npm|cargo|go|make|bash|sh)\b[^\n|]*\|\|\s*(?:true|:)\s*$", re.MULTILINE
+)
+_PYTHON_SWALLOW = re.compile(
+    r"^[ \t]*except(?:[ \t]+\(?(?:Base)?Exception\)?(?:[ \t]+as[ \t]+\w+)?)?[ \t]*:[ \t]*(?:#[^\n]*)?"
+    r"\n[ \t]+(?:pass|\.\.\.)[ \t]*$",
+    re.MULTILINE,
+)
+_SET_E = re.compile(r"^\s*set\s+-\w*e|^#!.*\s-\w*e", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one verifier judges by: its scripts by relative path, and the output it is about."""
+
+    scripts: Mapping[str, str]
+    layout: TaskLayout
+    output: OutputSpec
+    config: TaskConfig
+
+    @property
+    def entry(self) -> str:
+        """The text of the test script, empty when there is none."""
+        return self.scripts.get(self.layout.test_script or "", "")
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The scripts the author wrote: all but the verifier kit."""
+        return {path: text for path, text in self.scripts.items() if posixpath.basename(path) != _KIT}
+
+
+def read_unit(root: Path, folders: tuple[str, ...], layout: TaskLayout, output: OutputSpec, config: TaskConfig) -> Unit:
+    """Read the scripts below some folders of a task."""
+    scripts = {}
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*")):
+        if path.is_file() and path.suffix in _SCRIPT_SUFFIXES and path.stat().st_size <= _MAX_SCRIPT_BYTES:
+            scripts[path.relative_to(root).as_posix()] = path.read_bytes().decode("utf-8", "replace")
+    return Unit(scripts, layout, output, config)
+
+
+def _problem(code: str, severity: Severity, file: str, message: str, fix: str) -> Problem:
+    return Problem(code=code, severity=severity, file=file, message=message, fix=fix)
+
+
+def _missing_test_script(unit: Unit) -> Iterator[Problem]:
+    bundled = unit.layout.verifier_dockerfile or unit.layout.verifier_compose_file
+    if unit.layout.test_script or bundled:
+        return
+    other = unit.config.extra.get("verifier.command")
+    message = f"no test script, though [verifier] command says {other!r}" if other else "no test script"
+    yield _problem("missing-test-script", "error", "tests/test.sh", message, "add one that writes a reward")
+
+
+def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
+    named = {name for text in unit.scripts.values() for name in _FILE_NAME.findall(text)}
+    severity: Severity = "warning" if named & set(_REWARD_NAMES) else "error"
+    for path, text in unit.own.items():
+        for name in sorted(set(_FILE_NAME.findall(text)) - set(_REWARD_NAMES)):
+            meant = difflib.get_close_matches(name.lower(), _REWARD_NAMES, n=1, cutoff=0.88)
+            if meant:
+                message = f"names {name}, which nobody reads"
+                yield _problem("reward-near-miss", severity, path, message, f"call it {meant[0]}")
+
+
+def _no_reward_written(unit: Unit) -> Iterator[Problem]:
+    everything = "\n".join(unit.scripts.values())
+    declared = posixpath.basename(unit.config.verifier.reward_path)
+    if unit.layout.test_script and not any(name in everything for name in (*_REWARD_NAMES, declared, "rewardkit")):
+        message = "no script below tests/ names a reward file"
+        fix = "write /logs/verifier/reward.json; the verifier kit does it safely"
+        yield _problem("no-reward-written", "warning", unit.layout.test_script, message, fix)
+
+
+def _output_path_differs(unit: Unit) -> Iterator[Problem]:
+    expected = unit.output.path
+    everything = "\n".join(unit.own.values())
+    if expected is None or not everything or posixpath.basename(expected) in everything:
+        return
+    folder = posixpath.dirname(expected)
+    read = {path for path in _PATH.findall(everything) if posixpath.dirname(path) == folder or _alike(path, expected)}
+    others = sorted(path for path in read if format_of(path) == unit.output.format)
+    if others:
+        severity: Severity = "error" if unit.output.source != "guessed" else "warning"
+        message = f"reads {', '.join(others)}, but the expected output is {expected} ({unit.output.reason})"
+        fix = "make the instruction and the tests name the same path, or declare it in [output]"
+        yield _problem("output-path-differs", severity, unit.layout.test_script or "tests/", message, fix)
+
+
+def _alike(path: str, expected: str) -> bool:
+    names = posixpath.basename(path), posixpath.basename(expected)
+    return difflib.SequenceMatcher(None, *names).ratio() >= 0.8
+
+
+def _swallowed_errors(unit: Unit) -> Iterator[Problem]:
+    for path, text in unit.own.items():
+        pattern = _PYTHON_SWALLOW if path.endswith(".py") else _SHELL_SWALLOW
+        match = pattern.search(text)
+        if match:
+            line = text.count("\n", 0, match.start()) + 1
+            message = f"line {line} swallows every error, so a broken check looks like a judged one"
+            fix = "let it fail: a verifier that crashes is reported as a verifier error, not as a failed agent"
+            yield _problem("swallowed-errors", "warning", path, message, fix)
+
+
+def _ends_before_reward(unit: Unit) -> Iterator[Problem]:
+    script = unit.layout.test_script
+    writes_itself = any(name in unit.entry for name in _REWARD_NAMES)
+    if script and writes_itself and _SET_E.search(unit.entry) and "trap" not in unit.entry:
+        message = "`set -e` can end the script before it writes a reward"
+        yield _problem("set-e", "warning", script, message, "drop `set -e`, or write the reward in `trap … EXIT`")
+
+
+def _cannot_start(unit: Unit) -> Iterator[Problem]:
+    script = unit.layout.test_script
+    if not script or not script.endswith(".sh"):
+        return
+    if "\r\n" in unit.entry:
+        message = "has Windows line ends, which a Linux shell cannot run"
+        yield _problem("crlf-script", "error", script, message, "save it with Unix line ends")
+    if not unit.entry.startswith("#!"):
+        yield _problem("no-shebang", "note", script, "has no #! line; it is run by /bin/sh", "start it with #!/bin/sh")
+
+
+TESTS_CHECKS: tuple[Callable[[Unit], Iterator[Problem]], ...] = (
+    _missing_test_script,
+    _reward_near_miss,
+    _no_reward_written,
+    _output_path_differs,
+    _swallowed_errors,
+    _ends_before_reward,
+    _cannot_start,
+)

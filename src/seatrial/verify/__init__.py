@@ -1,0 +1,1 @@
+"""Running verifiers and collecting what they leave behind."""

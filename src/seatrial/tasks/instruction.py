@@ -20,7 +20,7 @@ _SPLIT = re.compile(r"\n(?=\s*(?:[-*+|#>]|\d+[.)])\s?)|(?<=[.!?;])\s+(?=[^a-z])"
 _OUTPUT = (
     r"writ(?:e|es|ten|ing)|sav(?:e|es|ed|ing)|creat(?:e|es|ed|ing)|produc(?:e|es|ed|ing)|generat(?:e|es|ed|ing)"
     r"|stor(?:e|es|ed|ing)|export(?:s|ed|ing)?|emit(?:s|ted)?|plac(?:e|ed|ing)|put|record(?:ed)?|dump(?:ed)?"
-    r"|deliver(?:ed)?|output|implement(?:ed|ing)?|build|append(?:ed)?|leave|results?\s+(?:to|in|into|as)"
+    r"|deliver(?:ed)?|output|implement(?:ed|ing)?|build|append(?:ed)?|leave|copy|move|rename|results?\s+(?:to|in|into|as)"
 )
 _INPUT = (
     r"read(?:s|ing)?|load(?:s|ed)?|given|provided|supplied|inputs?|found\s+(?:in|at)|located|pars(?:e|es|ed|ing)"
@@ -50,7 +50,7 @@ def strip_canary(text: str) -> str:
 @lru_cache(maxsize=64)
 def _path_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
     folders = "|".join(re.escape(root) for root in sorted(roots, key=len, reverse=True))
-    return re.compile(rf"(?<![\w/.~-])(?:{folders})(?:/[\w.@%+~=-]+)+/?(?![*<{{$\w])")
+    return re.compile(rf"(?<![\w/.~-])(?:{folders})(?:/[\w.@%+~=-]+)+/?(?!/?[*<{{$\w])")
 
 
 def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
@@ -87,7 +87,7 @@ def _sentences(text: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _without_code(text: str) -> str:
-    """The text less its code blocks; a block of nothing but one path stays, as a line of its own."""
+    """The text with `…` for its code blocks; a block of nothing but one path stays, as a line of its own."""
     if "```" not in text and "~~~" not in text:
         return text
     kept, inside = [], False
@@ -95,7 +95,7 @@ def _without_code(text: str) -> str:
     for number, line in enumerate(text.splitlines(), start=1):
         if _FENCE.match(line):
             inside = not inside
-            kept.append("")
+            kept.append("" if number + 1 in alone or not inside else "\n…\n")
         elif not inside or number in alone:
             kept.append(line)
     return "\n".join(kept)

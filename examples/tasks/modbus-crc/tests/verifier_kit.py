@@ -29,6 +29,8 @@ LOGS = "/logs/verifier"
 STRATEGIES = ("weighted_mean", "min", "all_pass", "any_pass", "threshold", "geometric_mean")
 TAGS_KEY = "error_taxonomy"
 
+MAX_OUTPUT_BYTES = 64 * 2**20
+_HUGE = 1e300
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "c": 1e-2, "k": 1e3, "M": 1e6, "G": 1e9}
 # Each unit as (dimension, factor to that dimension's base unit); the first row takes the prefixes above.
@@ -75,6 +77,12 @@ def check(name: str, passed: bool, evidence: str = "", weight: float = 1.0) -> D
     return Dimension(name, 1.0 if passed else 0.0, weight=weight, evidence=evidence)
 
 
+def share(name: str, wrong: Sequence[str], total: int, weight: float = 1.0) -> Dimension:
+    """A dimension that counts cases: `wrong` says of each wrong one, out of `total`, what is wrong with it."""
+    evidence = f"{len(wrong)} of {total} wrong: {'; '.join(wrong[:3])}" if wrong else f"all {total} right"
+    return Dimension(name, total - len(wrong), total, weight, evidence)
+
+
 def compare(  # noqa: PLR0913 - the keywords read like a sentence where it is called
     name: str,
     actual: Any,
@@ -102,8 +110,8 @@ def compare(  # noqa: PLR0913 - the keywords read like a sentence where it is ca
 def quantity(value: Any, unit: str = "") -> float:
     """`value` as a number of `unit`; a bare number is taken to be in it already. Raises OutputProblem."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise OutputProblem("not_a_number", f"found {value}, which is not a finite number")
+        if not -_HUGE < value < _HUGE:  # a comparison, because math.isfinite fails on very large integers
+            raise OutputProblem("not_a_number", f"found {value!s:.60}, which is no usable number")
         return float(value)
     text = value.strip() if isinstance(value, str) else ""
     match = _NUMBER.match(text)
@@ -184,10 +192,12 @@ def last_json_block(text: str) -> Any:
     blocks = json_blocks(text)
     if not blocks:
         raise OutputProblem("unparseable", "the report has no fenced JSON block")
-    return _parse_json(blocks[-1].body, f"the JSON block at line {blocks[-1].line}")
+    return parse_json(blocks[-1].body, f"the JSON block at line {blocks[-1].line}")
 
 
-def _parse_json(text: str, where: str) -> Any:
+def parse_json(text: str, where: str) -> Any:
+    """The value of a JSON text; `where` names it in the OutputProblem raised when it does not parse."""
+
     def refuse(constant: str) -> NoReturn:
         raise OutputProblem("unparseable", f"{where} holds {constant}, which is not JSON")
 
@@ -205,19 +215,21 @@ def path(absolute: str) -> str:
 def read_text(absolute: str) -> str:
     """The agent's file as text. Raises OutputProblem when it is missing or not UTF-8."""
     try:
-        with open(path(absolute), encoding="utf-8-sig") as file:  # noqa: PTH123 - pathlib costs start-up time
-            return file.read()
+        # An agent may leave a pipe where a file should be; without O_NONBLOCK, opening it would wait for ever.
+        with open(os.open(path(absolute), os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+            data = file.read(MAX_OUTPUT_BYTES + 1)
+        if len(data) > MAX_OUTPUT_BYTES:
+            raise OutputProblem("unparseable", f"{absolute} has more than {MAX_OUTPUT_BYTES} bytes")
+        return data.decode("utf-8-sig")
     except OSError as error:
         raise OutputProblem("no_output", f"{absolute}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise OutputProblem(
-            "unparseable", f"{absolute} is not UTF-8 text: {error.reason} at byte {error.start}"
-        ) from None
+        raise OutputProblem("unparseable", f"{absolute} is not UTF-8 text: {error.reason} at {error.start}") from None
 
 
 def read_json(absolute: str) -> Any:
     """The agent's JSON file. Raises OutputProblem when it is missing or does not parse."""
-    return _parse_json(read_text(absolute), absolute)
+    return parse_json(read_text(absolute), absolute)
 
 
 def roll_up(
@@ -280,7 +292,7 @@ def _normalise(dimension: Dimension) -> tuple[Fraction, Fraction]:
 
 
 def _finite(value: Any, what: str) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_HUGE < value < _HUGE:
         raise KitError("not_finite", f"{what} is {value!r}, expected a finite number")
     return Fraction(value)
 
@@ -313,7 +325,7 @@ def write_verdict(reward: float, details: Mapping[str, Any] | None = None) -> No
 def _write(name: str, value: Any) -> None:
     target = f"{path(LOGS)}/{name}"
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
-    with open(f"{target}.part", "w", encoding="utf-8") as file:  # noqa: PTH123
+    with open(f"{target}.part", "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         file.write(text + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -59,8 +59,7 @@ def share_right(function, vectors, *, weight):
         for index, (arguments, expected) in enumerate(vectors)
         if answers[index] != expected
     ]
-    evidence = f"{len(wrong)} of {len(vectors)} wrong. " + "; ".join(wrong[:3]) if wrong else "every vector right"
-    return kit.Dimension(function, len(vectors) - len(wrong), len(vectors), weight, evidence)
+    return kit.share(function, wrong, len(vectors), weight)
 
 
 def ask(function, cases):

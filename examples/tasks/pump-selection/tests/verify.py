@@ -64,8 +64,7 @@ def verdicts(found):
         for name, verdict in VERDICTS.items()
         if found.get(name, {}).get("verdict") != verdict
     ]
-    evidence = "; ".join(wrong) or "every verdict right"
-    return kit.Dimension("verdicts", len(VERDICTS) - len(wrong), len(VERDICTS), weight=2, evidence=evidence)
+    return kit.share("verdicts", wrong, len(VERDICTS), weight=2)
 
 
 def share_right(name, keys, found, expected, *, weight):
@@ -75,8 +74,7 @@ def share_right(name, keys, found, expected, *, weight):
         for key in keys
     ]
     wrong = [f"{cell.name}: {cell.evidence}" for cell in cells if cell.score < 1]
-    evidence = "; ".join(wrong[:3]) or "every value right"
-    return kit.Dimension(name, len(cells) - len(wrong), len(cells), weight, evidence)
+    return kit.share(name, wrong, len(cells), weight)
 
 
 kit.run(judge)

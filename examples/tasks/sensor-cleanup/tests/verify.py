@@ -35,10 +35,7 @@ def read_rows():
 
 
 def read_row(number, line):
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise kit.OutputProblem("unparseable", f"line {number} of {OUTPUT} is not JSON: {error}") from None
+    row = kit.parse_json(line, f"line {number} of {OUTPUT}")
     kit.require_keys(row, ["time", "sensor", "celsius"])
     if not isinstance(row["time"], str) or not isinstance(row["sensor"], str):
         raise kit.OutputProblem("schema_mismatch", f"line {number} of {OUTPUT}: time and sensor must be text")
@@ -52,8 +49,7 @@ def key_of(row):
 def values(celsius, expected):
     cells = [kit.compare(str(key), celsius.get(key), value, abs=0.011) for key, value in expected.items()]
     wrong = [f"{cell.name}: {cell.evidence}" for cell in cells if cell.score < 1]
-    evidence = "; ".join(wrong[:3]) or "every temperature right"
-    return kit.Dimension("values", len(cells) - len(wrong), len(cells), weight=3, evidence=evidence)
+    return kit.share("values", wrong, len(cells), weight=3)
 
 
 def left_out(name, celsius, rejected, kept):

@@ -66,8 +66,7 @@ def share_right(name, items, columns, found, expected, *, weight):
         for column in columns
     ]
     wrong = [f"{cell.name}: {cell.evidence}" for cell in cells if cell.score < 1]
-    evidence = "; ".join(wrong[:3]) or "every value right"
-    return kit.Dimension(name, len(cells) - len(wrong), len(cells), weight, evidence)
+    return kit.share(name, wrong, len(cells), weight)
 
 
 def margin(column):

@@ -9,7 +9,9 @@ answer = {"voltage_drop_v": round(drop, 3), "voltage_drop_pct": round(percent, 3
 
 print("# Voltage drop of the pump feeder\n")
 print(f"sin(phi) = sqrt(1 - {cos_phi}^2) = {sin_phi:.4f}\n")
-print(f"drop = sqrt(3) * {current:g} A * {length_km} km * ({resistance} * {cos_phi} + {reactance} * {sin_phi:.4f}) ohm/km")
+print(
+    f"drop = sqrt(3) * {current:g} A * {length_km} km * ({resistance} * {cos_phi} + {reactance} * {sin_phi:.4f}) ohm/km"
+)
 print(f"     = {drop:.3f} V, which is {percent:.3f} % of 400 V (limit 3 %).\n")
 print("```json")
 print(json.dumps(answer, indent=2))

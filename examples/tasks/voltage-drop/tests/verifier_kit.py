@@ -29,7 +29,9 @@ LOGS = "/logs/verifier"
 STRATEGIES = ("weighted_mean", "min", "all_pass", "any_pass", "threshold", "geometric_mean")
 TAGS_KEY = "error_taxonomy"
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL | re.ASCII)
+MAX_OUTPUT_BYTES = 64 * 2**20
+_HUGE = 1e300
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "c": 1e-2, "k": 1e3, "M": 1e6, "G": 1e9}
 # Each unit as (dimension, factor to that dimension's base unit); the first row takes the prefixes above.
 _PREFIXED = {unit: (unit, 1.0) for unit in ("V", "A", "W", "Hz", "N", "Pa", "J", "m", "s", "F", "H", "VA", "Nm", "K")}
@@ -75,8 +77,21 @@ def check(name: str, passed: bool, evidence: str = "", weight: float = 1.0) -> D
     return Dimension(name, 1.0 if passed else 0.0, weight=weight, evidence=evidence)
 
 
+def share(name: str, wrong: Sequence[str], total: int, weight: float = 1.0) -> Dimension:
+    """A dimension that counts cases: `wrong` says of each wrong one, out of `total`, what is wrong with it."""
+    evidence = f"{len(wrong)} of {total} wrong: {'; '.join(wrong[:3])}" if wrong else f"all {total} right"
+    return Dimension(name, total - len(wrong), total, weight, evidence)
+
+
 def compare(  # noqa: PLR0913 - the keywords read like a sentence where it is called
-    name: str, actual: Any, expected: float, *, rel: float = 0.0, abs: float = 0.0, unit: str = "", weight: float = 1.0
+    name: str,
+    actual: Any,
+    expected: float,
+    *,
+    rel: float = 0.0,
+    abs: float = 0.0,  # noqa: A002 - the word everyone looks for
+    unit: str = "",
+    weight: float = 1.0,
 ) -> Dimension:
     """Full score when `actual` is within `rel` (a share of `expected`) or `abs`, whichever allows more.
 
@@ -87,23 +102,22 @@ def compare(  # noqa: PLR0913 - the keywords read like a sentence where it is ca
     try:
         value = quantity(actual, unit)
     except OutputProblem as problem:
-        return Dimension(name, 0.0, weight=weight, evidence=f"{problem}; {wanted}", expected=expected, actual=repr(actual))
+        return Dimension(name, 0.0, 1.0, weight, f"{problem}; {wanted}", expected, repr(actual)[:60])
     passed = math.fabs(value - expected) <= margin
-    return Dimension(
-        name, 1.0 if passed else 0.0, weight=weight, evidence=f"found {value:g}, {wanted}", expected=expected, actual=value
-    )
+    return Dimension(name, 1.0 if passed else 0.0, 1.0, weight, f"found {value:g}, {wanted}", expected, value)
 
 
 def quantity(value: Any, unit: str = "") -> float:
     """`value` as a number of `unit`; a bare number is taken to be in it already. Raises OutputProblem."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise OutputProblem("not_a_number", f"found {value}, which is not a finite number")
+        if not -_HUGE < value < _HUGE:  # a comparison, because math.isfinite fails on very large integers
+            raise OutputProblem("not_a_number", f"found {value!s:.60}, which is no usable number")
         return float(value)
-    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    text = value.strip() if isinstance(value, str) else ""
+    match = _NUMBER.match(text)
     if not match:
-        raise OutputProblem("not_a_number", f"found {value!r}, which is not a number")
-    number, written = float(match.group(1)), match.group(2)
+        raise OutputProblem("not_a_number", f"found {value!r:.60}, which is not a number")
+    number, written = float(match.group()), text[match.end() :].strip()
     if written and written != unit:
         number *= _factor(written, unit)
     return quantity(number)
@@ -114,7 +128,7 @@ def _factor(written: str, unit: str) -> float:
     if wanted is None:
         raise KitError("unknown_unit", f"unit {unit!r} is not in the kit; give the expected value in a known unit")
     if found is None or found[0] != wanted[0]:
-        raise OutputProblem("unit_mismatch", f"found the unit {written!r}, which does not convert to {unit!r}")
+        raise OutputProblem("unit_mismatch", f"found the unit {written!r:.60}, which does not convert to {unit!r}")
     return found[1] / wanted[1]
 
 
@@ -145,7 +159,9 @@ class Block(NamedTuple):
 
 def fenced_blocks(text: str) -> List[Block]:  # noqa: UP006 - runs on 3.8
     """The fenced blocks of a Markdown text in order; an unclosed one runs to the end."""
-    blocks, fence, info, start, body = [], "", "", 0, []
+    blocks: list[Block] = []
+    body: list[str] = []
+    fence, info, start = "", "", 0
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not fence:
@@ -176,10 +192,12 @@ def last_json_block(text: str) -> Any:
     blocks = json_blocks(text)
     if not blocks:
         raise OutputProblem("unparseable", "the report has no fenced JSON block")
-    return _parse_json(blocks[-1].body, f"the JSON block at line {blocks[-1].line}")
+    return parse_json(blocks[-1].body, f"the JSON block at line {blocks[-1].line}")
 
 
-def _parse_json(text: str, where: str) -> Any:
+def parse_json(text: str, where: str) -> Any:
+    """The value of a JSON text; `where` names it in the OutputProblem raised when it does not parse."""
+
     def refuse(constant: str) -> NoReturn:
         raise OutputProblem("unparseable", f"{where} holds {constant}, which is not JSON")
 
@@ -197,17 +215,21 @@ def path(absolute: str) -> str:
 def read_text(absolute: str) -> str:
     """The agent's file as text. Raises OutputProblem when it is missing or not UTF-8."""
     try:
-        with open(path(absolute), encoding="utf-8-sig") as file:  # noqa: PTH123 - pathlib costs start-up time
-            return file.read()
+        # An agent may leave a pipe where a file should be; without O_NONBLOCK, opening it would wait for ever.
+        with open(os.open(path(absolute), os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+            data = file.read(MAX_OUTPUT_BYTES + 1)
+        if len(data) > MAX_OUTPUT_BYTES:
+            raise OutputProblem("unparseable", f"{absolute} has more than {MAX_OUTPUT_BYTES} bytes")
+        return data.decode("utf-8-sig")
     except OSError as error:
         raise OutputProblem("no_output", f"{absolute}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise OutputProblem("unparseable", f"{absolute} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise OutputProblem("unparseable", f"{absolute} is not UTF-8 text: {error.reason} at {error.start}") from None
 
 
 def read_json(absolute: str) -> Any:
     """The agent's JSON file. Raises OutputProblem when it is missing or does not parse."""
-    return _parse_json(read_text(absolute), absolute)
+    return parse_json(read_text(absolute), absolute)
 
 
 def roll_up(
@@ -229,34 +251,32 @@ def roll_up(
     pairs = [pair for pair in map(_normalise, dimensions) if pair[1] > 0]
     if not pairs:
         raise KitError("bad_weight", "every weight is zero, expected at least one above it")
-    total = sum(weight for _, weight in pairs)
-    mean = sum(value * weight for value, weight in pairs) / total
-    rollups: dict[str, Callable[[], float | Fraction]] = {
-        "weighted_mean": lambda: mean,
-        "min": lambda: min(value for value, _ in pairs),
-        "all_pass": lambda: int(all(value == 1 for value, _ in pairs)),
-        "any_pass": lambda: int(any(value == 1 for value, _ in pairs)),
-        "threshold": lambda: int(mean >= _finite(threshold, "threshold")),
-        "geometric_mean": lambda: _geometric_mean(pairs, total),
+    total = sum((weight for _, weight in pairs), Fraction(0))
+    mean = sum((value * weight for value, weight in pairs), Fraction(0)) / total
+    values = [value for value, _ in pairs]
+    rollups: dict[str, Callable[[], float]] = {
+        "weighted_mean": lambda: float(round(mean, 4)),
+        "min": lambda: float(round(min(values), 4)),
+        "all_pass": lambda: float(min(values) == 1),
+        "any_pass": lambda: float(max(values) == 1),
+        "threshold": lambda: float(mean >= _finite(threshold, "threshold")),
+        "geometric_mean": lambda: round(_geometric_mean(pairs, total), 4),
     }
-    return float(round(rollups[strategy](), 4))
+    return rollups[strategy]()
 
 
 def _check_names(found: Sequence[str], names: Iterable[str] | None) -> None:
+    expected = found if names is None else list(names)
+    complaints = {
+        "duplicate_dimension": ("given more than once", {name for name in found if found.count(name) > 1}),
+        "unknown_dimension": (f"unknown, expected {', '.join(expected)}", set(found) - set(expected)),
+        "missing_dimension": ("without a score", set(expected) - set(found)),
+    }
+    for code, (what, culprits) in complaints.items():
+        if culprits:
+            raise KitError(code, f"dimension {', '.join(map(repr, sorted(culprits)))}: {what}")
     if not found:
         raise KitError("no_dimensions", "there is no dimension to score")
-    for name in found:
-        if found.count(name) > 1:
-            raise KitError("duplicate_dimension", f"dimension {name!r} is given {found.count(name)} times, expected once")
-    if names is None:
-        return
-    expected = list(names)
-    for name in found:
-        if name not in expected:
-            raise KitError("unknown_dimension", f"unknown dimension {name!r}, expected one of {', '.join(expected)}")
-    for name in expected:
-        if name not in found:
-            raise KitError("missing_dimension", f"dimension {name!r} has no score")
 
 
 def _normalise(dimension: Dimension) -> tuple[Fraction, Fraction]:
@@ -272,12 +292,12 @@ def _normalise(dimension: Dimension) -> tuple[Fraction, Fraction]:
 
 
 def _finite(value: Any, what: str) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_HUGE < value < _HUGE:
         raise KitError("not_finite", f"{what} is {value!r}, expected a finite number")
     return Fraction(value)
 
 
-def _geometric_mean(pairs: Sequence[tuple[Fraction, Fraction]], total: Fraction | int) -> float:
+def _geometric_mean(pairs: Sequence[tuple[Fraction, Fraction]], total: Fraction) -> float:
     if any(value == 0 for value, _ in pairs):
         return 0.0
     logs = math.fsum(float(weight / total) * math.log(value) for value, weight in pairs)
@@ -305,7 +325,7 @@ def write_verdict(reward: float, details: Mapping[str, Any] | None = None) -> No
 def _write(name: str, value: Any) -> None:
     target = f"{path(LOGS)}/{name}"
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
-    with open(f"{target}.part", "w", encoding="utf-8") as file:  # noqa: PTH123
+    with open(f"{target}.part", "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         file.write(text + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -1,0 +1,53 @@
+"""What several test modules share: a factory for task folders, and a task to score against."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from seatrial.model.artifacts import RawArtifacts, RawFile
+from seatrial.model.task import Task
+from seatrial.tasks.load import load_task
+
+# No deadline: the machines that run the tests are shared, and a slow second says nothing about the code.
+settings.register_profile("seatrial", deadline=None)
+settings.load_profile("seatrial")
+
+REPOSITORY = Path(__file__).parent.parent
+
+MakeTask = Callable[..., Path]
+
+
+@pytest.fixture
+def make_task(tmp_path: Path) -> MakeTask:
+    """Write a task folder: `make_task("name", toml=…, instruction=…, files={"tests/x.py": …})` returns its path."""
+
+    def make(
+        name: str = "task", toml: str = "", instruction: str | None = "Do it.\n", files: dict[str, str] | None = None
+    ) -> Path:
+        contents = {"task.toml": toml, "tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"}
+        if instruction is not None:
+            contents["instruction.md"] = instruction
+        root = tmp_path / name
+        for relative, text in {**contents, **(files or {})}.items():
+            path = root / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        return root
+
+    return make
+
+
+@pytest.fixture
+def json_task(make_task: MakeTask) -> Task:
+    """A task whose output is asked for at /workspace/out.json."""
+    return load_task(make_task("json-task", instruction="Write the answer to `/workspace/out.json`.\n"))
+
+
+def raw(output: bytes | None = None, **files: bytes) -> RawArtifacts:
+    """Raw artifacts from bytes: `raw(reward_json=b"…")`; the name's last underscore is the dot."""
+    named = {name[::-1].replace("_", ".", 1)[::-1].replace("_", "-"): data for name, data in files.items()}
+    found = {name: RawFile(name, "ok", data, len(data)) for name, data in named.items()}
+    answer = None if output is None else RawFile("output", "ok", output, len(output))
+    return RawArtifacts(files=found, output=answer)

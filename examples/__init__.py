@@ -1,0 +1,1 @@
+"""Example tasks, and the demo that scores one of them."""

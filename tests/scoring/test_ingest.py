@@ -1,0 +1,141 @@
+"""The whole way from raw artifacts to a result: the rules between the parts, and that nothing ever raises."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.model.artifacts import VERIFIER_FILES, RawArtifacts, RawFile
+from seatrial.model.config import StepSpec
+from seatrial.model.evaluation import EvaluationResult, ValidityCheck
+from seatrial.model.output import OUTPUT_FORMATS, OutputSpec, ShapeSpec, VerifierSpec
+from seatrial.model.record import outcome_of
+from seatrial.model.task import TaskLayout, TaskStep
+from seatrial.scoring.ingest import ingest
+from tests.conftest import raw
+
+GOOD = b'{"reward": 0.7}'
+
+
+def judged(**output):
+    """The least that can be judged: a step with a declared JSON output."""
+    spec = OutputSpec(**{"path": "/workspace/out.json", "format": "json", "source": "declared", **output})
+    verifier = VerifierSpec(script="t", expected_output_path=spec.path or "", reward_path="/logs/verifier/reward.json")
+    return TaskStep(spec=StepSpec(name="s"), layout=TaskLayout(), verifier=verifier, output=spec)
+
+
+def tags(result):
+    return [tag.category for tag in result.error_taxonomy or ()]
+
+
+def test_a_clean_pass_has_nothing_to_explain(json_task):
+    result = ingest(json_task, raw(b'{"a": 1}', reward_json=b'{"reward": 1.0}'))
+    assert result == EvaluationResult(
+        reward=1.0,
+        validity=ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=True),
+    )
+
+
+def test_the_reward_is_not_computed_again_from_the_details():
+    details = json.dumps({"x": {"score": 0.0, "max_score": 1.0}}).encode()
+    result = ingest(judged(), raw(b"{}", reward_json=GOOD, details_json=details))
+    assert result.reward == 0.7
+    assert result.breakdown == {"x": {"score": 0.0, "max_score": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("output", "tag", "outcome"),
+    [
+        (RawFile("out.json", "missing"), "no_output", "no_output"),
+        (RawFile("out.json", "ok", b"{", 1), "unparseable", "invalid_output"),
+    ],
+)
+def test_a_reward_for_an_unusable_output_is_taken_back_and_kept_as_evidence(output, tag, outcome):
+    artifacts = RawArtifacts({"reward.json": RawFile("reward.json", "ok", GOOD, len(GOOD))}, output)
+    result = ingest(judged(), artifacts)
+    assert (result.reward, result.validity.output_parseable, outcome_of(result)) == (0.0, False, outcome)
+    assert tags(result) == [tag, "reward_gated"]
+    assert "the verifier gave 0.7" in result.validity.errors[1]
+
+
+def test_a_zero_for_an_unusable_output_needs_no_taking_back():
+    result = ingest(judged(), raw(b"{", reward_json=b'{"reward": 0}'))
+    assert tags(result) == ["unparseable"]
+
+
+@pytest.mark.parametrize(("gate", "reward"), [("report", 0.7), ("zero", 0.0)])
+def test_a_wrong_shape_costs_the_reward_only_where_the_task_says_so(gate, reward):
+    shape = ShapeSpec(source="required_keys", required_keys=("a",), gate=gate)
+    result = ingest(judged(shape=shape), raw(b"{}", reward_json=GOOD))
+    assert (result.reward, result.validity.schema_valid, result.validity.output_parseable) == (reward, False, True)
+
+
+def test_a_guessed_path_never_costs_the_reward():
+    result = ingest(judged(source="guessed"), raw(b"{", reward_json=GOOD))
+    assert (result.reward, tags(result)) == (0.7, [])
+
+
+def test_a_silent_verifier_beside_an_unusable_output_is_the_agent_s_doing():
+    result = ingest(judged(), RawArtifacts(output=RawFile("out.json", "missing")))
+    assert (outcome_of(result), result.validity.verifier_completed) == ("no_output", False)
+
+
+def test_our_tags_come_first_and_are_not_said_twice():
+    details = {
+        "error_taxonomy": [{"category": "no_output", "description": "kit"}, {"category": "own"}],
+        "x": {"score": 0, "expected": 1, "actual": -1},
+    }
+    artifacts = raw(reward_json=b'{"reward": 0}', details_json=json.dumps(details).encode())
+    result = ingest(judged(), RawArtifacts(artifacts.files, RawFile("out.json", "missing")))
+    assert tags(result) == ["no_output", "sign_error", "own"]
+
+
+def test_both_policies_reach_the_files():
+    artifacts = raw(b"{}", reward_json=b'{"reward": 0.7}', reward_txt=b"0.2")
+    assert ingest(judged(), artifacts).reward == 0.7
+    assert ingest(judged(), artifacts, "text_first").reward == 0.2
+
+
+SCRAPS = st.sampled_from(
+    [b"{", b"}", b"[", b"]", b'"reward"', b":", b",", b"0.5", b"1", b"-1", b"NaN", b"true", b"\xff", b"\n"]
+)
+CONTENT = st.binary(max_size=200) | st.lists(SCRAPS, max_size=12).map(b"".join)
+STATUS = st.sampled_from(["ok", "missing", "too_large", "directory", "symlink", "special", "unreadable"])
+
+
+@st.composite
+def files(draw, name):
+    status = draw(STATUS)
+    data = draw(CONTENT) if status == "ok" else b""
+    return RawFile(name, status, data, len(data) if status == "ok" else draw(st.integers(0, 2**40)))
+
+
+ARTIFACTS = st.builds(
+    RawArtifacts,
+    files=st.fixed_dictionaries({}, optional={name: files(name) for name in VERIFIER_FILES}),
+    output=st.none() | files("/workspace/out"),
+    verifier_exit_code=st.none() | st.integers(-64, 255),
+)
+SPECS = st.builds(
+    lambda name, source, block: judged(
+        path=f"/workspace/out.{name}", format=name, source=source, ends_in_json_block=block
+    ),
+    st.sampled_from(OUTPUT_FORMATS),
+    st.sampled_from(["declared", "inferred", "guessed"]),
+    st.booleans(),
+)
+
+
+@given(step=SPECS, artifacts=ARTIFACTS, policy=st.sampled_from(["declared", "text_first"]))
+def test_no_content_makes_it_raise_and_every_result_can_be_stored(step, artifacts, policy):
+    result = ingest(step, artifacts, policy)
+    stored = result.model_dump_json()
+    assert EvaluationResult.model_validate_json(stored).model_dump_json() == stored
+    assert result.validity.verifier_completed or result.reward == 0.0
+    assert result.validity.verifier_completed or result.error_taxonomy
+
+
+@given(artifacts=ARTIFACTS)
+def test_the_same_artifacts_give_the_same_result(artifacts):
+    assert ingest(judged(), artifacts) == ingest(judged(), artifacts)

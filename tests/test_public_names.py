@@ -1,0 +1,36 @@
+"""The public names of `seatrial`, pinned: adding one is a decision, losing one breaks somebody."""
+
+import subprocess
+import sys
+
+import pytest
+
+import seatrial
+
+PUBLIC = """
+Annotation ArtifactsError BrokenTask ConfidenceMetadata Dataset DatasetNotFoundError Dimension ErrorSource ErrorTag
+EvaluationResult Judgment OutputSpec Problem RawArtifacts RawFile RubricError RubricResult SeatrialError Task
+TaskFormatError TrialRecord UsageError ValidityCheck VerifierSpec __version__ collect_artifacts collect_output
+digest_folder ingest lint load_dataset load_task scan score_rubric
+""".split()
+
+
+def test_the_names_are_these():
+    assert sorted(seatrial.__all__) == PUBLIC
+    assert dir(seatrial) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_name_can_be_used(name):
+    assert getattr(seatrial, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        seatrial.no_such_name  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = "import seatrial, sys; print({'pydantic', 'jsonschema', 'rich', 'yaml'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "set()\n"

@@ -14,14 +14,21 @@ TASK = Path(__file__).parent / "tasks" / "voltage-drop"
 
 def score(answer: str) -> None:
     """Judge one of the answers that come with the task."""
-    print(f"\n$ seatrial score {TASK.relative_to(Path.cwd())}   # the {answer}ing answer", flush=True)
+    print(f"\n{TASK.name}, the answer that should {answer}:", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         shutil.copytree(TASK / "golden" / answer, root, dirs_exist_ok=True)
         environment = {**os.environ, "KIT_ROOT": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         subprocess.run(["sh", str(TASK / "tests" / "test.sh")], env=environment, check=True)
         code = run(
-            ["score", str(TASK), "--artifacts", str(root / "logs/verifier"), "--output", str(root / "workspace/report.md")]
+            [
+                "score",
+                str(TASK),
+                "--artifacts",
+                str(root / "logs/verifier"),
+                "--output",
+                str(root / "workspace/report.md"),
+            ]
         )
     if code:
         sys.exit(code)

@@ -1,7 +1,9 @@
 """Finding tasks: every folder with a task.toml at any depth, in a stable order, each told apart by its path."""
 
+import gc
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +29,25 @@ class Dataset:
 
 def load_dataset(path: Path | str) -> Dataset:
     """Every task below a path; broken ones stop no other. Raises DatasetNotFoundError when there is none at all."""
-    entries = list(scan(path))
+    with _no_collections():
+        entries = list(scan(path))
     return Dataset(
         tasks=tuple(entry for entry in entries if isinstance(entry, Task)),
         broken=tuple(entry for entry in entries if isinstance(entry, BrokenTask)),
         skipped=tuple(entry for entry in entries if isinstance(entry, SkippedFolder)),
     )
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Pause the garbage collector: it would look again and again through objects that are all there to stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def scan(path: Path | str) -> Iterator[Entry]:

@@ -10,32 +10,14 @@ from functools import lru_cache
 from typing import Literal
 
 from seatrial.model.output import PathCandidate
+from seatrial.tasks.cues import cue_after, cue_before
 from seatrial.verifier_kit import fenced_blocks
 
 Role = Literal["output", "mentioned", "input"]
 
 _CANARY = re.compile(r"\s*(#|//|<!--).*canary", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*(```|~~~)")
-_SPLIT = re.compile(r"\n(?=\s*(?:[-*+|#>]|\d+[.)])\s?)|(?<=[.!?;])\s+(?=[^a-z])")
-_OUTPUT = (
-    r"writ(?:e|es|ten|ing)|sav(?:e|es|ed|ing)|creat(?:e|es|ed|ing)|produc(?:e|es|ed|ing)|generat(?:e|es|ed|ing)"
-    r"|stor(?:e|es|ed|ing)|export(?:s|ed|ing)?|emit(?:s|ted)?|plac(?:e|ed|ing)|put|record(?:ed)?|dump(?:ed)?"
-    r"|deliver(?:ed)?|output|implement(?:ed|ing)?|build|append(?:ed)?|leave|copy|move|rename|results?\s+(?:to|in|into|as)"
-)
-_INPUT = (
-    r"read(?:s|ing)?|load(?:s|ed)?|given|provided|supplied|inputs?|found\s+(?:in|at)|located|pars(?:e|es|ed|ing)"
-    r"|us(?:e|es|ing)|run(?:s|ning)?|execut(?:e|es|ing)|invok(?:e|es|ing)|call(?:s|ing)?|open|from|see|existing"
-    r"|available|tool|according\s+to|based\s+on|do\s+not|don't|never|must\s+not|without"
-    r"|(?:values?|data|rows?|records?|columns?|entries|lines|readings|numbers|files|listed|described|defined|specified)"
-    r"\s+(?:in|of|at)"
-)
-_BEFORE = re.compile(rf"\b(?:(?P<output>{_OUTPUT})|(?P<input>{_INPUT}))\b", re.IGNORECASE)
-_AFTER = re.compile(
-    r"\b(?:(?P<output>(?:must|should|shall|needs?\s+to|has\s+to|will)\s+(?!not\b)\w+|containing|with\s+the\s+following)"
-    r"|(?P<input>contains?|has|holds?|lists?|describes?|is\s+(?:given|provided|available|an?\s+input)))\b",
-    re.IGNORECASE,
-)
-_FORBIDDING = frozenset({"do not", "don't", "never", "must not", "without"})
+_SPLIT = re.compile(r"\n(?=\s*(?:[-*+|#>]|\d+[.)])\s?)|[.!?;]\s+(?=[^a-z])")
 
 
 def strip_canary(text: str) -> str:
@@ -49,8 +31,9 @@ def strip_canary(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _path_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
-    folders = "|".join(re.escape(root) for root in sorted(roots, key=len, reverse=True))
-    return re.compile(rf"(?<![\w/.~-])(?:{folders})(?:/[\w.@%+~=-]+)+/?(?!/?[*<{{$\w])")
+    folders = "|".join(re.escape(root[1:]) for root in sorted(roots, key=len, reverse=True))
+    # The slash comes before the look behind it: a pattern that starts with a plain character is found much faster.
+    return re.compile(rf"/(?<![\w/.~-]/)(?:{folders})(?:/[\w.@%+~=-]+)+/?(?!/?[*<{{$\w])")
 
 
 def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
@@ -113,20 +96,5 @@ def _in_command(sentence: str, match: re.Match[str]) -> bool:
 
 
 def _role(sentence: str, match: re.Match[str], lead: str) -> Role:
-    cue = _last_cue(sentence[: match.start()]) or _first_cue(sentence[match.end() :]) or _last_cue(lead)
-    return cue or "mentioned"
-
-
-def _last_cue(text: str) -> Role | None:
-    cues = list(_BEFORE.finditer(text))
-    if not cues:
-        return None
-    forbidden = len(cues) > 1 and " ".join(cues[-2].group().lower().split()) in _FORBIDDING
-    return "output" if cues[-1]["output"] and not forbidden else "input"
-
-
-def _first_cue(text: str) -> Role | None:
-    cue = _AFTER.search(text)
-    if not cue:
-        return None
-    return "output" if cue["output"] else "input"
+    before, after = sentence[: match.start()], sentence[match.end() :]
+    return cue_before(before) or cue_after(after) or cue_before(lead) or "mentioned"

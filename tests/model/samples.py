@@ -1,0 +1,135 @@
+"""Valid values of the stored types: short makers for single tests, and one full sample of every type."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from seatrial.model.agent import AgentResult
+from seatrial.model.annotation import Annotation, Judgment
+from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.record import (
+    AgentRef,
+    ArtifactRecord,
+    Failure,
+    FileChanges,
+    LimitSpec,
+    ModelUsage,
+    PhaseTime,
+    Provenance,
+    ResourceUse,
+    SandboxRef,
+    TaskRef,
+    TrialRecord,
+    VerifierRun,
+)
+from seatrial.model.task import BrokenTask, Problem, SkippedFolder
+from seatrial.tasks.load import load_task
+
+VOLTAGE_DROP = Path(__file__).parents[2] / "examples" / "tasks" / "voltage-drop"
+DIGEST = "0123456789abcdef" * 4
+NOON = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000, dt.timezone(dt.timedelta(hours=5, minutes=30)))
+
+
+def validity(**changes: Any) -> ValidityCheck:
+    flags: dict[str, Any] = {"output_parseable": True, "schema_valid": True, "verifier_completed": True}
+    return ValidityCheck(**{**flags, **changes})
+
+
+def evaluation(reward: float = 0.5, **changes: Any) -> EvaluationResult:
+    return EvaluationResult(reward=reward, **{"validity": validity(), **changes})
+
+
+def annotation(**changes: Any) -> Annotation:
+    return Annotation(**{"reviewer_id": "ann", "timestamp": NOON, "judgment": Judgment.PASS, **changes})
+
+
+def record(**changes: Any) -> TrialRecord:
+    """A record with no more than it must have; without an evaluation it holds a failure."""
+    needed: dict[str, Any] = {
+        "trial_id": "voltage-drop.1",
+        "task": TaskRef(id="voltage-drop", name="seatrial/voltage-drop", digest=DIGEST),
+        "agent": AgentRef(name="oracle"),
+        "sandbox": SandboxRef(backend="embedded", image="python:3.11-slim", network="none"),
+    }
+    if "evaluation" not in changes:
+        needed["failure"] = Failure(phase="setup", cause="SandboxError", message="no space left")
+    return TrialRecord(**{**needed, **changes})
+
+
+def full_evaluation() -> EvaluationResult:
+    return evaluation(
+        0.93,
+        validity=validity(schema_valid=False, errors=["schema_mismatch: `drop_v` is missing", "note: größer als 1 Ω"]),
+        breakdown={"drop_v": {"score": 0.95, "max_score": 1.0, "evidence": "within 2 %"}, "seen": [1, None, True, "é"]},
+        error_taxonomy=[
+            ErrorTag(category="unit mismatch", description="mV for V", source=ErrorSource.MECHANICAL),
+            ErrorTag(category="judgement", source=ErrorSource.HUMAN),
+        ],
+        confidence=full_confidence(),
+        annotations=[annotation(reviewer_discipline="electrical", categories=["unit"], notes="looks right")],
+    )
+
+
+def full_confidence() -> ConfidenceMetadata:
+    return ConfidenceMetadata(
+        annotator_count=3,
+        inter_rater_agreement=-0.25,
+        agreement_metric="krippendorff_alpha",
+        confidence_interval=(0.1, 0.9),
+        confidence_method="wilson",
+        confidence_level=0.95,
+        sample_size=40,
+        verifier_repeats=5,
+        verifier_reward_sd=0.0,
+    )
+
+
+def full_record() -> TrialRecord:
+    """A record with every field set."""
+    return record(
+        revision=1,
+        parent="voltage-drop.1",
+        job="nightly",
+        attempt=2,
+        sandbox=SandboxRef(
+            backend="embedded",
+            image="python:3.11-slim",
+            image_digest=f"sha256:{DIGEST}",
+            limits_asked=LimitSpec(cpus=1.0, memory_mb=512, storage_mb=1024, pids=64),
+            limits_enforced=LimitSpec(memory_mb=512),
+            network="none",
+        ),
+        times=(PhaseTime(phase="agent", started_at=NOON, finished_at=NOON + dt.timedelta(seconds=61)),),
+        resources=ResourceUse(cpu_sec=1.5, peak_memory_bytes=2**31, disk_bytes=0),
+        agent_result=AgentResult(status="timed_out", duration_sec=61.0, stdout_path="agent/stdout.txt"),
+        model_usage=ModelUsage(calls=3, input_tokens=900, cached_tokens=100, output_tokens=50, cost_usd=0.0125),
+        verifier_run=VerifierRun(exit_code=1, duration_sec=0.2, isolation="guarded", survivors=("sleep 100",)),
+        provenance=Provenance(tests_digest=DIGEST, reward_file="reward.json", reward_sha256=DIGEST),
+        artifacts=(ArtifactRecord(path="workspace/report.md", sha256=DIGEST, size=512),),
+        changes=FileChanges(added=("workspace/report.md",), removed=("workspace/draft.md",)),
+        pass_threshold=0.9,
+        evaluation=full_evaluation(),
+    )
+
+
+def full_samples() -> dict[str, BaseModel]:
+    """One value of every stored type by the type's name, with as much set as there is."""
+    task = load_task(VOLTAGE_DROP)
+    problem = Problem(code="no-x", severity="error", message="is missing", file="task.toml", key="a.b", fix="add it")
+    values: list[BaseModel] = [
+        annotation(notes="ok"),
+        BrokenTask(id="broken", root=Path("/tasks/broken"), problems=(problem,)),
+        full_confidence(),
+        ErrorTag(category="tool failure", description="no network", source=ErrorSource.JUDGE),
+        full_evaluation(),
+        task.output,
+        problem,
+        SkippedFolder(path=Path("/tasks/drafts"), reason="named like a draft"),
+        task,
+        full_record(),
+        validity(errors=["note: nothing to parse"]),
+        task.verifier,
+    ]
+    return {type(value).__name__: value for value in values}

@@ -1,0 +1,66 @@
+"""Output formats by suffix, and what an OutputSpec says when a task says nothing."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from seatrial.model.output import FORMAT_BY_SUFFIX, OUTPUT_FORMATS, OutputSpec, ShapeSpec, VerifierSpec, format_of
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/workspace/out.json", "json"),
+        ("/workspace/OUT.JSON", "json"),
+        ("/workspace/report.final.md", "md"),
+        ("report.markdown", "md"),
+        ("rows.ndjson", "jsonl"),
+        ("a.yml", "yaml"),
+        ("a.htm", "html"),
+        ("a.text", "txt"),
+        ("run.log", "txt"),
+        ("book.ipynb", "ipynb"),
+        ("tool.py", None),
+        ("archive.tar.gz", None),
+        ("Makefile", None),
+        (".json", None),
+        ("/workspace/data.json/", "json"),
+        ("/workspace.json/answer", None),
+        ("", None),
+    ],
+)
+def test_the_suffix_says_the_format(path: str, expected: str | None):
+    assert format_of(path) == expected
+
+
+@pytest.mark.parametrize("name", OUTPUT_FORMATS)
+def test_every_format_has_its_own_suffix(name: str):
+    assert format_of(f"answer.{name}") == name
+
+
+def test_no_suffix_stands_for_a_format_nobody_reads():
+    assert set(FORMAT_BY_SUFFIX.values()) == set(OUTPUT_FORMATS)
+
+
+def test_a_task_that_says_nothing_expects_nothing():
+    spec = OutputSpec()
+    assert (spec.path, spec.format, spec.source, spec.candidates) == (None, None, "none", ())
+    assert spec.shape == ShapeSpec(source="none", gate="report")
+    assert spec.max_bytes == 64 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "values", [{"format": "exe"}, {"source": "felt"}, {"max_bytes": 0}, {"shape": {"gate": "half"}}], ids=str
+)
+def test_an_output_nobody_could_check_is_refused(values: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        OutputSpec.model_validate(values)
+
+
+def test_a_verifier_need_not_have_details_but_must_have_the_rest():
+    spec = VerifierSpec(script="tests/test.sh", expected_output_path="", reward_path="/logs/verifier/reward.json")
+    assert spec.details_path is None
+    for missing in ("script", "expected_output_path", "reward_path"):
+        with pytest.raises(ValidationError, match=missing):
+            VerifierSpec.model_validate(spec.model_dump(exclude={missing}))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from seatrial.cli.main import COMMANDS
-from seatrial.tasks import lint, lint_tests
 from seatrial.verifier_kit import fenced_blocks
 from tests.conftest import REPOSITORY
 
@@ -29,16 +28,12 @@ def commands(blocks):
 
 def run(command):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    result = subprocess.run(
-        ["sh", "-c", command],
-        cwd=REPOSITORY,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=100,
+    environment = {**os.environ, "PATH": path}
+    shell = ["sh", "-c", command]
+    done = subprocess.run(
+        shell, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True, timeout=100
     )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    return done.stdout
 
 
 @pytest.mark.parametrize(("command", "shown"), list(commands(README_BLOCKS)))
@@ -74,8 +69,7 @@ def test_every_command_is_in_the_readme():
 
 
 def test_every_lint_code_is_documented():
-    sources = [Path(module.__file__).read_text() for module in (lint, lint_tests)]
-    sources += [path.read_text() for path in (REPOSITORY / "src/seatrial/tasks").glob("*.py")]
+    sources = [path.read_text() for path in (REPOSITORY / "src/seatrial/tasks").glob("*.py")]
     found = re.findall(r'(?:_problem|_fail|\.add)\(\s*"([a-z-]+)"|code="([a-z-]+)"', "\n".join(sources))
     page = (REPOSITORY / "docs/tasks.md").read_text()
     assert {code for pair in found for code in pair if code and f"`{code}`" not in page} == set()

@@ -1,11 +1,14 @@
 """Every error Seatrial raises, in one place.
 
     SeatrialError
-    └── UsageError               the caller can fix it: exit code 2, never a traceback
-        ├── TaskFormatError      a task folder cannot be read
-        ├── DatasetNotFoundError no task where one was asked for
-        ├── ArtifactsError       the folder or file to score is not there
-        └── RubricError          dimensions, weights or strategy make no sense
+    ├── UsageError               the caller can fix it: exit code 2, never a traceback
+    │   ├── TaskFormatError      a task folder cannot be read
+    │   ├── DatasetNotFoundError no task where one was asked for
+    │   ├── ArtifactsError       the folder or file to score is not there
+    │   ├── RubricError          dimensions, weights or strategy make no sense
+    │   └── HostUnsupportedError this machine cannot do what was asked
+    └── TrialError               a trial could not be run; recorded, never scored
+        └── SandboxError         the sandbox itself failed
 
 What strangers wrote (a reward file, an agent's output) never raises: it becomes data in an EvaluationResult.
 """
@@ -44,3 +47,15 @@ class RubricError(UsageError):
     def __init__(self, code: str, message: str) -> None:
         self.code = code
         super().__init__(message)
+
+
+class HostUnsupportedError(UsageError):
+    """This machine cannot do what was asked; the message says why, and how it could."""
+
+
+class TrialError(SeatrialError):
+    """The machinery failed, not the agent: recorded as a failure of the trial, never as a reward."""
+
+
+class SandboxError(TrialError):
+    """The sandbox itself failed. A command that exits with an error is not one of these."""

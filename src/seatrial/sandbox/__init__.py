@@ -1,0 +1,1 @@
+"""Sandboxes: isolated, machine-like places in which agents and verifiers run."""

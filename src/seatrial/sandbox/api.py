@@ -1,0 +1,173 @@
+"""What a sandbox is: the two Protocols every backend implements, and the values that go in and come out.
+
+A command that fails is data (`ExecResult.exit_code`); only the sandbox's own failure raises SandboxError.
+Conveniences are functions on top, in `session.py` and `transfer.py`, written once for all backends.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Literal, Protocol, Self
+
+from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
+
+Phase = Literal["agent", "verifier"]
+"""Whose view: the verifier sees the agent's files and processes; the agent sees nothing of the verifier."""
+
+NetworkMode = Literal["none", "allowlist", "public", "host"]
+Limit = Literal["cpus", "memory_mb", "pids", "storage_mb"]
+
+UNLIMITED = LimitSpec()
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MAX_OUTPUT_BYTES = 16 * 2**20
+MAX_ARCHIVE_BYTES = 2 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A root file system: directories laid over each other, lowest first. Without any it is the host's own system."""
+
+    reference: str
+    layers: tuple[Path, ...] = ()
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the same reference gives the same files elsewhere."""
+        return bool(self.layers)
+
+
+HOST_IMAGE = Image("host")
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Who a command may reach. `hosts` (names, `*.name`, addresses, CIDR) matters only with `allowlist`."""
+
+    mode: NetworkMode = "none"
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    """What to make. With `required`, a limit the host cannot enforce is refused; with `partial` it is left out."""
+
+    image: Image = HOST_IMAGE
+    limits: LimitSpec = UNLIMITED
+    enforcement: Literal["required", "partial"] = "required"
+    workdir: str = "/app"
+    env: Mapping[str, str] = field(default_factory=dict)
+    hostname: str = "sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class ExecSpec:
+    """One command. Output goes to the given files, or into the result; beyond `max_output` bytes it is dropped."""
+
+    argv: tuple[str, ...]
+    phase: Phase = "agent"
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    user: str | int | None = None
+    timeout_sec: float | None = None
+    network: Network = Network()
+    stdin: bytes = b""
+    stdout_path: Path | None = None
+    stderr_path: Path | None = None
+    max_output: int = MAX_OUTPUT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command ended; `exit_code` is None when its time ran out, negative for a signal."""
+
+    exit_code: int | None
+    duration_sec: float
+    stdout: bytes = b""
+    stderr: bytes = b""
+    truncated: bool = False
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the command was ended because its time was over."""
+        return self.exit_code is None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do here; `missing` says of each thing it cannot do why, and how to get it."""
+
+    backend: str
+    isolation: Literal["namespaces", "none"]
+    mode: str
+    limits: frozenset[Limit] = frozenset()
+    networks: frozenset[NetworkMode] = frozenset()
+    guarded_phases: bool = False
+    many_users: bool = False
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+class Sandbox(Protocol):
+    """One running sandbox. It lives until `destroy`, which may be called at any time and more than once."""
+
+    @property
+    def limits_enforced(self) -> LimitSpec:
+        """The limits that really hold."""
+        ...
+
+    async def exec(self, spec: ExecSpec) -> ExecResult:
+        """Run a command; returns when it exits, even if something it started keeps its output open."""
+        ...
+
+    async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
+        """Unpack a tar archive (a real file) below a directory, making it if needed."""
+        ...
+
+    async def get(
+        self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = MAX_ARCHIVE_BYTES
+    ) -> None:
+        """Pack a file or directory into a tar archive (a real file). Raises FileNotFoundError."""
+        ...
+
+    async def listen(self, port: int) -> socket.socket:
+        """A socket that listens on 127.0.0.1:`port` inside the sandbox and is accepted from outside."""
+        ...
+
+    async def kill_all(self, phase: Phase = "agent") -> None:
+        """End every process of a phase; `verifier` ends the agent's too. Returns when they are gone."""
+        ...
+
+    async def changes(self) -> FileChanges:
+        """What differs from the image."""
+        ...
+
+    async def snapshot(self, layer: Path) -> None:
+        """Save what differs from the image as a new layer directory."""
+        ...
+
+    async def usage(self) -> ResourceUse:
+        """What has been consumed so far."""
+        ...
+
+    async def destroy(self) -> None:
+        """End every process and remove every trace."""
+        ...
+
+
+class SandboxBackend(Protocol):
+    """Makes sandboxes. It is an async context manager; leaving it destroys what is left."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def probe(self) -> Capabilities:
+        """What this backend can do on this machine, found out by doing it."""
+        ...
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        """A new sandbox. Raises HostUnsupportedError or SandboxError."""
+        ...

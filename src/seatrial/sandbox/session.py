@@ -1,0 +1,24 @@
+"""A sandbox for the length of a block, and the commands everyone needs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from seatrial.concurrency import finish
+from seatrial.sandbox.api import ExecResult, ExecSpec, Phase, Sandbox, SandboxBackend, SandboxSpec
+
+
+@asynccontextmanager
+async def open_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+    """A sandbox that is gone when the block is left, cancelled or not."""
+    sandbox = await backend.create(spec)
+    try:
+        yield sandbox
+    finally:
+        await finish(sandbox.destroy())
+
+
+async def run_shell(
+    sandbox: Sandbox, script: str, *, phase: Phase = "agent", timeout_sec: float | None = None
+) -> ExecResult:
+    """Run a shell command line."""
+    return await sandbox.exec(ExecSpec(("/bin/sh", "-c", script), phase=phase, timeout_sec=timeout_sec))

@@ -1,0 +1,65 @@
+"""Files in and out of a sandbox, on top of the tar archives every backend speaks."""
+
+import io
+import os
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+from seatrial.errors import SandboxError
+from seatrial.sandbox.api import Phase, Sandbox
+
+
+def new_archive() -> BinaryIO:
+    """An empty archive file that exists in memory only."""
+    return os.fdopen(os.memfd_create("archive"), "w+b")
+
+
+async def put_file(sandbox: Sandbox, path: str, content: bytes, *, mode: int = 0o644, phase: Phase = "agent") -> None:
+    """Write one file; its directory is made if needed, and a link in its place is replaced, not followed."""
+    directory, _, name = path.rpartition("/")
+    with new_archive() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            tar.addfile(member, io.BytesIO(content))
+        archive.seek(0)
+        await sandbox.put(directory or "/", archive, phase=phase)
+
+
+async def put_tree(sandbox: Sandbox, directory: str, source: Path, *, phase: Phase = "agent") -> None:
+    """Copy a directory of this machine, owned by root inside."""
+
+    def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = 0
+        member.uname = member.gname = "root"
+        return member
+
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            tar.add(source, arcname=".", filter=owned_by_root)
+        archive.seek(0)
+        await sandbox.put(directory, archive, phase=phase)
+
+
+async def get_file(sandbox: Sandbox, path: str, *, limit: int, phase: Phase = "agent") -> bytes:
+    """The bytes of one regular file. Raises FileNotFoundError, or SandboxError when it is something else."""
+    with new_archive() as archive:
+        await sandbox.get(path, archive, phase=phase, limit=limit)
+        archive.seek(0)
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            member = tar.next()
+            content = tar.extractfile(member) if member and member.isreg() else None
+            if content is None:
+                raise SandboxError(f"{path}: expected a regular file in the sandbox")
+            return content.read()
+
+
+async def get_tree(sandbox: Sandbox, path: str, target: Path, *, limit: int, phase: Phase = "agent") -> None:
+    """Copy a directory to this machine: plain files and directories only, nothing that leads out of `target`."""
+    with tempfile.TemporaryFile() as archive:
+        await sandbox.get(path, archive, phase=phase, limit=limit)
+        archive.seek(0)
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            tar.extractall(target, filter="data")

@@ -18,10 +18,12 @@ traceback and no reward file, so that it can never pass for a failed agent.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import re
+import stat
 from fractions import Fraction
 from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, NoReturn, Sequence  # noqa: UP035 - runs on 3.8
 
@@ -102,21 +104,28 @@ def compare(  # noqa: PLR0913 - the keywords read like a sentence where it is ca
     try:
         value = quantity(actual, unit)
     except OutputProblem as problem:
-        return Dimension(name, 0.0, 1.0, weight, f"{problem}; {wanted}", expected, repr(actual)[:60])
-    passed = math.fabs(value - expected) <= margin
+        return Dimension(name, 0.0, 1.0, weight, f"{problem}; {wanted}", expected, _shown(actual))
+    passed = math.fabs(value - expected) <= margin + 1e-12 * math.fabs(expected)
     return Dimension(name, 1.0 if passed else 0.0, 1.0, weight, f"found {value:g}, {wanted}", expected, value)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:60]
+    except (ValueError, RecursionError):  # an integer too long to print, a list too deep
+        return f"a {type(value).__name__} too large to show"
 
 
 def quantity(value: Any, unit: str = "") -> float:
     """`value` as a number of `unit`; a bare number is taken to be in it already. Raises OutputProblem."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if not -_HUGE < value < _HUGE:  # a comparison, because math.isfinite fails on very large integers
-            raise OutputProblem("not_a_number", f"found {value!s:.60}, which is no usable number")
+            raise OutputProblem("not_a_number", f"found {_shown(value)}, which is no usable number")
         return float(value)
     text = value.strip() if isinstance(value, str) else ""
     match = _NUMBER.match(text)
     if not match:
-        raise OutputProblem("not_a_number", f"found {value!r:.60}, which is not a number")
+        raise OutputProblem("not_a_number", f"found {_shown(value)}, which is not a number")
     number, written = float(match.group()), text[match.end() :].strip()
     if written and written != unit:
         number *= _factor(written, unit)
@@ -162,11 +171,12 @@ def fenced_blocks(text: str) -> List[Block]:  # noqa: UP006 - runs on 3.8
     blocks: list[Block] = []
     body: list[str] = []
     fence, info, start = "", "", 0
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, ended in enumerate(io.StringIO(text, newline=None), start=1):
+        line = ended.rstrip("\n")
         stripped = line.strip()
         if not fence:
             run = len(stripped) - len(stripped.lstrip(stripped[:1])) if stripped[:1] in ("`", "~") else 0
-            if run >= 3:
+            if run >= 3 and not (stripped[0] == "`" and "`" in stripped[run:]):
                 fence, info, start, body = stripped[:run], stripped[run:].strip(), number + 1, []
         elif stripped.startswith(fence) and not stripped.strip(fence[0]):
             blocks.append(Block(info, "\n".join(body), start))
@@ -212,11 +222,17 @@ def path(absolute: str) -> str:
     return os.environ.get("KIT_ROOT", "") + absolute
 
 
+def _open_without_waiting(name: str, flags: int) -> int:
+    # An agent may leave a pipe where a file should be; without O_NONBLOCK, opening it would wait for ever.
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
 def read_text(absolute: str) -> str:
     """The agent's file as text. Raises OutputProblem when it is missing or not UTF-8."""
     try:
-        # An agent may leave a pipe where a file should be; without O_NONBLOCK, opening it would wait for ever.
-        with open(os.open(path(absolute), os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+        with open(path(absolute), "rb", opener=_open_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OutputProblem("no_output", f"{absolute}: not a regular file")
             data = file.read(MAX_OUTPUT_BYTES + 1)
         if len(data) > MAX_OUTPUT_BYTES:
             raise OutputProblem("unparseable", f"{absolute} has more than {MAX_OUTPUT_BYTES} bytes")
@@ -259,10 +275,17 @@ def roll_up(
         "min": lambda: float(round(min(values), 4)),
         "all_pass": lambda: float(min(values) == 1),
         "any_pass": lambda: float(max(values) == 1),
-        "threshold": lambda: float(mean >= _finite(threshold, "threshold")),
+        "threshold": lambda: float(round(mean, 4) >= round(_threshold(threshold), 4)),
         "geometric_mean": lambda: round(_geometric_mean(pairs, total), 4),
     }
     return rollups[strategy]()
+
+
+def _threshold(value: Any) -> Fraction:
+    threshold = _finite(value, "threshold")
+    if not 0 <= threshold <= 1:
+        raise KitError("bad_threshold", f"threshold is {value}, expected 0 to 1")
+    return threshold
 
 
 def _check_names(found: Sequence[str], names: Iterable[str] | None) -> None:
@@ -293,15 +316,17 @@ def _normalise(dimension: Dimension) -> tuple[Fraction, Fraction]:
 
 def _finite(value: Any, what: str) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_HUGE < value < _HUGE:
-        raise KitError("not_finite", f"{what} is {value!r}, expected a finite number")
+        raise KitError("not_finite", f"{what} is {_shown(value)}, expected a finite number")
     return Fraction(value)
 
 
 def _geometric_mean(pairs: Sequence[tuple[Fraction, Fraction]], total: Fraction) -> float:
     if any(value == 0 for value, _ in pairs):
         return 0.0
-    logs = math.fsum(float(weight / total) * math.log(value) for value, weight in pairs)
-    return min(max(math.exp(logs), 0.0), 1.0)
+    # The logarithm of a share too small for a float is still a float.
+    logs = ((math.log(value.numerator) - math.log(value.denominator), weight) for value, weight in pairs)
+    mean = math.fsum(log * float(weight / total) for log, weight in logs)
+    return min(max(math.exp(mean), 0.0), 1.0)
 
 
 def details_of(dimensions: Iterable[Dimension]) -> dict[str, Any]:

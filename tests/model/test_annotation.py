@@ -51,3 +51,14 @@ def test_the_time_keeps_the_reviewers_offset(hours: int):
     again = Annotation.model_validate_json(annotation(timestamp=when).model_dump_json())
     assert again.timestamp == when
     assert again.timestamp.utcoffset() == when.utcoffset()
+
+
+@pytest.mark.parametrize("seconds", [30, -30, 19 * 60 + 32])
+def test_a_time_json_cannot_hold_is_refused_or_kept(seconds: int):
+    """Old local times have offsets such as +00:19:32; to cut off the seconds would move the time."""
+    odd = NOON.replace(tzinfo=dt.timezone(dt.timedelta(seconds=seconds)))
+    try:
+        made = annotation(timestamp=odd)
+    except ValidationError:
+        return
+    assert Annotation.model_validate_json(made.model_dump_json()) == made

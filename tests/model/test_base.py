@@ -116,21 +116,6 @@ def test_times_know_their_offset():
     assert kept.when.utcoffset() == dt.timedelta(hours=-3, minutes=-30)
 
 
-def test_an_offset_that_json_cannot_hold_is_refused_or_kept():
-    """Old local times have offsets such as +00:19:32; cutting the seconds off would move the stored time."""
-    odd = dt.datetime(2026, 3, 1, tzinfo=dt.timezone(dt.timedelta(seconds=30)))
-    try:
-        sample = Sample(when=odd)
-    except ValidationError:
-        return
-    assert Sample.model_validate_json(to_json(sample)) == sample
-
-
-def test_text_no_encoding_can_hold_is_refused():
-    with pytest.raises(ValidationError):
-        Sample(text="half a pair: \ud83d")
-
-
 def test_a_count_is_small_enough_to_be_read_back():
     try:
         sample = Sample(count=10**5000)
@@ -177,14 +162,6 @@ def test_a_json_object_comes_back_as_it_was(table: dict[str, Any]):
     again = Sample.model_validate_json(to_json(sample))
     assert again.table == table
     assert to_json(again) == to_json(sample)
-
-
-def test_defaults_are_validated_too():
-    class Broken(StrictModel):
-        share: Fraction01 = 2.0
-
-    with pytest.raises(ValidationError, match="less than or equal to 1"):
-        Broken()
 
 
 @pytest.mark.parametrize("digest", ["", DIGEST[:-1], DIGEST + "0", DIGEST.upper(), DIGEST + "\n"])

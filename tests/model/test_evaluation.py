@@ -55,7 +55,7 @@ WAYS_TO_MAKE_ONE: dict[str, Callable[[dict[str, Any]], EvaluationResult]] = {
         update={"reward": values["reward"]}
     ),
     "deep model_copy": lambda values: evaluation(1.0).model_copy(update=values, deep=True),
-    "copy": lambda values: silently(evaluation(1.0).copy, update=values),
+    "copy": lambda values: evaluation(1.0).copy(update=values),
     "copy.replace": lambda values: replace(evaluation(1.0), **values),
     "in a record": lambda values: of(record(evaluation=values)),
     "in a copied record": lambda values: of(record().model_copy(update={"evaluation": values, "failure": None})),

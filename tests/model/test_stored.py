@@ -1,18 +1,21 @@
 """Every stored type: its fields, its JSON Schema, the published copy of it, and round trips through JSON."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
 import pytest
 from hypothesis import given
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from seatrial.model.base import to_json
+from seatrial.model.evaluation import ErrorSource, ErrorTag
 from seatrial.model.stored import STORED_TYPES, json_schema
+from seatrial.model.task import Problem
 from tests.conftest import REPOSITORY
 from tests.model import strategies
-from tests.model.samples import evaluation, full_samples
+from tests.model.samples import annotation, evaluation, full_samples, record, validity
 
 SAMPLES = full_samples()
 PUBLISHED = REPOSITORY / "docs" / "schema"
@@ -88,6 +91,26 @@ def test_no_other_schema_is_published():
 def test_there_is_no_schema_of_an_unknown_type():
     with pytest.raises(KeyError):
         json_schema("RubricResult")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: annotation(notes=text),
+        lambda text: annotation(categories=[text]),
+        lambda text: validity(errors=[text]),
+        lambda text: ErrorTag(category="a", description=text, source=ErrorSource.HUMAN),
+        lambda text: evaluation(breakdown={"a": [text]}),
+        lambda text: record(trial_id=text),
+        lambda text: Problem(code="a", severity="note", message=text, file="f"),
+    ],
+    ids=["notes", "categories", "errors", "description", "breakdown", "trial_id", "message"],
+)
+def test_text_that_cannot_be_stored_is_refused(make: Callable[[str], BaseModel]):
+    """Half a surrogate pair has no UTF-8 form: better no value than one that fails when it is written."""
+    assert_survives(make("whole: 😀"))
+    with pytest.raises(ValidationError):
+        make("half: \ud83d")
 
 
 @given(strategies.annotations)

@@ -1,4 +1,4 @@
-"""task.toml to TaskConfig: every key has its place, older spellings are understood, and one reading finds all faults."""
+"""One task.toml with every key of the format, and where each of them ends up."""
 
 from seatrial.model.config import (
     AgentSpec,
@@ -219,6 +219,7 @@ def test_every_key_of_the_format_has_its_place():
 def test_an_empty_file_is_a_task_with_the_defaults_of_the_format():
     config, report = read_config("")
     assert (config, report.problems) == (TaskConfig(), [])
+    assert config is not None
     assert (config.schema_version, config.agent.timeout_sec, config.verifier.timeout_sec) == ("1.4", None, 600.0)
     assert config.verifier.environment_mode == "shared"
     assert config.multi_step_reward_strategy == "mean"

@@ -3,7 +3,6 @@
 Exit codes: 0 fine, 1 finished but something is below the mark, 2 usage, 130 interrupted.
 """
 
-import os
 import sys
 from importlib import import_module
 from typing import NoReturn
@@ -76,7 +75,6 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return 130
-    except BrokenPipeError:
-        # The reader has gone, as `head` does; without this Python complains once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2

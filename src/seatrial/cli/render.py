@@ -13,7 +13,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table people can read on a terminal and programs can split in a pipe."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         for row in (columns, *rows):
             click.echo("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in row))
         return
@@ -23,8 +23,13 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
     table = Table(*columns, title=title, title_justify="left")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(_harmless(cell)) for cell in row))
     Console().print(table)
+
+
+def _harmless(text: str) -> str:
+    """A stranger's text without what would steer the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def show_problem(owner: str, problem: Problem) -> None:

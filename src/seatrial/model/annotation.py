@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from seatrial.model.base import StrictModel
+from seatrial.model.base import StrictModel, Timestamp
 
 
 class Judgment(StrEnum):
@@ -21,7 +21,7 @@ class Annotation(StrictModel):
 
     reviewer_id: Annotated[str, Field(min_length=1)]
     reviewer_discipline: str | None = None
-    timestamp: AwareDatetime
+    timestamp: Timestamp
     judgment: Annotated[Judgment, Field(strict=False)]
     categories: list[str] = Field(default_factory=list)
     notes: str | None = None

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 MAX_JSON_DEPTH = 100
 _MAX_INT_BITS = 4096  # well below the size at which Python refuses to print an integer
@@ -23,7 +23,7 @@ class StrictModel(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        validate_default=True,
+        str_min_length=0,  # any bound on length makes pydantic refuse text that no encoding can hold
         protected_namespaces=(),
     )
 
@@ -85,6 +85,16 @@ def _check_scalar(item: object) -> None:
         raise ValueError(f"{type(item).__name__} is not a JSON type")  # noqa: TRY004 - pydantic wants ValueError
 
 
+def _whole_minutes(when: dt.datetime) -> dt.datetime:
+    offset = when.utcoffset()
+    if offset is None or offset % dt.timedelta(minutes=1):
+        raise ValueError(f"the offset {offset} has seconds, which stored times cannot hold")
+    return when
+
+
+Timestamp = Annotated[AwareDatetime, AfterValidator(_whole_minutes)]
+"""A moment with its offset from UTC, which JSON can hold only in whole minutes."""
+
 JsonObject = Annotated[dict[str, Any], AfterValidator(check_json_object)]
 """A JSON object kept as found: finite numbers, bounded depth, clean Unicode."""
 
@@ -92,7 +102,7 @@ Fraction01 = Annotated[float, Field(ge=0.0, le=1.0)]
 """A reward, share or probability."""
 
 NonNegative = Annotated[float, Field(ge=0.0)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

@@ -5,10 +5,10 @@ Records are immutable. A regrade is a new revision that names its parent; annota
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
 from seatrial.model.agent import AgentResult
-from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel
+from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.evaluation import EvaluationResult
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -69,8 +69,8 @@ class PhaseTime(StrictModel):
     """When a phase ran."""
 
     phase: Phase
-    started_at: AwareDatetime
-    finished_at: AwareDatetime
+    started_at: Timestamp
+    finished_at: Timestamp
 
     @model_validator(mode="after")
     def _does_not_run_backwards(self) -> Self:
@@ -148,7 +148,7 @@ class Failure(StrictModel):
 class TrialRecord(StrictModel):
     """One stored trial: either an evaluation or a failure, never both, never neither."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
     trial_id: Annotated[str, Field(min_length=1)]
     revision: NonNegativeInt = 0
     parent: str | None = None

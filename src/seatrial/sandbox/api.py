@@ -27,18 +27,19 @@ MAX_ARCHIVE_BYTES = 2 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A root file system: directories laid over each other, lowest first. Without any it is the host's own system."""
+    """A root file system: directories laid over each other, lowest first, perhaps on top of the host's own system."""
 
     reference: str
     layers: tuple[Path, ...] = ()
+    base: Literal["empty", "host"] = "empty"
 
     @property
     def reproducible(self) -> bool:
         """Whether the same reference gives the same files elsewhere."""
-        return bool(self.layers)
+        return self.base != "host"
 
 
-HOST_IMAGE = Image("host")
+HOST_IMAGE = Image("host", base="host")
 
 
 @dataclass(frozen=True, slots=True)

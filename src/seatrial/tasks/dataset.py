@@ -67,6 +67,8 @@ def _dataset_root(path: Path) -> Path:
     if not path.exists():
         raise DatasetNotFoundError(f"{path}: no such file or folder; point to a task folder or a folder of them")
     root = path.resolve()
+    if any("\udc80" <= character <= "\udcff" for character in str(root)):
+        raise DatasetNotFoundError(f"{str(path)!a}: its name is not UTF-8; rename it")
     if root.is_dir():
         return root
     if root.name == TASK_TOML:

@@ -1,0 +1,141 @@
+"""How the spawner starts: `python -m seatrial.sandbox.embedded.bootstrap STAGE CONTROL_FD MODE RUN_DIRECTORY`.
+
+The first stage makes the namespaces and locks the view of the host; then Python is executed anew, because only then
+does the process belong to its new user namespace as a whole, and its executable lie on a read-only mount.
+"""
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+from typing import NoReturn
+
+from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.embedded.requests import Mode
+from seatrial.sandbox.embedded.spawner import Spawner
+from seatrial.sandbox.embedded.syscalls import (
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_REC,
+    MS_SLAVE,
+    PR_SET_DUMPABLE,
+    PR_SET_PDEATHSIG,
+    bind,
+    mount,
+    prctl,
+    set_read_only,
+    unshare,
+)
+
+# Above the ranges that distributions and systemd hand out, so that no other user's files can have these owners.
+SHIFT_BASE = 0x70000000
+SHIFT_COUNT = 65536
+
+
+def first_stage(control: socket.socket, mode: Mode, run_directory: str) -> NoReturn:
+    """Make the namespaces, become the first process in them, and start over."""
+    if mode == "user":
+        _enter_user_namespace(control)
+    unshare(CLONE_NEWPID | CLONE_NEWNS)
+    child = os.fork()
+    if child:
+        control.close()
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    mount(None, "/", None, MS_REC | MS_SLAVE)
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    _lock_host_view(run_directory)
+    control.set_inheritable(True)
+    arguments = ["second", str(control.fileno()), mode, run_directory]
+    os.execv(sys.executable, [sys.executable, "-I", "-m", "seatrial.sandbox.embedded.bootstrap", *arguments])
+
+
+def _enter_user_namespace(control: socket.socket) -> None:
+    """Become root of a user namespace: with a range of ids if our parent can arrange it, else with our own id only."""
+    uid, gid = os.getuid(), os.getgid()
+    unshare(CLONE_NEWUSER)
+    send(control, {"map": os.getpid()})
+    answer = receive(control)
+    if answer and answer[0].get("mapped"):
+        os.setresgid(0, 0, 0)
+        os.setresuid(0, 0, 0)
+        return
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _lock_host_view(run_directory: str) -> None:
+    """Make the host's whole tree read-only in here, but for our own directory and the cgroups."""
+    bind(run_directory, run_directory)
+    set_read_only("/", read_only=True, recursive=True)
+    writable = [run_directory, "/proc", *_cgroup_mounts()]
+    for path in writable:
+        with contextlib.suppress(OSError):  # a cgroup mount that is not ours to change stays as it is
+            set_read_only(path, read_only=False)
+    if os.statvfs(run_directory).f_flag & os.ST_RDONLY:
+        raise OSError(0, f"{run_directory} cannot be written to")
+
+
+def _cgroup_mounts() -> list[str]:
+    with open("/proc/self/mountinfo") as file:
+        lines = [line.partition(" - ") for line in file]
+    return [left.split()[4] for left, _, right in lines if right.startswith("cgroup")]
+
+
+def second_stage(control: socket.socket, mode: Mode, run_directory: str) -> NoReturn:
+    """Serve until the control connection ends."""
+    control.set_inheritable(False)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(PR_SET_DUMPABLE, 0)
+    shift = _make_shift_namespace() if mode == "userns" else None
+    spawner = Spawner(control, mode, shift, SHIFT_BASE if mode == "userns" else 0, f"{run_directory}/prepared")
+    # Objects that never move again need not be copied into every child by the collector's bookkeeping.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    send(control, {"up": os.getpid()})
+    spawner.serve()
+    os._exit(0)
+
+
+def _make_shift_namespace() -> int:
+    """A user namespace whose root is an otherwise unused id of this machine; commands enter it last of all."""
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        unshare(CLONE_NEWUSER)
+        theirs.send(b"!")
+        theirs.recv(1)
+        os._exit(0)
+    ours.recv(1)
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/{child}/{name}", "w") as file:
+            file.write(f"0 {SHIFT_BASE} {SHIFT_COUNT}")
+    descriptor = os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    ours.close()
+    theirs.close()
+    os.waitpid(child, 0)
+    return descriptor
+
+
+def main() -> NoReturn:
+    """Run the stage the command line names; a failure is told to the other side before the end."""
+    stage, descriptor, mode, run_directory = sys.argv[1:]
+    control = socket.socket(fileno=int(descriptor))
+    try:
+        (first_stage if stage == "first" else second_stage)(control, mode, run_directory)  # type: ignore[arg-type]
+    except OSError as error:
+        send(control, {"error": f"the sandbox spawner cannot start: {error}"})
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""What differs from the image: reads the writable directories of a sandbox's overlays, never the sandbox itself."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from seatrial.sandbox.embedded.roots import Tree
+
+_START = "start.json"
+_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+_MAX_ENTRIES = 200_000
+
+
+def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, bool]]:
+    """Every entry of one writable directory as (relative path, status, is an opaque directory), parents first."""
+    top = f"upper/{name}"
+    for folder, folders, files, descriptor in os.fwalk(top, dir_fd=state, follow_symlinks=False):
+        inside = folder[len(top) + 1 :]
+        for entry in sorted(folders + files):
+            status = os.lstat(entry, dir_fd=descriptor)
+            path = f"{inside}/{entry}" if inside else entry
+            yield path, status, stat.S_ISDIR(status.st_mode) and _is_opaque(entry, descriptor)
+
+
+def _is_opaque(entry: str, descriptor: int) -> bool:
+    for name in _OPAQUE:
+        try:
+            if os.getxattr(f"/proc/self/fd/{descriptor}/{entry}", name, follow_symlinks=False) == b"y":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _upper_names(state: int) -> list[str]:
+    descriptor = os.open("upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=state)
+    try:
+        return os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_whiteout(status: os.stat_result) -> bool:
+    """Whether an entry of a layer stands for something that was removed."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def remember_start(state: int) -> None:
+    """Note what setting up wrote, so that it never counts as somebody's change."""
+    found = {}
+    for name in _upper_names(state):
+        for path, status, _ in walk_upper(state, name):
+            found[f"{name}/{path}"] = [status.st_mtime_ns, status.st_size]
+    descriptor = os.open(_START, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=state)
+    os.write(descriptor, json.dumps(found).encode())
+    os.close(descriptor)
+
+
+def write_changes(state: int, trees: Sequence[Tree], target: int) -> None:
+    """Write `{"added": […], "modified": […], "removed": […]}` to a descriptor."""
+    start = _read_start(state)
+    found: dict[str, list[str]] = {"added": [], "modified": [], "removed": []}
+    for tree in trees:
+        prefix = f"/{tree.folder}/" if tree.folder else "/"
+        for kind, path in _tree_changes(state, tree, start):
+            found[kind].append(prefix + path)
+            if sum(map(len, found.values())) > _MAX_ENTRIES:
+                raise OSError(0, f"more than {_MAX_ENTRIES:,} files changed")
+    ordered = {kind: sorted(paths) for kind, paths in found.items()}
+    with os.fdopen(os.dup(target), "w", encoding="utf-8", errors="backslashreplace") as file:
+        json.dump(ordered, file, ensure_ascii=False)
+
+
+def _read_start(state: int) -> dict[str, list[int]]:
+    descriptor = os.open(_START, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
+    with os.fdopen(descriptor, "rb") as file:
+        start: dict[str, list[int]] = json.load(file)
+    return start
+
+
+def _tree_changes(state: int, tree: Tree, start: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
+    if tree.name not in _upper_names(state):
+        return  # shown read-only, so nothing can have changed
+    for path, status, opaque in walk_upper(state, tree.name):
+        below = _in_layers(tree.lowers, path)
+        if is_whiteout(status):
+            if below:
+                yield "removed", path
+        elif stat.S_ISDIR(status.st_mode):
+            if opaque and below:
+                yield from (("removed", gone) for gone in _missing(state, tree, path))
+        elif start.get(f"{tree.name}/{path}") != [status.st_mtime_ns, status.st_size]:
+            yield "modified" if below else "added", path
+
+
+def _in_layers(lowers: Sequence[str], path: str) -> bool:
+    """Whether a path is in the image: the first layer that knows of it decides."""
+    parts = path.split("/")
+    for lower in lowers:
+        verdict = _in_layer(lower, parts)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _in_layer(lower: str, parts: list[str]) -> bool | None:
+    """True or False when this layer settles it, None when a layer below has to be asked."""
+    current = lower
+    for index, part in enumerate(parts):
+        current = f"{current}/{part}"
+        try:
+            status = os.lstat(current)
+        except OSError:
+            parent = os.path.dirname(current)
+            return False if index and _has_opaque_mark(parent) else None
+        if is_whiteout(status):
+            return False
+        if not stat.S_ISDIR(status.st_mode):
+            return index == len(parts) - 1
+    return True
+
+
+def _has_opaque_mark(path: str) -> bool:
+    for name in _OPAQUE:
+        try:
+            if os.getxattr(path, name, follow_symlinks=False) == b"y":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _missing(state: int, tree: Tree, folder: str) -> Iterator[str]:
+    """The files of the image below a replaced directory that are not in its replacement."""
+    seen = set()
+    for lower in tree.lowers:
+        for current, _, files in os.walk(f"{lower}/{folder}"):
+            for name in files:
+                path = os.path.relpath(f"{current}/{name}", lower)
+                replaced = os.path.lexists(f"/proc/self/fd/{state}/upper/{tree.name}/{path}")
+                if path not in seen and not replaced and _in_layers(tree.lowers, path):
+                    seen.add(path)
+                    yield path
+
+
+def write_size(state: int, target: int) -> None:
+    """Write how many bytes of disk the writable directories take, as `{"bytes": …}`."""
+    total = 0
+    for name in _upper_names(state):
+        seen = set()
+        for _, status, _ in walk_upper(state, name):
+            if status.st_nlink == 1 or status.st_ino not in seen:
+                total += status.st_blocks * 512
+                seen.add(status.st_ino)
+    os.write(target, json.dumps({"bytes": total}).encode())

@@ -1,0 +1,154 @@
+"""What the spawner's other children do: run a command, move files, listen, kill, look at changes.
+
+Each runs in a forked process that joins only the namespaces it needs. Nothing here may import when called: the root
+file system may have changed by then.
+"""
+
+import errno
+import os
+import select
+import signal
+import socket
+
+from seatrial.sandbox.archive import pack, unpack
+from seatrial.sandbox.embedded.accounts import find_account
+from seatrial.sandbox.embedded.protocol import send
+from seatrial.sandbox.embedded.requests import Command, Transfer
+from seatrial.sandbox.embedded.rootfs import enter_verifier_view
+from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
+from seatrial.sandbox.embedded.syscalls import (
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    MS_PRIVATE,
+    MS_REC,
+    mount,
+    setns,
+    unshare,
+)
+
+_BACKLOG = 4096
+_VERIFIER_ROOT_MB = 1024
+
+
+def run_command(command: Command, descriptors: list[int], shift: int | None) -> None:
+    """Become the command. The namespaces are joined already; what is left is to give up every right but a few."""
+    os.setsid()
+    for standard in (0, 1, 2):
+        os.dup2(descriptors[standard], standard)
+    account = find_account(command.user)
+    os.chdir(command.cwd)
+    if shift is not None:
+        setns(shift, CLONE_NEWUSER)
+    deny_system_calls()
+    drop_capabilities()
+    if shift is not None or os.getuid() == 0:
+        _become(account.uid, account.gid, account.groups)
+    env = {"HOME": account.home, "USER": account.name, **command.env}
+    _reset_signals()
+    _execute(command.argv, env)
+
+
+def _become(uid: int, gid: int, groups: tuple[int, ...]) -> None:
+    try:
+        os.setgroups(groups)
+    except PermissionError:
+        # With one id mapped there are no groups to choose from; any other id fails below.
+        if (uid, gid) != (0, 0):
+            raise
+        return
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> None:
+    """execve along PATH; what cannot be run ends like in a shell, with 127 or 126 and a word on stderr."""
+    folders = [""] if "/" in argv[0] else [f"{folder}/" for folder in env.get("PATH", "").split(":") if folder]
+    reason = errno.ENOENT
+    for folder in folders:
+        try:
+            os.execve(folder + argv[0], argv, env)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                reason = error.errno or errno.EACCES
+    os.write(2, f"{argv[0]}: {os.strerror(reason)}\n".encode("utf-8", "replace"))
+    os._exit(127 if reason == errno.ENOENT else 126)
+
+
+def unpack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
+    """Unpack an archive below a directory of the joined view, as the sandbox's own root."""
+    _enter_user_namespace(shift)
+    os.makedirs(transfer.path, exist_ok=True)
+    directory = os.open(transfer.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with os.fdopen(os.dup(archive), "rb") as file:
+        unpack(file, directory)
+
+
+def pack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
+    """Pack a path of the joined view into an archive."""
+    _enter_user_namespace(shift)
+    with os.fdopen(os.dup(archive), "wb") as file:
+        pack(transfer.path, file, transfer.limit)
+
+
+def _enter_user_namespace(shift: int | None) -> None:
+    if shift is None:
+        return
+    setns(shift, CLONE_NEWUSER)
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+
+
+def open_listener(init: int, port: int, report: socket.socket) -> None:
+    """Listen inside the sandbox's network namespace and hand the socket out; it stays in there for ever."""
+    setns(init, CLONE_NEWNET)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_BACKLOG)
+        send(report, {"ready": True}, [listener.fileno()])
+
+
+def make_verifier_view(report: socket.socket) -> None:
+    """Build the verifier's private root on top of the outer view and report its mount namespace."""
+    unshare(CLONE_NEWNS)
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    enter_verifier_view(size_mb=_VERIFIER_ROOT_MB)
+    namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    send(report, {"ready": True}, [namespace])
+
+
+def kill_everyone() -> None:
+    """Kill every process of this pid namespace but its first and ourselves, and wait until all are dead."""
+    own = os.getpid()
+    while True:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        others = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, own)]
+        if not others:
+            return
+        for pid in others:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            select.select([descriptor], [], [])
+            os.close(descriptor)
+
+
+def fail(report: socket.socket, error: BaseException) -> None:
+    """Tell the spawner why this child gives up, and end it."""
+    try:
+        number = error.errno if isinstance(error, OSError) else None
+        send(report, {"error": f"{error}" or type(error).__name__, "errno": number, "kind": type(error).__name__})
+    finally:
+        os._exit(125)

@@ -1,0 +1,185 @@
+"""Our end of the wire to the spawner: requests become awaitable, exits of commands become futures."""
+
+import asyncio
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from seatrial.concurrency import finish
+from seatrial.errors import SandboxError
+from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.embedded.requests import Mode
+
+_ERRORS = {"FileNotFoundError": FileNotFoundError, "NotADirectoryError": FileNotFoundError}
+
+
+class SpawnerClient:
+    """Starts a spawner and talks to it from one event loop."""
+
+    def __init__(self, mode: Mode, run_directory: Path) -> None:
+        self._mode = mode
+        self._run_directory = run_directory
+        self._connection: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
+        self._exits: dict[str, asyncio.Future[int]] = {}
+        self._greeting: asyncio.Future[dict[str, Any]] | None = None
+        self._numbers = 0
+
+    async def start(self) -> None:
+        """Start the spawner. Raises SandboxError with its reason when it cannot run here."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        module = ["-I", "-m", "seatrial.sandbox.embedded.bootstrap"]
+        command = [sys.executable, *module, "first", str(theirs.fileno()), self._mode, str(self._run_directory)]
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - our own interpreter; asyncio's would need a watcher
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        ours.setblocking(False)  # noqa: FBT003
+        self._connection = ours
+        loop = asyncio.get_running_loop()
+        loop.add_reader(ours, self._on_readable)
+        try:
+            greeting = await self._next_greeting()
+            if "map" in greeting:
+                send(ours, {"mapped": await asyncio.to_thread(_map_ids, greeting["map"])})
+                greeting = await self._next_greeting()
+            if "up" not in greeting:
+                raise SandboxError(greeting.get("error", "the sandbox spawner did not start"))  # noqa: TRY301
+        except BaseException:
+            await finish(self.close())
+            raise
+
+    async def _next_greeting(self) -> dict[str, Any]:
+        self._greeting = asyncio.get_running_loop().create_future()
+        return await self._greeting
+
+    async def call(self, operation: str, descriptors: Sequence[int] = (), **fields: Any) -> list[int]:
+        """Carry out one request; returns the descriptors of the answer. Raises SandboxError with the reason."""
+        if self._connection is None:
+            raise SandboxError("the sandbox spawner is gone")
+        self._numbers += 1
+        number = self._numbers
+        future = self._answers[number] = asyncio.get_running_loop().create_future()
+        try:
+            await self._send({"id": number, "op": operation, **fields}, descriptors)
+            answer, passed = await asyncio.shield(future)
+        finally:
+            if not future.done():
+                future.add_done_callback(_drop_late_answer)
+        if "error" in answer:
+            kind = _ERRORS.get(answer.get("kind", ""))
+            raise kind(answer["error"]) if kind else SandboxError(f"{operation}: {answer['error']}")
+        return list(passed)
+
+    async def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+        while True:
+            assert self._connection is not None  # noqa: S101 - checked by the caller
+            try:
+                return send(self._connection, message, descriptors)
+            except BlockingIOError:
+                await self._writable()
+            except OSError as error:
+                raise SandboxError(f"the sandbox spawner is gone: {error}") from None
+
+    async def _writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        loop.add_writer(self._connection, ready.set_result, None)  # type: ignore[arg-type]
+        try:
+            await ready
+        finally:
+            loop.remove_writer(self._connection)  # type: ignore[arg-type]
+
+    def expect_exit(self, token: str) -> asyncio.Future[int]:
+        """A future for the exit code of the command started under `token`."""
+        future = self._exits[token] = asyncio.get_running_loop().create_future()
+        return future
+
+    def _on_readable(self) -> None:
+        assert self._connection is not None  # noqa: S101 - the reader is removed before the connection is
+        while True:
+            try:
+                received = receive(self._connection)
+            except BlockingIOError:
+                return
+            except OSError:
+                received = None
+            if received is None:
+                self._on_end()
+                return
+            self._dispatch(*received)
+
+    def _dispatch(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        if "exit" in message:
+            exited = self._exits.pop(message["exit"], None)
+            if exited and not exited.done():
+                exited.set_result(message["code"])
+        elif "id" in message:
+            self._answers.pop(message["id"]).set_result((message, descriptors))
+        elif self._greeting and not self._greeting.done():
+            self._greeting.set_result(message)
+
+    def _on_end(self) -> None:
+        """The spawner is gone and every sandbox with it: whoever waits for something learns so."""
+        assert self._connection is not None  # noqa: S101
+        asyncio.get_running_loop().remove_reader(self._connection)
+        self._connection.close()
+        self._connection = None
+        lost = SandboxError("the sandbox spawner ended unexpectedly")
+        waiting: list[asyncio.Future[Any]] = [*self._answers.values(), *self._exits.values()]
+        for future in [*waiting, *([self._greeting] if self._greeting else [])]:
+            if not future.done():
+                future.set_exception(lost)
+        self._answers.clear()
+        self._exits.clear()
+
+    async def close(self) -> None:
+        """End the spawner and everything it runs; returns when its process is gone."""
+        if self._connection is not None:
+            asyncio.get_running_loop().remove_reader(self._connection)
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+            self._connection.close()
+            self._connection = None
+        if self._process is not None:
+            await asyncio.to_thread(self._process.wait)
+            self._process = None
+
+
+def _drop_late_answer(future: asyncio.Future[tuple[dict[str, Any], list[int]]]) -> None:
+    """Close the descriptors of an answer that nobody waits for any more."""
+    if not future.cancelled() and future.exception() is None:
+        for descriptor in future.result()[1]:
+            os.close(descriptor)
+
+
+def _map_ids(pid: int) -> bool:
+    """Give a user namespace the id range /etc/subuid grants us, by the helpers made for it; False when it cannot be."""
+    name, uid = pwd.getpwuid(os.getuid()).pw_name, os.getuid()
+    for helper, table, own in (("newuidmap", "/etc/subuid", uid), ("newgidmap", "/etc/subgid", os.getgid())):
+        program, granted = shutil.which(helper), _granted_range(table, name, uid)
+        if program is None or granted is None:
+            return False
+        done = subprocess.run(  # noqa: S603 - a system helper, by its full path
+            [program, str(pid), "0", str(own), "1", "1", *granted], check=False, capture_output=True
+        )
+        if done.returncode != 0:
+            return False
+    return True
+
+
+def _granted_range(table: str, name: str, uid: int) -> tuple[str, str] | None:
+    try:
+        lines = Path(table).read_text().splitlines()
+    except OSError:
+        return None
+    rows = [line.split(":") for line in lines if line.count(":") == 2]
+    return next(((start, count) for owner, start, count in rows if owner in (name, str(uid))), None)

@@ -1,0 +1,63 @@
+"""What our process asks the spawner to do, as types on both sides of the wire."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+Mode = Literal["root", "userns", "user"]
+"""`root`: the host's root inside; `userns`: root, shifted into a user namespace; `user`: an ordinary user."""
+
+Request = TypeVar("Request")
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A sandbox to make: where its files go, what its root is made of, and which cgroups it joins."""
+
+    name: str
+    state: str
+    base: str
+    layers: list[str]
+    hostname: str
+    workdir: str
+    join: list[str]
+    disk: str | None  # "tmpfs:SIZE_MB" or "loop:IMAGE_PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to run; its three standard descriptors travel beside it."""
+
+    name: str
+    token: str
+    phase: str
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    user: str | int | None
+    host_network: bool
+    join: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """An archive to unpack or to fill; its descriptor travels beside it."""
+
+    name: str
+    phase: str
+    path: str
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A sandbox by name, and whatever one more word an operation needs."""
+
+    name: str
+    phase: str = "agent"
+    port: int = 0
+    path: str = ""
+
+
+def decode(kind: type[Request], message: dict[str, Any]) -> Request:
+    """The typed request in a message; the fields of the envelope are left out."""
+    return kind(**{key: value for key, value in message.items() if key not in ("id", "op")})

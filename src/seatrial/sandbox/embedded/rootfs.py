@@ -1,0 +1,165 @@
+"""Building a root file system in a fresh mount namespace: overlay, /proc, /dev, /sys, then pivot into it.
+
+Runs in forked children of the spawner, in the order the kernel demands.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+
+from seatrial.sandbox.embedded.syscalls import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REMOUNT,
+    bind,
+    bind_shifted,
+    mount,
+    pivot_root,
+    restrict,
+)
+
+_DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+_DEV_LINKS = {
+    "ptmx": "pts/ptmx",
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+}
+_READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+_MASKED_PROC = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "kpageflags", "acpi", "scsi")
+_QUIET = MS_NOSUID | MS_NODEV | MS_NOEXEC
+
+
+def mount_overlay(lowers: Sequence[str], upper: str, work: str, target: str, *, rootless: bool) -> None:
+    """Lay directories over each other, the first one on top, with `upper` taking the writes.
+
+    As root, `volatile` makes fsync inside free: a sandbox is not expected to survive a power cut.
+    """
+    options = f"lowerdir={':'.join(lowers)},upperdir={upper},workdir={work},{'userxattr' if rootless else 'volatile'}"
+    mount("overlay", target, "overlay", MS_NODEV, options)
+
+
+def shift_lowers(lowers: Sequence[str], folder: str, user_namespace: int) -> list[str]:
+    """Bind each lower directory with its owners shifted into a user namespace; returns where they are now."""
+    shifted = []
+    for index, lower in enumerate(lowers):
+        target = f"{folder}/{index}"
+        os.makedirs(target)
+        bind_shifted(lower, target, user_namespace)
+        shifted.append(target)
+    return shifted
+
+
+def mount_proc(target: str, *, rootless: bool) -> None:
+    """A fresh /proc for the current pid namespace, with the host's knobs read-only and its secrets masked."""
+    mount("proc", target, "proc", _QUIET)
+    if rootless:  # the files belong to the host's root there, whom nobody inside can become
+        return
+    for name in _READ_ONLY_PROC:
+        path = f"{target}/{name}"
+        if os.path.exists(path):
+            bind(path, path)
+            restrict(path, MS_RDONLY | _QUIET)
+    for name in _MASKED_PROC:
+        path = f"{target}/{name}"
+        if os.path.isdir(path):
+            mount("tmpfs", path, "tmpfs", MS_RDONLY | _QUIET, "size=0")
+        elif os.path.exists(path):
+            bind("/dev/null", path)
+
+
+def mount_dev(target: str, *, rootless: bool, owner: int) -> None:
+    """A fresh /dev with the usual six devices. As root they are made, never bound: a bound one shares its owner.
+
+    `owner` is the user that is root inside. Terminals get the group `tty` of the inside.
+    """
+    mount("tmpfs", target, "tmpfs", MS_NOSUID, "mode=755,size=64k,nr_inodes=64")
+    for name, (major, minor) in _DEVICES.items():
+        path = f"{target}/{name}"
+        if rootless:
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
+            bind(f"/dev/{name}", path)
+        else:
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+            os.chmod(path, 0o666)
+            os.chown(path, owner, owner)
+    for name, destination in _DEV_LINKS.items():
+        os.symlink(destination, f"{target}/{name}")
+    os.mkdir(f"{target}/pts")
+    os.mkdir(f"{target}/shm")
+    group = "" if rootless else f",gid={owner + 5}"
+    mount("devpts", f"{target}/pts", "devpts", MS_NOSUID | MS_NOEXEC, f"newinstance,ptmxmode=0666,mode=0620{group}")
+    mount_shm(f"{target}/shm")
+    # Device files keep working on a read-only directory; that nobody can add one is the point.
+    mount(None, target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC)
+
+
+def mount_shm(target: str) -> None:
+    """A small shared-memory directory."""
+    mount("tmpfs", target, "tmpfs", _QUIET, "mode=1777,size=64m")
+
+
+def mount_sys(target: str) -> None:
+    """/sys read-only, and nothing of it where the kernel does not allow even that."""
+    try:
+        mount("sysfs", target, "sysfs", _QUIET | MS_RDONLY)
+    except OSError:
+        mount("tmpfs", target, "tmpfs", _QUIET | MS_RDONLY, "size=0")
+
+
+def furnish(root: str, *, rootless: bool, owner: int) -> None:
+    """Add what every root needs and images leave empty."""
+    for name in ("proc", "sys", "dev"):
+        os.makedirs(f"{root}/{name}", exist_ok=True)
+    mount_dev(f"{root}/dev", rootless=rootless, owner=owner)
+    mount_proc(f"{root}/proc", rootless=rootless)
+    mount_sys(f"{root}/sys")
+
+
+def enter_verifier_view(*, size_mb: int) -> None:
+    """Give this mount namespace a root of its own: the sandbox's directories, and private /tests and /logs/verifier.
+
+    The new root is a tmpfs the agent has no way to reach. Were those two directories mounted onto the agent's root
+    instead, a process of the agent could rename the mount points away and put its own in their place.
+    """
+    scratch = "/sys"  # any directory every root has
+    mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={size_mb}m")
+    for entry in os.listdir("/"):
+        if entry not in ("tests", "logs", "sys"):
+            _show_again(f"/{entry}", f"{scratch}/{entry}")
+    os.mkdir(f"{scratch}/sys")
+    mount_sys(f"{scratch}/sys")  # anew, because the old one lies under the scratch mount
+    os.mkdir(f"{scratch}/tests", 0o755)
+    os.mkdir(f"{scratch}/logs", 0o755)
+    os.mkdir(f"{scratch}/logs/verifier", 0o777)
+    os.chmod(f"{scratch}/logs/verifier", 0o777)
+    if stat.S_ISDIR(_mode("/logs")):
+        for entry in os.listdir("/logs"):
+            if entry != "verifier":
+                _show_again(f"/logs/{entry}", f"{scratch}/logs/{entry}")
+    mount_shm(f"{scratch}/dev/shm")
+    pivot_root(scratch)
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _show_again(source: str, target: str) -> None:
+    """Bind a directory or file; a link is copied, and anything else (a pipe, a socket) is left out."""
+    mode = _mode(source)
+    if stat.S_ISDIR(mode):
+        os.mkdir(target)
+        bind(source, target, recursive=True)
+    elif stat.S_ISLNK(mode):
+        os.symlink(os.readlink(source), target)
+    elif stat.S_ISREG(mode):
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
+        bind(source, target)

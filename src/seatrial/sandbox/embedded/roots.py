@@ -1,0 +1,128 @@
+"""Which directories make up a sandbox's root: one overlay for an image of layers, several for the `host` image.
+
+A Tree is one overlay: where it is mounted, what lies below it, and the directory that takes its writes.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from seatrial.sandbox.embedded.rootfs import mount_overlay, shift_lowers
+from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, restrict
+
+# The machine's own system, without homes, logs, services' data and everything else that is somebody's.
+SYSTEM_FOLDERS = ("usr", "etc", "opt", "var/lib/dpkg", "var/lib/apt", "var/cache/debconf")
+_MASKED_FOLDERS = ("etc", "opt")
+_EMPTY_FOLDERS = ("root", "home", "run", "mnt", "srv", "var/log", "var/lib", "var/cache", "proc", "sys", "dev")
+_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One overlay of a root; `lowers` has the topmost first."""
+
+    folder: str
+    lowers: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """A name for its directories that has no slash in it."""
+        return self.folder.replace("/", "_") or "root"
+
+
+def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
+    """The overlays of an image, outermost first. `prepared` holds the skeleton and the masks of the host image."""
+    top_first = list(reversed(layers))
+    if base != "host":
+        return [Tree("", tuple(top_first))]
+    trees = [Tree("", (*top_first, f"{prepared}/skeleton"))]
+    for folder in SYSTEM_FOLDERS:
+        if os.path.isdir(f"/{folder}"):
+            above = [f"{layer}/{folder}" for layer in top_first if os.path.isdir(f"{layer}/{folder}")]
+            mask = [f"{prepared}/mask/{folder}"] if folder in _MASKED_FOLDERS else []
+            trees.append(Tree(folder, (*above, *mask, f"/{folder}")))
+    return trees
+
+
+def mount_trees(trees: Sequence[Tree], state: str, shift: int | None, owner: int) -> str:
+    """Mount all overlays below `state`, writable; returns the root. `shift` is a user namespace to move owners into."""
+    root = f"{state}/root"
+    os.makedirs(root, exist_ok=True)
+    for tree in trees:
+        upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
+        os.makedirs(upper)
+        os.makedirs(work)
+        template = os.stat(tree.lowers[0])
+        os.chmod(upper, stat.S_IMODE(template.st_mode))
+        os.chown(upper, template.st_uid + owner, template.st_gid + owner)
+        lowers = shift_lowers(tree.lowers, f"{state}/lower/{tree.name}", shift) if shift is not None else tree.lowers
+        mount_overlay(lowers, upper, work, f"{root}/{tree.folder}".rstrip("/"), rootless=False)
+    return root
+
+
+def mount_trees_as_user(trees: Sequence[Tree], state: str) -> str:
+    """Like `mount_trees` in a user namespace: system folders of the host image cannot take writes there."""
+    root = f"{state}/root"
+    os.makedirs(root, exist_ok=True)
+    for tree in trees:
+        target = f"{root}/{tree.folder}".rstrip("/")
+        if tree.folder:
+            bind(f"/{tree.folder}", target, recursive=True)
+            restrict(target, MS_RDONLY | MS_NOSUID)
+            continue
+        for name in ("upper", "work"):
+            os.makedirs(f"{state}/{name}/{tree.name}")
+        mount_overlay(tree.lowers, f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}", target, rootless=True)
+    return root
+
+
+def prepare_host_image(folder: str) -> None:
+    """Make the skeleton of the host image and the masks that hide what an ordinary user may not read."""
+    skeleton = f"{folder}/skeleton"
+    for name in (*_EMPTY_FOLDERS, *SYSTEM_FOLDERS):
+        os.makedirs(f"{skeleton}/{name}", exist_ok=True)
+    for name in ("tmp", "var/tmp"):
+        os.makedirs(f"{skeleton}/{name}", exist_ok=True)
+        os.chmod(f"{skeleton}/{name}", 0o1777)
+    os.chmod(f"{skeleton}/root", 0o700)
+    for name in _LINKS:
+        if os.path.islink(f"/{name}"):
+            os.symlink(os.readlink(f"/{name}"), f"{skeleton}/{name}")
+    for name in _MASKED_FOLDERS:
+        _mask(name, f"{folder}/mask/{name}")
+
+
+def _mask(folder: str, target: str) -> None:
+    """A layer of whiteouts, each hiding one private file or directory."""
+    os.makedirs(target)
+    if os.geteuid() != 0:
+        return  # what the user cannot read needs no hiding, and whiteouts need root
+    os.chmod(target, stat.S_IMODE(os.stat(f"/{folder}").st_mode))
+    for relative in _private_entries(f"/{folder}"):
+        path = f"{target}/{relative}"
+        _copy_folders(f"/{folder}", target, os.path.dirname(relative))
+        os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
+
+
+def _copy_folders(source: str, target: str, relative: str) -> None:
+    """Make the folders down to `relative` with the mode they have in `source`: the topmost layer decides it."""
+    path = ""
+    for part in filter(None, relative.split("/")):
+        path = f"{path}/{part}"
+        if not os.path.isdir(target + path):
+            os.mkdir(target + path)
+            os.chmod(target + path, stat.S_IMODE(os.stat(source + path).st_mode))
+
+
+def _private_entries(top: str) -> Iterator[str]:
+    for folder, folders, files in os.walk(top):
+        for name in list(folders):
+            status = os.lstat(f"{folder}/{name}")
+            if stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o001:
+                folders.remove(name)
+                yield os.path.relpath(f"{folder}/{name}", top)
+        for name in files:
+            status = os.lstat(f"{folder}/{name}")
+            if stat.S_ISREG(status.st_mode) and not status.st_mode & 0o004:
+                yield os.path.relpath(f"{folder}/{name}", top)

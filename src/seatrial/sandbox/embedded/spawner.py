@@ -1,0 +1,319 @@
+"""The spawner: one small single-threaded process that forks every sandbox and every command in it.
+
+It never waits for a child: reports and exits arrive as events, so that many sandboxes can be built at the same time.
+Being the first process of its own pid namespace, it takes every sandbox with it when it dies, however it dies.
+"""
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NoReturn
+
+from seatrial.sandbox.embedded import children
+from seatrial.sandbox.embedded.changes import write_changes, write_size
+from seatrial.sandbox.embedded.inits import run_outer_init
+from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.embedded.removal import remove_tree
+from seatrial.sandbox.embedded.requests import Box, Command, Mode, Target, Transfer, decode
+from seatrial.sandbox.embedded.roots import plan_trees, prepare_host_image
+from seatrial.sandbox.embedded.snapshot import copy_layer
+from seatrial.sandbox.embedded.syscalls import (
+    CLONE_NEWCGROUP,
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUTS,
+    PR_SET_PDEATHSIG,
+    prctl,
+    setns,
+    unshare,
+)
+
+Reply = Callable[[dict[str, Any], list[int]], None]
+_SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
+
+
+@dataclass(slots=True)
+class Running:
+    """A sandbox that is up: descriptors of its two inits, of its files, and of the verifier's view once made."""
+
+    box: Box
+    pid: int
+    outer: int
+    inner: int = -1
+    state: int = -1
+    view: int = -1
+
+    def descriptors(self) -> list[int]:
+        """Everything that keeps the sandbox's namespaces and mounts alive."""
+        return [number for number in (self.outer, self.inner, self.state, self.view) if number >= 0]
+
+
+@dataclass(slots=True)
+class Child:
+    """A forked process: what to do with its report, and with its exit."""
+
+    report: socket.socket | None
+    on_report: Callable[[dict[str, Any] | None, list[int]], None]
+    on_exit: Callable[[int], None] = field(default=lambda _: None)
+
+
+class Spawner:
+    """Serves requests until the control connection ends."""
+
+    def __init__(self, control: socket.socket, mode: Mode, shift: int | None, owner: int, prepared: str) -> None:
+        self._control = control
+        self._mode = mode
+        self._shift = shift
+        self._owner = owner
+        self._prepared = prepared
+        self._running: dict[str, Running] = {}
+        self._children: dict[int, Child] = {}
+        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._wakeup, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._poll.register(self._wakeup, select.POLLIN)
+        self._reports: dict[int, int] = {}
+
+    def serve(self) -> None:
+        """Handle events for ever; the end of the control connection ends everything."""
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._control.fileno():
+                    received = receive(self._control)
+                    if received is None:
+                        return
+                    self._handle(*received)
+                elif descriptor == self._wakeup:
+                    os.read(self._wakeup, 4096)
+                    self._reap()
+                elif descriptor in self._reports:
+                    self._read_report(self._reports[descriptor])
+
+    def _handle(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        def reply(answer: dict[str, Any], passed: list[int]) -> None:
+            send(self._control, {"id": message["id"], **answer}, passed)
+
+        try:
+            getattr(self, f"_on_{message['op']}")(message, descriptors, reply)
+        except (OSError, KeyError) as error:
+            reply({"error": str(error), "errno": getattr(error, "errno", None), "kind": type(error).__name__}, [])
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    # -- forking ------------------------------------------------------------------------------------------------
+
+    def _fork(self, work: Callable[[socket.socket], None], pids: int | None = None, *, new_pids: bool = False) -> int:
+        """Fork a child that does `work`, in the pid namespace of `pids` or in a new one."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if new_pids:
+            unshare(CLONE_NEWPID)
+        elif pids is not None:
+            setns(pids, CLONE_NEWPID)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._be_child(work, theirs)
+        finally:
+            setns(self._own_pids, CLONE_NEWPID)
+        theirs.close()
+        self._children[pid] = Child(ours, lambda *_: None)
+        self._reports[ours.fileno()] = pid
+        self._poll.register(ours, select.POLLIN)
+        return pid
+
+    @staticmethod
+    def _be_child(work: Callable[[socket.socket], None], report: socket.socket) -> NoReturn:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            work(report)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the spawner must hear of it
+            children.fail(report, error)
+        os._exit(0)
+
+    def _read_report(self, pid: int) -> None:
+        child = self._children[pid]
+        assert child.report is not None  # noqa: S101 - only registered children come here
+        received = receive(child.report)
+        self._poll.unregister(child.report)
+        del self._reports[child.report.fileno()]
+        child.report.close()
+        child.report = None
+        message, descriptors = received or (None, [])
+        child.on_report(message, descriptors)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = self._children.get(pid)
+            if child is None:
+                continue
+            if child.report is not None:
+                self._read_report(pid)
+            del self._children[pid]
+            child.on_exit(os.waitstatus_to_exitcode(status))
+
+    def _answer_when_done(self, pid: int, reply: Reply, extra: Callable[[], dict[str, Any]] = dict) -> None:
+        """Answer with the child's report if it sends one, else when it has ended."""
+        failure: list[dict[str, Any]] = []
+        self._children[pid].on_report = lambda message, _: failure.append(message) if message else None
+        self._children[pid].on_exit = lambda _: reply(failure[0] if failure else extra(), [])
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def _on_prepare(self, _: dict[str, Any], __: list[int], reply: Reply) -> None:
+        self._answer_when_done(self._fork(lambda _: prepare_host_image(self._prepared)), reply)
+
+    def _on_create(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        box = decode(Box, message)
+        start = partial(run_outer_init, box, self._prepared, mode=self._mode, shift=self._shift, owner=self._owner)
+        pid = self._fork(lambda report: start(report=report), new_pids=True)
+        running = Running(box, pid, os.pidfd_open(pid))
+
+        def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
+            if answer is None or "ready" not in answer:
+                self._forget(running)
+                reply(answer or {"error": "the sandbox's first process died while it was built"}, [])
+                return
+            running.inner, running.state = descriptors
+            self._running[box.name] = running
+            reply({}, [])
+
+        self._children[pid].on_report = ready
+
+    def _on_exec(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        command = decode(Command, message)
+        running = self._running[command.name]
+
+        def work(_: socket.socket) -> None:
+            for file in command.join:
+                with open(file, "w") as members:
+                    members.write("0")
+            self._join(running, command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
+            children.run_command(command, descriptors, self._shift)
+
+        pid = self._fork(work, running.inner if command.phase == "agent" else running.outer)
+        child = self._children[pid]
+        child.on_report = lambda answer, _: reply(answer or {}, [])
+        child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
+
+    def _join(self, running: Running, phase: str, flags: int) -> None:
+        """Enter a phase's view of the files, and the given other namespaces."""
+        if phase == "agent":
+            setns(running.inner, flags | CLONE_NEWNS)
+            return
+        if flags:
+            setns(running.outer, flags)
+        setns(running.view, CLONE_NEWNS)
+
+    def _on_view(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        running = self._running[decode(Target, message).name]
+        if running.view >= 0:
+            reply({}, [])
+            return
+
+        def work(report: socket.socket) -> None:
+            setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
+            children.make_verifier_view(report)
+
+        def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
+            if answer and "ready" in answer:
+                running.view = descriptors[0]
+                answer = {}
+            reply(answer or {}, [])
+
+        self._children[self._fork(work, running.outer)].on_report = ready
+
+    def _on_put(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        self._transfer(children.unpack_archive, message, descriptors, reply)
+
+    def _on_get(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        self._transfer(children.pack_archive, message, descriptors, reply)
+
+    def _transfer(
+        self,
+        move: Callable[[Transfer, int, int | None], None],
+        message: dict[str, Any],
+        descriptors: list[int],
+        reply: Reply,
+    ) -> None:
+        transfer = decode(Transfer, message)
+        running = self._running[transfer.name]
+
+        def work(_: socket.socket) -> None:
+            self._join(running, transfer.phase, 0)
+            move(transfer, descriptors[0], self._shift)
+
+        self._answer_when_done(self._fork(work), reply)
+
+    def _on_listen(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        target = decode(Target, message)
+        running = self._running[target.name]
+        pid = self._fork(lambda report: children.open_listener(running.outer, target.port, report))
+
+        def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
+            reply(answer or {"error": "no listener"}, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+        self._children[pid].on_report = ready
+
+    def _on_kill(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        target = decode(Target, message)
+        running = self._running[target.name]
+        pids = running.inner if target.phase == "agent" else running.outer
+
+        def work(_: socket.socket) -> None:
+            setns(pids, CLONE_NEWNS)
+            children.kill_everyone()
+
+        self._answer_when_done(self._fork(work, pids), reply)
+
+    def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        running = self._running[decode(Target, message).name]
+        trees = plan_trees(running.box.base, running.box.layers, self._prepared)
+        self._answer_when_done(self._fork(lambda _: write_changes(running.state, trees, descriptors[0])), reply)
+
+    def _on_snapshot(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        running = self._running[decode(Target, message).name]
+        trees = plan_trees(running.box.base, running.box.layers, self._prepared)
+        work = partial(copy_layer, running.state, trees, descriptors[0], self._owner)
+        self._answer_when_done(self._fork(lambda _: work()), reply)
+
+    def _on_size(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        running = self._running[decode(Target, message).name]
+        self._answer_when_done(self._fork(lambda _: write_size(running.state, descriptors[0])), reply)
+
+    def _on_destroy(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        running = self._running.pop(decode(Target, message).name)
+
+        def gone(_: int) -> None:
+            self._close(running)
+            self._answer_when_done(self._fork(lambda _: remove_tree(running.box.state)), reply)
+
+        self._children[running.pid].on_exit = gone
+        os.kill(running.pid, signal.SIGKILL)
+
+    def _forget(self, running: Running) -> None:
+        """End a sandbox that never came up."""
+        self._children[running.pid].on_exit = lambda _: self._close(running)
+
+    @staticmethod
+    def _close(running: Running) -> None:
+        for descriptor in running.descriptors():
+            os.close(descriptor)

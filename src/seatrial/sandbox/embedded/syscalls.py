@@ -1,0 +1,171 @@
+"""The system calls Python has no function for, each raising OSError with the call's name when it fails.
+
+Children use these after their root file system has changed, so everything is imported and looked up here, at the top.
+"""
+
+import ctypes
+import fcntl
+import os
+import platform
+import socket
+import struct
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_SLAVE = 0x80000
+_MNT_DETACH = 0x2
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_AT_RECURSIVE = 0x8000
+_OPEN_TREE_CLONE = 0x1
+_MOVE_MOUNT_F_EMPTY_PATH = 0x4
+_MOUNT_ATTR_RDONLY = 0x1
+_MOUNT_ATTR_IDMAP = 0x00100000
+
+# Numbers above 424 are the same on every architecture; the two older ones are not.
+_NUMBERS = {
+    "x86_64": {"pivot_root": 155, "capset": 126},
+    "aarch64": {"pivot_root": 41, "capset": 91},
+}.get(platform.machine(), {}) | {"open_tree": 428, "move_mount": 429, "mount_setattr": 442}
+
+
+def supported_machine() -> bool:
+    """Whether the system call numbers of this processor are known here."""
+    return "pivot_root" in _NUMBERS
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _encode(text: str | None) -> bytes | None:
+    return None if text is None else os.fsencode(text)
+
+
+def _syscall(name: str, *arguments: object) -> int:
+    return _check(_libc.syscall(_NUMBERS[name], *arguments), name)
+
+
+def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    """mount(2)."""
+    result = _libc.mount(_encode(source), _encode(target), _encode(kind), ctypes.c_ulong(flags), _encode(data))
+    _check(result, f"mount {kind or source} on {target}")
+
+
+def bind(source: str, target: str, *, recursive: bool = False) -> None:
+    """Make a directory or file appear a second time."""
+    mount(source, target, None, MS_BIND | (MS_REC if recursive else 0))
+
+
+def restrict(target: str, flags: int) -> None:
+    """Remount a bind mount with stricter flags."""
+    mount(None, target, None, MS_BIND | MS_REMOUNT | flags)
+
+
+def unmount(target: str) -> None:
+    """Detach a mount now and free it when nobody uses it any more."""
+    _check(_libc.umount2(_encode(target), _MNT_DETACH), f"umount {target}")
+
+
+def unshare(flags: int) -> None:
+    """unshare(2)."""
+    _check(_libc.unshare(flags), f"unshare {flags:#x}")
+
+
+def setns(descriptor: int, flags: int) -> None:
+    """setns(2)."""
+    _check(_libc.setns(descriptor, flags), f"setns {flags:#x}")
+
+
+def prctl(option: int, argument: int = 0, second: int = 0) -> None:
+    """prctl(2) with whole-number arguments."""
+    zero = ctypes.c_ulong(0)
+    _check(_libc.prctl(option, ctypes.c_ulong(argument), ctypes.c_ulong(second), zero, zero), f"prctl {option}")
+
+
+def pivot_root(root: str) -> None:
+    """Make `root` the root of this mount namespace and let go of the old one."""
+    os.chdir(root)
+    _syscall("pivot_root", b".", b".")
+    unmount(".")
+    os.chdir("/")
+
+
+def capset(permitted: int) -> None:
+    """Set the permitted and effective capabilities, and none to inherit."""
+    low, high = permitted & 0xFFFFFFFF, permitted >> 32
+    header = struct.pack("=Ii", 0x20080522, 0)
+    _syscall("capset", header, struct.pack("=6I", low, low, 0, high, high, 0))
+
+
+def seccomp_filter(program: bytes) -> None:
+    """Install a seccomp filter given as packed BPF instructions."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer)))
+    prctl(PR_SET_SECCOMP, 2, ctypes.addressof(header))
+
+
+def set_read_only(path: str, *, read_only: bool, recursive: bool = False) -> None:
+    """Make a mount, or all mounts below a path, read-only or writable."""
+    set_bits, clear_bits = (_MOUNT_ATTR_RDONLY, 0) if read_only else (0, _MOUNT_ATTR_RDONLY)
+    attributes = struct.pack("=4Q", set_bits, clear_bits, 0, 0)
+    flags = ctypes.c_uint(_AT_RECURSIVE if recursive else 0)
+    _syscall("mount_setattr", ctypes.c_int(_AT_FDCWD), _encode(path), flags, attributes, ctypes.c_size_t(32))
+
+
+def bind_shifted(source: str, target: str, user_namespace: int) -> None:
+    """Bind a directory with its owners shifted by the id map of a user namespace."""
+    tree = _syscall(
+        "open_tree", ctypes.c_int(_AT_FDCWD), _encode(source), ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC)
+    )
+    try:
+        attributes = struct.pack("=4Q", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
+        flags = ctypes.c_uint(_AT_EMPTY_PATH)
+        _syscall("mount_setattr", ctypes.c_int(tree), b"", flags, attributes, ctypes.c_size_t(32))
+        move = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
+        _syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(_AT_FDCWD), _encode(target), move)
+    finally:
+        os.close(tree)
+
+
+def set_hostname(name: str) -> None:
+    """Name the machine within this UTS namespace."""
+    encoded = name.encode()
+    _check(_libc.sethostname(encoded, len(encoded)), "sethostname")
+
+
+def raise_loopback() -> None:
+    """Switch on the loopback device of this network namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, 0x8914, struct.pack("16sh22x", b"lo", 0x1 | 0x40))
+
+
+def pause_for_ever() -> None:
+    """Wait for signals without touching memory: what the first process of a pid namespace does all its life."""
+    while True:
+        _libc.pause()

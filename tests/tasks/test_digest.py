@@ -1,0 +1,139 @@
+"""A folder's digest: the same for copies, another for any change, blind to what tools leave behind."""
+
+import os
+import shutil
+
+import pytest
+
+from seatrial.tasks.digest import digest_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "tests"
+    (root / "data").mkdir(parents=True)
+    (root / "test.sh").write_text("#!/bin/sh\n")
+    (root / "data/a.csv").write_text("1,2\n")
+    (root / "link").symlink_to("data/a.csv")
+    return root
+
+
+def change_content(root):
+    (root / "data/a.csv").write_text("1,3\n")
+
+
+def rename(root):
+    (root / "data/a.csv").rename(root / "data/b.csv")
+
+
+def move(root):
+    (root / "data/a.csv").rename(root / "a.csv")
+
+
+def make_executable(root):
+    (root / "test.sh").chmod(0o755)
+
+
+def point_elsewhere(root):
+    (root / "link").unlink()
+    (root / "link").symlink_to("test.sh")
+
+
+def replace_link_by_its_target(root):
+    (root / "link").unlink()
+    shutil.copy(root / "data/a.csv", root / "link")
+
+
+def replace_link_by_its_text(root):
+    (root / "link").unlink()
+    (root / "link").write_text("data/a.csv")
+
+
+def add_empty_file(root):
+    (root / "empty").touch()
+
+
+def remove(root):
+    (root / "test.sh").unlink()
+
+
+def swap_contents(root):
+    (root / "data/a.csv").write_text("#!/bin/sh\n")
+    (root / "test.sh").write_text("1,2\n")
+
+
+CHANGES = [
+    change_content, rename, move, make_executable, point_elsewhere, replace_link_by_its_target,
+    replace_link_by_its_text, add_empty_file, remove, swap_contents,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_change_gives_another_digest(folder, change):
+    before = digest_folder(folder)
+    change(folder)
+    assert digest_folder(folder) != before
+
+
+def test_a_copy_has_the_same_digest_wherever_and_whenever(folder, tmp_path):
+    copy = tmp_path / "elsewhere/copy"
+    shutil.copytree(folder, copy, symlinks=True)
+    os.utime(copy / "test.sh", (0, 0))
+    assert digest_folder(copy) == digest_folder(folder)
+
+
+def test_the_order_of_creation_does_not_matter(tmp_path):
+    for root, names in ((tmp_path / "a", "abcdefgh"), (tmp_path / "b", "hgfedcba")):
+        root.mkdir()
+        for name in names:
+            (root / name).write_text(name)
+    assert digest_folder(tmp_path / "a") == digest_folder(tmp_path / "b")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o666, 0o444, 0o611])
+def test_only_the_owners_executable_bit_counts(folder, mode):
+    (folder / "test.sh").chmod(0o644)
+    before = digest_folder(folder)
+    (folder / "test.sh").chmod(mode)
+    assert digest_folder(folder) == before
+
+
+@pytest.mark.parametrize("name", ["__pycache__", ".git", ".pytest_cache"])
+def test_what_tools_leave_behind_does_not_count(folder, name):
+    before = digest_folder(folder)
+    (folder / "data" / name).mkdir()
+    (folder / "data" / name / "x").write_text("x")
+    assert digest_folder(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": "bc"}, {"ab": "c"}),
+        ({"a": "", "b": ""}, {"a": "b"}),
+        ({"a/b": "c"}, {"a": "b/c"}),
+        ({"x": "1:y", "y": ""}, {"x": "", "y": "1:y"}),
+        ({"d/e": "", "f": ""}, {"d/e/f": ""}),
+    ],
+    ids=["name and content", "two files and one", "path and content", "length mark", "folder and file"],
+)
+def test_bytes_cannot_move_between_names_and_contents_unseen(tmp_path, one, other):
+    for root, files in ((tmp_path / "one", one), (tmp_path / "other", other)):
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+    assert digest_folder(tmp_path / "one") != digest_folder(tmp_path / "other")
+
+
+def test_names_that_are_not_utf8_count_byte_by_byte(tmp_path):
+    for folder, name in (("one", b"\xfe"), ("other", b"\xff")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / os.fsdecode(name)).touch()
+    assert digest_folder(tmp_path / "one") != digest_folder(tmp_path / "other")
+
+
+def test_digests_that_are_already_stored_stay_comparable(tmp_path):
+    (tmp_path / "test.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "test.sh").chmod(0o755)
+    (tmp_path / "link").symlink_to("test.sh")
+    assert digest_folder(tmp_path) == "5bc075b128c983c4b9da2dc5e8c29821438c99f6aba6d747cb6624211f0960eb"

@@ -1,0 +1,221 @@
+"""Lint of a verifier's scripts: each check finds its fault, and is silent about the nearest thing that is none."""
+
+import os
+
+import pytest
+
+from seatrial.tasks.lint import lint
+from seatrial.tasks.load import load_task
+
+OK = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"
+ASKED = "Write the answer to /workspace/out.json.\n"
+
+
+def problems(root, code):
+    """The problems of one code, each as `severity file: message`."""
+    return [f"{p.severity} {p}" for p in lint(load_task(root), {}) if p.code == code]
+
+
+def with_script(make_task, text, name="tests/test.sh"):
+    return make_task(files={name: text})
+
+
+def without_script(make_task, **task):
+    root = make_task(**task)
+    (root / "tests/test.sh").unlink()
+    return root
+
+
+def test_a_task_without_a_test_script_is_found(make_task):
+    assert problems(without_script(make_task), "missing-test-script") == ["error tests/test.sh: no test script"]
+
+
+def test_a_command_in_place_of_a_script_is_named(make_task):
+    root = without_script(make_task, toml='[verifier]\ncommand = "make check"')
+    message = "no test script, though [verifier] command says 'make check'"
+    assert problems(root, "missing-test-script") == [f"error tests/test.sh: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "file"),
+    [
+        ("", "tests/Dockerfile"),
+        ("", "tests/docker-compose.yaml"),
+        ('[verifier.environment]\ndocker_image = "judge:1"', "environment/x"),
+        ('[environment]\nos = "windows"', "tests/test.bat"),
+    ],
+    ids=["Dockerfile", "compose", "wild 15: image", "Windows"],
+)
+def test_a_verifier_that_brings_its_tests_another_way_is_fine(make_task, toml, file):
+    assert problems(without_script(make_task, toml=toml, files={file: ""}), "missing-test-script") == []
+
+
+def test_a_step_without_any_test_script_is_found_under_its_name(make_task):
+    root = without_script(
+        make_task,
+        toml='[[steps]]\nname = "a"\n[[steps]]\nname = "b"',
+        files={"steps/a/instruction.md": "Go.", "steps/a/tests/test.sh": OK, "steps/b/instruction.md": "Go."},
+    )
+    assert problems(root, "missing-test-script") == ["error steps/b/tests/test.sh: no test script"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("rewards.txt", "reward.txt"),
+        ("reward.jsn", "reward.json"),
+        ("Reward.json", "reward.json"),
+        ("rewrad.txt", "reward.txt"),
+    ],
+)
+def test_a_reward_file_by_nearly_the_right_name_is_found(make_task, written, meant):
+    root = with_script(make_task, f"#!/bin/sh\necho 1 > /logs/verifier/{written}\n")
+    assert problems(root, "reward-near-miss") == [f"error tests/test.sh: names {written}, which nobody reads"]
+    fixes = [problem.fix for problem in lint(load_task(root), {}) if problem.code == "reward-near-miss"]
+    assert fixes == [f"call it {meant}"]
+
+
+def test_a_near_miss_beside_the_right_name_is_only_a_warning(make_task):
+    root = with_script(make_task, OK + "cp /logs/verifier/reward.txt /logs/verifier/rewards.txt\n")
+    assert problems(root, "reward-near-miss") == ["warning tests/test.sh: names rewards.txt, which nobody reads"]
+
+
+@pytest.mark.parametrize("name", ["reward.txt", "reward.json", "reward-details.json", "report.txt", "award.json"])
+def test_other_file_names_are_no_near_miss(make_task, name):
+    assert problems(with_script(make_task, f"{OK}touch /logs/verifier/{name}\n"), "reward-near-miss") == []
+
+
+def test_a_declared_reward_file_is_no_near_miss(make_task):
+    toml = '[verifier]\nreward_path = "/logs/verifier/rewards.json"'
+    root = make_task(toml=toml, files={"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/rewards.json\n"})
+    assert problems(root, "reward-near-miss") == []
+
+
+def test_tests_that_never_name_a_reward_file_are_found(make_task):
+    root = with_script(make_task, "#!/bin/sh\npytest /tests\n")
+    message = "no script below tests/ names a reward file"
+    assert problems(root, "no-reward-written") == [f"warning tests/test.sh: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "name", "text"),
+    [
+        ("", "tests/test.sh", OK),
+        ("", "tests/lib/deep/write.py", "open('/logs/verifier/reward.json', 'w')"),
+        ("", "tests/test.sh", "#!/bin/sh\nuvx harbor-rewardkit /tests\n"),
+        ('[verifier]\nreward_path = "/logs/score.json"', "tests/test.sh", "echo 1 > /logs/score.json"),
+        ('[environment]\nos = "windows"', "tests/test.bat", "echo 1 > C:\\logs\\verifier\\reward.txt"),
+    ],
+    ids=["script", "helper", "rewardkit", "declared name", "Windows"],
+)  # fmt: skip
+def test_a_reward_may_be_written_anywhere_below_tests(make_task, toml, name, text):
+    files = {"tests/test.sh": "#!/bin/sh\npython3 /tests/lib/deep/write.py\n", name: text}
+    assert problems(make_task(toml=toml, files=files), "no-reward-written") == []
+
+
+@pytest.mark.parametrize(
+    "read", ["/workspace/output.json", "/workspace/answer.json", "/app/Out.json", "/data/ouT2.json"]
+)
+def test_tests_that_read_another_file_than_the_expected_one_are_found(make_task, read):
+    root = make_task(instruction=ASKED, files={"tests/check.py": f"open('{read}')\n"})
+    reason = "the expected output is /workspace/out.json (the instruction asks for it)"
+    assert problems(root, "output-path-differs") == [f"error tests/test.sh: reads {read}, but {reason}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["open('/workspace/out.json')", "open(ROOT / 'out.json')", "open('/workspace/in.csv')", "open('/etc/passwd')", ""],
+    ids=["same", "by name", "other format", "elsewhere", "nothing"],
+)
+def test_tests_that_read_nothing_like_the_output_are_fine(make_task, text):
+    assert problems(make_task(instruction=ASKED, files={"tests/check.py": text}), "output-path-differs") == []
+
+
+def test_a_guessed_output_that_differs_is_only_a_warning(make_task):
+    root = make_task(instruction="There is /workspace/out.json", files={"tests/check.py": "'/workspace/a.json'"})
+    (found,) = problems(root, "output-path-differs")
+    assert found.startswith("warning tests/test.sh: reads /workspace/a.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("test.sh", "#!/bin/sh\npytest /tests || true\n", 2),
+        ("test.sh", "cd /tests && python3 check.py || :\n", 1),
+        ("check.py", "try:\n    f()\nexcept Exception:\n    pass\n", 3),
+        ("check.py", "try:\n    f()\nexcept:  # whatever\n    ...\n", 3),
+        ("check.py", "for x in y:\n    try:\n        f()\n    except BaseException as error:\n        pass\n", 4),
+    ],
+)
+def test_a_script_that_swallows_every_error_is_found(make_task, name, text, line):
+    message = f"line {line} swallows every error, so a broken check looks like a judged one"
+    root = with_script(make_task, text, f"tests/{name}")
+    assert problems(root, "swallowed-errors") == [f"warning tests/{name}: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("test.sh", "mkdir -p /logs/verifier || true\n"),
+        ("test.sh", "# pytest /tests || true\n"),
+        ("test.sh", "pytest /tests || echo 0 > /logs/verifier/reward.txt\n"),
+        ("check.py", "try:\n    f()\nexcept FileNotFoundError:\n    pass\n"),
+        ("check.py", "try:\n    f()\nexcept Exception:\n    fail()\n"),
+        ("verifier_kit.py", "try:\n    f()\nexcept Exception:\n    pass\n"),
+    ],
+    ids=["mkdir", "comment", "handled", "one kind", "acted upon", "the kit"],
+)
+def test_an_error_that_is_handled_is_fine(make_task, name, text):
+    assert problems(with_script(make_task, text, f"tests/{name}"), "swallowed-errors") == []
+
+
+@pytest.mark.parametrize("line", ["set -e", "set -euo pipefail", "set -xe", "set -o errexit"])
+def test_a_script_that_may_end_before_its_reward_is_found(make_task, line):
+    root = with_script(make_task, f"#!/bin/bash\n{line}\npytest\necho 1 > /logs/verifier/reward.txt\n")
+    assert problems(root, "set-e") == ["warning tests/test.sh: `set -e` can end the script before it writes a reward"]
+
+
+def test_the_flag_may_stand_in_the_first_line(make_task):
+    assert problems(with_script(make_task, OK.replace("/bin/sh", "/bin/sh -e")), "set-e")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "set -u\necho 1 > /logs/verifier/reward.txt\n",
+        "set -e\npython3 /tests/verify.py\n",
+        "set -e\ntrap 'echo 0 > /logs/verifier/reward.txt' EXIT\n",
+        "# set -e\necho 1 > /logs/verifier/reward.txt\n",
+    ],
+    ids=["other flag", "reward by a helper", "trap", "comment"],
+)
+def test_a_script_that_reaches_its_reward_is_fine(make_task, text):
+    assert problems(with_script(make_task, f"#!/bin/sh\n{text}"), "set-e") == []
+
+
+def test_a_script_with_windows_line_ends_is_found(make_task):
+    root = with_script(make_task, OK.replace("\n", "\r\n"))
+    message = "has Windows line ends, which a Linux shell cannot run"
+    assert problems(root, "crlf-script") == [f"error tests/test.sh: {message}"]
+    assert problems(with_script(make_task, "a\r\n", "tests/data.csv"), "crlf-script") == []
+
+
+def test_a_script_without_a_first_line_is_noted(make_task):
+    message = "has no #! line; it is run by /bin/sh"
+    assert problems(with_script(make_task, "echo 1\n"), "no-shebang") == [f"note tests/test.sh: {message}"]
+    assert problems(with_script(make_task, OK), "no-shebang") == []
+
+
+def test_the_tests_that_steps_share_are_complained_about_once(make_task):
+    files = {"tests/test.sh": "#!/bin/sh\npytest || true\n"} | {f"steps/{n}/instruction.md": "Go." for n in "abc"}
+    root = make_task(toml="".join(f'[[steps]]\nname = "{name}"\n' for name in "abc"), files=files)
+    assert len(problems(root, "swallowed-errors")) == 1
+
+
+def test_scripts_of_any_encoding_name_or_kind_do_not_stop_the_lint(make_task):
+    root = make_task(files={"tests/large.py": "#" * (2**20 + 1)})
+    (root / "tests/latin.py").write_bytes(b"# \xe9\nexcept:\n    pass\n")
+    (root / "tests/loop.py").symlink_to("loop.py")
+    (root / "tests/gone.py").symlink_to("nothing.py")
+    (root / "tests" / os.fsdecode(b"\xff.py")).write_text("")
+    assert [found.split(":")[0] for found in problems(root, "swallowed-errors")] == ["warning tests/latin.py"]

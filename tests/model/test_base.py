@@ -10,7 +10,6 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from seatrial.model.base import (
     MAX_JSON_DEPTH,
-    Fraction01,
     JsonObject,
     NonNegativeInt,
     Sha256,

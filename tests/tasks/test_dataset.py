@@ -200,3 +200,12 @@ def test_two_processes_find_the_same_problems_in_the_same_order(make_task):
         for seed in ("1", "2")
     ]
     assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("place", ["", "set"])
+def test_a_path_that_is_not_utf8_is_refused_because_no_record_could_hold_it(make_task, tmp_path, place):
+    odd = tmp_path / os.fsdecode(b"odd-\xff")
+    (odd / place).mkdir(parents=True)
+    make_task("good").rename(odd / place / "good")
+    with pytest.raises(DatasetNotFoundError, match="not UTF-8"):
+        load_dataset(odd / place)

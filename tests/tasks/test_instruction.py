@@ -91,6 +91,7 @@ BLOCKS = {
     "numbered list": ("1. Write `/workspace/out.csv`\n2. See `/workspace/in.csv`\n", inferred("out.csv")),
     "labelled lines": ("Output: /workspace/out.csv\n\nInput: /workspace/in.csv\n", inferred("out.csv")),
     "Windows line ends": ("Write the answer to:\r\n\r\n```\r\n/workspace/out.json\r\n```\r\n", inferred("out.json")),
+    "Windows paragraphs": ("Read the notes\r\n\r\n`/workspace/out.json` must be short\r\n", inferred("out.json")),
     "fenced command": ("Save it.\n\n```sh\nsort /workspace/a.txt > /workspace/b.txt\n```\n", NONE),
     "unclosed fence": ("Create it:\n\n```sh\nsort > /workspace/b.txt\n", NONE),
     "inline command": ("Create it by `sort /workspace/a.txt > /workspace/b.txt`.", NONE),

@@ -209,6 +209,15 @@ def test_no_kind_of_file_hangs_or_fools_the_loader(make_task, name, kind):
         assert broken(root)[0].startswith(f"{name}: ")
 
 
+@pytest.mark.parametrize("name", ["task.toml", "instruction.md", "environment/Dockerfile"])
+def test_a_link_to_a_pipe_does_not_hang_the_loader(make_task, name):
+    root = make_task(files={"environment/Dockerfile": "FROM a"})
+    os.mkfifo(root / "pipe")
+    (root / name).unlink()
+    (root / name).symlink_to(root / "pipe")
+    assert broken(root)[0] == "pipe: a device, socket or pipe"
+
+
 def test_a_folder_that_is_not_there_is_reported(tmp_path):
     assert broken(tmp_path / "nothing")[0].endswith("nothing: No such file or directory")
 

@@ -111,10 +111,15 @@ def to_json(model: BaseModel) -> bytes:
     return model.model_dump_json(indent=2).encode() + b"\n"
 
 
-def plain(value: Any) -> Any:
-    """A TOML value with its dates and times as ISO text, the only types of it that JSON does not have."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """A TOML value with its dates and times as ISO text, the only types of it that JSON does not have.
+
+    What is nested deeper than a JsonObject may be stays as it is; its validator then says so.
+    """
+    if depth > MAX_JSON_DEPTH + 1:
+        return value
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain(item, depth + 1) for item in value]
     return value.isoformat() if isinstance(value, dt.date | dt.time) else value

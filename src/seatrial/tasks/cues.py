@@ -5,14 +5,16 @@ from typing import Literal
 
 Cue = Literal["output", "input"]
 
-_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+# A path counts as one word, "/": what its folders are called says nothing about the sentence.
+_WORD = re.compile(r"(?<![\w.~])/[\w.@%+~=/-]+|[a-z]+(?:'[a-z]+)?")
+_KEEP = re.compile(r"[`'\")*]*\s+(?:unchanged|untouched|intact|alone|as\s+(?:it\s+is|they\s+are))\b")
 
 _OUTPUT = frozenset(
     """
     write writes written writing save saves saved saving create creates created creating produce produces produced
     producing generate generates generated generating store stores stored storing export exports exported exporting
-    emit emits emitted place placed placing put record recorded dump dumped deliver delivered output implement
-    implemented implementing build append appended leave copy move rename result results answer
+    emit emits emitted place placed placing put record recorded dump dumped deliver delivered deliverable output outputs
+    implement implemented implementing build append appended leave copy move rename result results answer
     """.split()  # noqa: SIM905 - words read better as text
 )
 _INPUT = frozenset(
@@ -39,26 +41,77 @@ _STATEMENTS = frozenset(
 )
 
 
+# "from A to B", "the rows of A in B": what stands before a second path can make it the target.
+_TARGETS = frozenset({"to", "into", "in", "as", "at", "onto"})
+_COMPARED = frozenset({"next", "similar", "identical", "equal", "close", "relative", "compared", "same"})
+_JOINTS = frozenset({"and", "or", "nor", "to", "then", "both", "also"})
+_PAST = frozenset({"was", "were", "been", "had"})
+
+
+def says_to_keep(after: str) -> bool:
+    """Whether the words right after a path say that it stays as it is."""
+    return bool(_KEEP.match(after.lower()))
+
+
 def cue_before(text: str) -> Cue | None:
     """What the words before a path make of it; the nearest one that says anything decides."""
-    words = _WORD.findall(text.lower())
+    words = _words(text)
+    if words[-1:] == ["by"]:
+        return "input"
+    target = False
     for index in range(len(words) - 1, -1, -1):
         word = words[index]
-        if word in _SOURCES and words[index + 1 : index + 2] and words[index + 1] in _PREPOSITIONS:
-            return "input"
-        if word in _OUTPUT:
-            return "input" if _REFUSALS & set(words[max(0, index - 2) : index]) else "output"
-        if word in _INPUT or word in _REFUSALS:
-            return "input"
+        if word == "/":
+            between = words[index + 1 :]
+            target = target or _is_target(between)
+            if not target and not set(between) <= _JOINTS | {"/"}:
+                return None
+            continue
+        cue = _cue(words, index)
+        if cue == "output" or (cue and not target) or (cue and word in _OUTPUT):
+            return cue
     return None
+
+
+def _words(text: str) -> list[str]:
+    found = _WORD.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    return ["/" if word.startswith("/") else word for word in found]
+
+
+def _is_target(between: list[str]) -> bool:
+    return bool(between) and between[-1] in _TARGETS and not _COMPARED & set(between[-3:-1])
+
+
+def _cue(words: list[str], index: int) -> Cue | None:
+    word = words[index]
+    follower = words[index + 1] if index + 1 < len(words) else ""
+    if word in _SOURCES and follower in _PREPOSITIONS:
+        return "input"
+    if word in _OUTPUT:
+        return "input" if _refused(words, index) or _past(words, index) else "output"
+    return "input" if word in _INPUT or word in _REFUSALS else None
+
+
+def _refused(words: list[str], index: int) -> bool:
+    """Whether a verb is refused, alone or in a row such as "do not move or rename"."""
+    first = index
+    while first and (words[first - 1] in _OUTPUT or words[first - 1] in ("or", "nor", "delete", "modify", "change")):
+        first -= 1
+    return bool(_REFUSALS & set(words[max(0, min(first, index) - 1) : index]))
+
+
+def _past(words: list[str], index: int) -> bool:
+    return index > 0 and words[index - 1] in _PAST
 
 
 def cue_after(text: str) -> Cue | None:
     """What the words after a path make of it: "must contain …" asks for it, "contains …" hands it out."""
-    words = _WORD.findall(text.lower())
+    words = _words(text)
     for index, word in enumerate(words):
         follower = words[index + 1] if index + 1 < len(words) else ""
-        if (word in _DEMANDS and follower != "not") or (word in ("has", "have", "needs", "need") and follower == "to"):
+        if word in _DEMANDS and follower == "not":
+            return "input"
+        if word in _DEMANDS or (word in ("has", "have", "needs", "need") and follower == "to"):
             return "output"
         if word in _STATEMENTS or (word == "is" and follower in _INPUT):
             return "input"

@@ -54,7 +54,7 @@ def scan(path: Path | str) -> Iterator[Entry]:
     """Yield tasks, broken tasks and skipped folders one by one, in the order of their paths."""
     root = _dataset_root(Path(path))
     found = False
-    for entry in _scan_folder(root, "", root.name):
+    for entry in _scan_folder(root):
         found = found or not isinstance(entry, SkippedFolder)
         yield entry
     if not found:
@@ -76,34 +76,41 @@ def _dataset_root(path: Path) -> Path:
     raise DatasetNotFoundError(f"{path}: found a file, expected a task folder or a folder of them")
 
 
-def _scan_folder(folder: Path, relative: str, name: str) -> Iterator[Entry]:
+def _scan_folder(root: Path) -> Iterator[Entry]:
+    # A list of what is still to do, not calls within calls: strangers decide how deep their folders go.
+    pending: list[tuple[Path, str, str | None]] = [(root, "", None)]
+    while pending:
+        folder, relative, reason = pending.pop()
+        if reason:
+            # Such a name cannot be stored as text, so it is shown with the odd bytes written out.
+            path = Path(os.fsencode(folder).decode("utf-8", "backslashreplace"))
+            yield SkippedFolder(path=path, reason=reason)
+            continue
+        try:
+            with os.scandir(folder) as entries:
+                children = sorted(entries, key=lambda entry: entry.name, reverse=True)
+        except OSError as error:
+            yield SkippedFolder(path=folder, reason=f"cannot be read: {error.strerror}")
+            continue
+        names = {child.name for child in children}
+        if TASK_TOML in names:
+            yield load_folder(folder, relative or root.name)
+        elif "instruction.md" in names and names & {"tests", "solution", "environment"}:
+            yield _without_config(folder, relative or root.name)
+        else:
+            prefix = f"{relative}/" if relative else ""
+            pending += [
+                (Path(child.path), prefix + child.name, _reason_to_skip(child))
+                for child in children
+                if child.name not in IGNORED_FOLDERS and not child.name.startswith(".") and _is_folder(child)
+            ]
+
+
+def _is_folder(child: os.DirEntry[str]) -> bool:
     try:
-        with os.scandir(folder) as entries:
-            children = sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        yield SkippedFolder(path=folder, reason=f"cannot be read: {error.strerror}")
-        return
-    names = {child.name for child in children}
-    if TASK_TOML in names:
-        yield load_folder(folder, relative or name)
-        return
-    if "instruction.md" in names and names & {"tests", "solution", "environment"}:
-        yield _without_config(folder, relative or name)
-        return
-    for child in children:
-        yield from _scan_child(child, f"{relative}/{child.name}" if relative else child.name)
-
-
-def _scan_child(child: os.DirEntry[str], relative: str) -> Iterator[Entry]:
-    if not child.is_dir() or child.name in IGNORED_FOLDERS or child.name.startswith("."):
-        return
-    reason = _reason_to_skip(child)
-    if reason:
-        # Such a name cannot be stored as text, so it is shown with the odd bytes written out.
-        path = Path(os.fsencode(child.path).decode("utf-8", "backslashreplace"))
-        yield SkippedFolder(path=path, reason=reason)
-    else:
-        yield from _scan_folder(Path(child.path), relative, child.name)
+        return child.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _reason_to_skip(child: os.DirEntry[str]) -> str | None:

@@ -142,8 +142,11 @@ def read_schema(root: Path, relative: str | None, report: Report) -> dict[str, A
     if relative is None:
         return None
     key = "output.schema"
-    target = (root / relative).resolve()
-    if not target.is_relative_to(root.resolve()):
+    try:
+        target = (root / relative).resolve()
+    except (ValueError, RuntimeError):  # a NUL in the name, or a link to itself
+        target = None
+    if target is None or not target.is_relative_to(root.resolve()):
         report.wrong(key, "a file inside the task folder", relative)
         return None
     try:

@@ -4,20 +4,25 @@ Every mention is judged by its own sentence: the nearest cue before the path dec
 Paths inside command lines do not count: they are somebody's example, not a request.
 """
 
+import posixpath
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
 from seatrial.model.output import PathCandidate
-from seatrial.tasks.cues import cue_after, cue_before
+from seatrial.tasks.cues import cue_after, cue_before, says_to_keep
 from seatrial.verifier_kit import fenced_blocks
 
 Role = Literal["output", "mentioned", "input"]
 
 _CANARY = re.compile(r"\s*(#|//|<!--).*canary", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*(```|~~~)")
-_SPLIT = re.compile(r"\n(?=\s*(?:[-*+|#>]|\d+[.)])\s?)|[.!?;]\s+(?=[^a-z])")
+_ITEMS = re.compile(r"\n(?=\s*(?:[-+|#>]|\*(?!\*)|\d+[.)]\s))")
+_ITEM = re.compile(r"\s*(?:[-+|#>]+|\*(?!\*)|\d+[.)])\s+")
+_SENTENCES = re.compile(r"(?<=[.!?;])\s+(?=[^a-z])")
+_CODE = re.compile(r"`[^`]*`")
+_CONTEXT = 400  # what is further away from a path than this says nothing about it
 
 
 def strip_canary(text: str) -> str:
@@ -33,7 +38,9 @@ def strip_canary(text: str) -> str:
 def _path_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
     folders = "|".join(re.escape(root[1:]) for root in sorted(roots, key=len, reverse=True))
     # The slash comes before the look behind it: a pattern that starts with a plain character is found much faster.
-    return re.compile(rf"/(?<![\w/.~-]/)(?:{folders})(?:/[\w.@%+~=-]+)+/?(?!/?[*<{{$\w])")
+    # Atomic, so that a name cut short by a placeholder is no name; a closing `**` is Markdown, `*.csv` a pattern.
+    ends = r"(?![\w{$]|<(?!/)|(?<=/)\*|\*+[\w/-]|\*+\.\w)"
+    return re.compile(rf"/(?<![\w/.~-]/)(?:{folders})(?>(?:/[\w.@%+~=-]+)+/?){ends}")
 
 
 def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
@@ -43,10 +50,11 @@ def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
     pattern = _path_pattern(roots)
     roles: dict[str, Role] = {}
     for sentence, lead in _sentences(text, roots):
+        spans = [(span.start(), span.end()) for span in _CODE.finditer(sentence)]
         for match in pattern.finditer(sentence):
-            if _in_command(sentence, match):
+            path = _clean(match.group(), roots)
+            if path is None or _in_command(sentence, match, spans):
                 continue
-            path = match.group().rstrip(".").rstrip("/")
             role = _role(sentence, match, lead)
             known = roles.get(path)
             if role == "output" or known is None or (known == "mentioned" and role == "input"):
@@ -55,23 +63,40 @@ def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
     return tuple(PathCandidate(path=path, role=role) for path, role in roles.items())
 
 
+def _clean(found: str, roots: tuple[str, ...]) -> str | None:
+    """The path without the sentence's full stop, None when nothing below a root is left of it."""
+    path = posixpath.normpath(found.rstrip("."))
+    return path if any(path.startswith(f"{root}/") for root in roots) else None
+
+
 def _sentences(text: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Each sentence that may name a path, with the one that leads up to it: empty unless that ended in a colon."""
     lead = ""
     for paragraph in _without_code(text.replace("\r\n", "\n")).split("\n\n"):
-        relevant = any(root in paragraph for root in roots)
-        for sentence in _SPLIT.split(paragraph) if relevant else (paragraph,):
-            stripped = sentence.strip()
-            if not stripped:
-                continue
-            if relevant:
-                yield stripped, lead
-            lead = stripped if stripped.endswith(":") else ""
+        if not any(root in paragraph for root in roots):
+            said = paragraph.strip()
+            lead = (said if said.endswith(":") else "") if said else lead
+            continue
+        for item in _ITEMS.split(paragraph):
+            marker = _ITEM.match(item)
+            used = False
+            for sentence in _SENTENCES.split(item[marker.end() :] if marker else item):
+                stripped = sentence.strip()
+                if not stripped:
+                    continue
+                if any(root in stripped for root in roots):
+                    yield stripped, "" if used else lead
+                used = True
+                if stripped.endswith(":"):
+                    lead, used = stripped, False
+            # The items of a list share what leads up to it.
+            if used and not marker:
+                lead = ""
 
 
 def _without_code(text: str) -> str:
     """The text with `…` for its code blocks; a block of nothing but one path stays, as a line of its own."""
-    if "```" not in text and "~~~" not in text:
+    if "```" not in text and "~~~" not in text and "$ " not in text:
         return text
     kept, inside = [], False
     alone = {block.line: block.body for block in fenced_blocks(text) if len(block.body.split()) == 1}
@@ -80,21 +105,21 @@ def _without_code(text: str) -> str:
             inside = not inside
             kept.append("" if number + 1 in alone or not inside else "\n…\n")
         elif not inside or number in alone:
-            kept.append(line)
+            kept.append("…" if line.lstrip().startswith("$ ") else line)
     return "\n".join(kept)
 
 
-def _in_command(sentence: str, match: re.Match[str]) -> bool:
-    """Whether the path is one word of several in an inline code span, or follows a shell prompt."""
-    if sentence.startswith("$ "):
-        return True
-    before, after = sentence[: match.start()], sentence[match.end() :]
-    if before.count("`") % 2 == 0:
-        return False
-    span = before[before.rfind("`") + 1 :] + after[: after.find("`") if "`" in after else None]
-    return bool(span.strip())
+def _in_command(sentence: str, match: re.Match[str], spans: list[tuple[int, int]]) -> bool:
+    """Whether the path is one word of several in an inline code span."""
+    for start, end in spans:
+        if start < match.start() < end:
+            return bool((sentence[start + 1 : match.start()] + sentence[match.end() : end - 1]).strip())
+    return False
 
 
 def _role(sentence: str, match: re.Match[str], lead: str) -> Role:
-    before, after = sentence[: match.start()], sentence[match.end() :]
+    before = sentence[max(0, match.start() - _CONTEXT) : match.start()]
+    after = sentence[match.end() : match.end() + _CONTEXT]
+    if says_to_keep(after):
+        return "input"
     return cue_before(before) or cue_after(after) or cue_before(lead) or "mentioned"

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from seatrial.model.task import TaskLayout
 
@@ -33,7 +34,7 @@ def list_files(root: Path) -> TaskFiles:
     regular: list[str] = []
     links: list[str] = []
     special: list[str] = []
-    for relative, entry in _walk(str(root), ""):
+    for relative, entry in _walk(str(root)):
         if entry.is_symlink():
             links.append(relative)
         else:
@@ -42,14 +43,16 @@ def list_files(root: Path) -> TaskFiles:
     return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)))
 
 
-def _walk(folder: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    with os.scandir(folder) as entries:
-        found = list(entries)
-    for entry in found:
-        if not entry.is_dir(follow_symlinks=False):
-            yield prefix + entry.name, entry
-        elif entry.name not in IGNORED_FOLDERS:
-            yield from _walk(entry.path, f"{prefix}{entry.name}/")
+def _walk(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    pending = [(folder, "")]
+    while pending:
+        place, prefix = pending.pop()
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    yield prefix + entry.name, entry
+                elif entry.name not in IGNORED_FOLDERS:
+                    pending.append((entry.path, f"{prefix}{entry.name}/"))
 
 
 def _stays_inside(root: Path, link: str) -> bool:
@@ -58,8 +61,11 @@ def _stays_inside(root: Path, link: str) -> bool:
     return target == home or target.startswith(home + os.sep)
 
 
-def read_text(path: Path | str, limit: int) -> str:
-    """The text of a regular UTF-8 file of at most `limit` bytes. Raises ValueError that says what was found instead."""
+def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"] = "strict") -> str:
+    """The text of a regular UTF-8 file of at most `limit` bytes. Raises ValueError that says what was found instead.
+
+    With `replace`, bytes that are not UTF-8 are no reason to raise.
+    """
     try:
         # Without O_NONBLOCK, opening a named pipe would wait for ever for somebody to write to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -75,7 +81,7 @@ def read_text(path: Path | str, limit: int) -> str:
     if len(data) > limit:
         raise ValueError(f"it has more than {limit:,} bytes")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}") from None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from seatrial.model.task import Problem, Severity, Task
+from seatrial.tasks.instruction import strip_canary
 from seatrial.tasks.lint_tests import TESTS_CHECKS, Unit, read_unit
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
@@ -19,7 +20,8 @@ def lint(task: Task, environ: Mapping[str, str] = os.environ) -> list[Problem]:
     """Every problem of a loaded task, in the order of the checks; `environ` is where `${VAR}` is looked up."""
     own = chain.from_iterable(check(task, environ) for check in CHECKS)
     of_tests = chain.from_iterable(check(unit) for unit in _units(task) for check in TESTS_CHECKS)
-    return [*task.problems, *own, *of_tests]
+    # Steps share the root tests: what is wrong there is said once.
+    return [*task.problems, *own, *dict.fromkeys(of_tests)]
 
 
 def _units(task: Task) -> list[Unit]:
@@ -39,7 +41,7 @@ def _problem(code: str, severity: Severity, where: tuple[str, str | None], messa
 
 def _empty_instruction(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     for layout in [task.layout, *(step.layout for step in task.steps)]:
-        if layout.instruction and not (task.root / layout.instruction).read_bytes().strip():
+        if layout.instruction and not strip_canary((task.root / layout.instruction).read_text("utf-8")).strip():
             where = (layout.instruction, None)
             yield _problem("empty-instruction", "warning", where, "the agent is told nothing", "say what to do")
 
@@ -89,10 +91,12 @@ def _bad_schema(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     if schema is None:
         return
     from jsonschema.exceptions import SchemaError  # noqa: PLC0415 - slow to import and rarely needed
-    from jsonschema.validators import validator_for  # noqa: PLC0415
+    from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415
 
     try:
-        validator_for(schema).check_schema(schema)
+        draft = schema.get("$schema")
+        kind = validator_for(schema, default=Draft202012Validator) if isinstance(draft, str) else Draft202012Validator
+        kind.check_schema(schema)
     except SchemaError as error:
         message = f"not a valid JSON Schema at {error.json_path}: {error.message}"
         yield _problem("bad-schema", "error", (task.config.output.schema_file or "", None), message, "correct it there")

@@ -11,7 +11,9 @@ from seatrial.model.config import TaskConfig
 from seatrial.model.output import OutputSpec, format_of
 from seatrial.model.task import Problem, Severity, TaskLayout
 
-_SCRIPT_SUFFIXES = frozenset({"", ".sh", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".go", ".rs", ".bats"})
+_SCRIPT_SUFFIXES = frozenset(
+    {"", ".sh", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".go", ".rs", ".bats", ".bat", ".cmd", ".ps1"}
+)
 _MAX_SCRIPT_BYTES = 2**20
 _KIT = "verifier_kit.py"
 _REWARD_NAMES = ("reward.json", "reward.txt")
@@ -25,7 +27,7 @@ _PYTHON_SWALLOW = re.compile(
     r"\n[ \t]+(?:pass|\.\.\.)[ \t]*$",
     re.MULTILINE,
 )
-_SET_E = re.compile(r"^\s*set\s+-\w*e|^#!.*\s-\w*e", re.MULTILINE)
+_SET_E = re.compile(r"^\s*set\s+-(?:\w*e|o\s+errexit)|^#!.*\s-\w*e", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Unit:
     """What one verifier judges by: its scripts by relative path, and the output it is about."""
 
     scripts: Mapping[str, str]
+    folder: str
     layout: TaskLayout
     output: OutputSpec
     config: TaskConfig
@@ -54,7 +57,7 @@ def read_unit(root: Path, folders: tuple[str, ...], layout: TaskLayout, output: 
     for path in sorted(path for folder in folders for path in (root / folder).rglob("*")):
         if path.is_file() and path.suffix in _SCRIPT_SUFFIXES and path.stat().st_size <= _MAX_SCRIPT_BYTES:
             scripts[path.relative_to(root).as_posix()] = path.read_bytes().decode("utf-8", "replace")
-    return Unit(scripts, layout, output, config)
+    return Unit(scripts, folders[-1], layout, output, config)
 
 
 def _problem(code: str, severity: Severity, file: str, message: str, fix: str) -> Problem:
@@ -62,19 +65,22 @@ def _problem(code: str, severity: Severity, file: str, message: str, fix: str) -
 
 
 def _missing_test_script(unit: Unit) -> Iterator[Problem]:
-    bundled = unit.layout.verifier_dockerfile or unit.layout.verifier_compose_file
+    environment = unit.config.verifier.environment
+    image = environment.docker_image if environment else None
+    bundled = image or unit.layout.verifier_dockerfile or unit.layout.verifier_compose_file
     if unit.layout.test_script or bundled:
         return
     other = unit.config.extra.get("verifier.command")
     message = f"no test script, though [verifier] command says {other!r}" if other else "no test script"
-    yield _problem("missing-test-script", "error", "tests/test.sh", message, "add one that writes a reward")
+    yield _problem("missing-test-script", "error", f"{unit.folder}/test.sh", message, "add one that writes a reward")
 
 
 def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
+    right = {*_REWARD_NAMES, posixpath.basename(unit.config.verifier.reward_path)}
     named = {name for text in unit.scripts.values() for name in _FILE_NAME.findall(text)}
-    severity: Severity = "warning" if named & set(_REWARD_NAMES) else "error"
+    severity: Severity = "warning" if named & right else "error"
     for path, text in unit.own.items():
-        for name in sorted(set(_FILE_NAME.findall(text)) - set(_REWARD_NAMES)):
+        for name in sorted(set(_FILE_NAME.findall(text)) - right):
             meant = difflib.get_close_matches(name.lower(), _REWARD_NAMES, n=1, cutoff=0.88)
             if meant:
                 message = f"names {name}, which nobody reads"

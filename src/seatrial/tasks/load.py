@@ -1,8 +1,10 @@
 """One folder to one Task: reads task.toml, looks at the files, resolves what is expected, collects all problems."""
 
+import os
 import posixpath
 import re
 from pathlib import Path
+from typing import Literal
 
 from seatrial.errors import TaskFormatError
 from seatrial.model.config import StepSpec, TaskConfig
@@ -35,6 +37,11 @@ def load_folder(root: Path, task_id: str) -> Task | BrokenTask:
         return _Loader(root, task_id, report).load()
     except _UnreadableTask:
         return BrokenTask(id=task_id, root=root, problems=tuple(report.problems))
+
+
+def shown(name: str) -> str:
+    """A file name as text that can be stored, with bytes that are not UTF-8 written out."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class _UnreadableTask(Exception):
@@ -116,19 +123,19 @@ class _Loader:
         if config.environment.workdir or layout.dockerfile is None:
             return config.environment.workdir or DEFAULT_WORKDIR
         workdir = "/"
-        for folder in _WORKDIR.findall(self._read(layout.dockerfile, MAX_TOML_BYTES)):
+        for folder in _WORKDIR.findall(self._read(layout.dockerfile, MAX_TOML_BYTES, "replace")):
             workdir = posixpath.normpath(posixpath.join(workdir, folder.strip("\"'")))
-        return workdir if workdir != "/" else DEFAULT_WORKDIR
+        return workdir if workdir != "/" and "$" not in workdir else DEFAULT_WORKDIR
 
-    def _read(self, relative: str, limit: int) -> str:
+    def _read(self, relative: str, limit: int, errors: Literal["strict", "replace"] = "strict") -> str:
         try:
-            return read_text(f"{self._root}/{relative}", limit)
+            return read_text(f"{self._root}/{relative}", limit, errors)
         except ValueError as error:
             self._fail("unreadable", relative, str(error), "make it a readable UTF-8 text file")
             raise _UnreadableTask from None
 
     def _fail(self, code: str, file: str, message: str, fix: str) -> None:
-        self._report.problems.append(Problem(code=code, severity="error", file=file, message=message, fix=fix))
+        self._report.problems.append(Problem(code=code, severity="error", file=shown(file), message=message, fix=fix))
 
     def _stop_on_errors(self) -> None:
         if any(problem.severity == "error" for problem in self._report.problems):

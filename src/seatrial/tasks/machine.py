@@ -9,8 +9,9 @@ from seatrial.tasks.table import Report, Table, given
 _MODES: tuple[NetworkMode, ...] = get_args(NetworkMode)
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 _TO_MB = {"": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
+_MOST_MB = 2**50
 _CREDENTIAL = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
-_TEMPLATE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}")
+_CREDENTIAL_TEMPLATE = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?\$\{[A-Za-z_][A-Za-z0-9_]*(?::-)?\}", re.IGNORECASE)
 
 
 def read_environment(table: Table) -> EnvironmentSpec:
@@ -59,14 +60,14 @@ def _megabytes(table: Table, name: str, older: str) -> int | None:
     if text is None:
         return size
     match = _SIZE.fullmatch(text)
-    parsed = int(float(match[1]) * _TO_MB[match[2].lower()]) if match else 0
-    if parsed < 1:
+    parsed = float(match[1]) * _TO_MB[match[2].lower()] if match else 0.0
+    if not 1 <= parsed < _MOST_MB:
         table.report.wrong(table.key(older), 'a size such as "2G" or "512M"', text)
         return size
-    if size is not None and size != parsed:
+    if size is not None and size != int(parsed):
         message = f"{older} is {text} and {name} is {size}; {name} counts"
         table.report.add("contradiction", "warning", table.key(older), message, f"remove `{older}`")
-    return parsed if size is None else size
+    return int(parsed) if size is None else size
 
 
 def _tpu(table: Table) -> TpuSpec | None:
@@ -145,7 +146,7 @@ def _mcp_server(table: Table) -> McpServerSpec | None:
 
 def _refuse_credentials(headers: dict[str, str], key: str, report: Report) -> None:
     for header, value in headers.items():
-        if _CREDENTIAL.search(header) and not _TEMPLATE.search(value):
+        if _CREDENTIAL.search(header) and not _CREDENTIAL_TEMPLATE.fullmatch(value):
             fix = 'write it as "${VARIABLE}" and set the variable on the host'
             report.add(
                 "literal-credential", "error", f"{key}.{header}", "a credential must not stand in task.toml", fix

@@ -17,6 +17,19 @@ _HUGE = 1e300
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def is_huge(value: object) -> bool:
+    """Whether a value is an integer with more digits than Python agrees to print."""
+    return isinstance(value, int) and value.bit_length() > 4096
+
+
+def show(value: object) -> str:
+    """A value for a message, whatever it is."""
+    try:
+        return repr(plain(value))
+    except (ValueError, RecursionError):
+        return "a value too large to show"
+
+
 class Report:
     """What reading one file brought to light."""
 
@@ -31,7 +44,7 @@ class Report:
 
     def wrong(self, key: str, expected: str, found: object) -> None:
         """Keep the problem of a value that is not what its key asks for."""
-        shown = repr(plain(found))
+        shown = show(found)
         message = f"found {shown if len(shown) <= 60 else shown[:60] + '…'}, expected {expected}"
         self.add("bad-value", "error", key, message, f"set `{key}` to {expected}")
 
@@ -126,7 +139,7 @@ class Table:
         found: dict[str, str] = {}
         for key in table.names():
             value = table.take(key)
-            if isinstance(value, str | int | float):
+            if isinstance(value, str | int | float) and not is_huge(value):
                 found[key] = str(value).lower() if isinstance(value, bool) else str(value)
             else:
                 self.report.wrong(table.key(key), "text", value)
@@ -150,7 +163,8 @@ class Table:
 
     def read(self, name: str, reader: Callable[["Table"], Value]) -> Value | None:
         """What `reader` makes of a table within, None when it is absent."""
-        return reader(self.table(name)) if name in self._values else None
+        table = self.table(name)
+        return reader(table) if name in self._values else None
 
     def tables(self, name: str) -> list["Table"]:
         """A list of tables within."""
@@ -164,7 +178,7 @@ class Table:
 
     def done(self) -> None:
         """Keep and report every key nobody asked for."""
-        for name in self._values.keys() - self._asked:
+        for name in [name for name in self._values if name not in self._asked]:
             self.report.extra[self.key(name)] = plain(self._values[name])
             near = difflib.get_close_matches(name, self._asked - self._values.keys(), n=1, cutoff=0.8)
             hint = f"; did you mean `{near[0]}`?" if near else ""

@@ -21,7 +21,7 @@ from seatrial.model.config import (
 )
 from seatrial.model.output import OUTPUT_FORMATS, SCHEMA_GATES
 from seatrial.tasks.machine import read_environment, read_healthcheck, read_network
-from seatrial.tasks.table import Report, Table, given
+from seatrial.tasks.table import Report, Table, given, is_huge
 
 TASK_TOML = "task.toml"
 
@@ -58,13 +58,14 @@ def _config(table: Table) -> TaskConfig:
     try:
         return TaskConfig(**config, metadata=metadata, extra=table.report.extra)
     except ValidationError:  # a value that JSON cannot hold, such as nan
-        free = [_storable(values, table.report) for values in (metadata, table.report.extra)]
-        return TaskConfig(**config, metadata=free[0], extra=free[1])
+        metadata = _storable(metadata, "metadata.", table.report)
+        extra = _storable(table.report.extra, "", table.report)
+        return TaskConfig(**config, metadata=metadata, extra=extra)
 
 
 def _version(table: Table) -> str | None:
-    versions = [table.take("schema_version"), table.take("version")]
-    known = [str(version) for version in versions if version is not None]
+    versions = [_loose_text(table, "schema_version"), _loose_text(table, "version")]
+    known = [version for version in versions if version is not None]
     if len(set(known)) > 1:
         message = f"schema_version is {known[0]} and version is {known[1]}; schema_version counts"
         table.report.add("two-versions", "note", "version", message, "remove `version`")
@@ -78,14 +79,14 @@ def _metadata(table: Table) -> dict[str, Any]:
     return plain(value) if isinstance(value, dict) else {}
 
 
-def _storable(values: dict[str, Any], report: Report) -> dict[str, Any]:
+def _storable(values: dict[str, Any], prefix: str, report: Report) -> dict[str, Any]:
     """`values` less the entries JSON cannot hold, each reported."""
     kept: dict[str, Any] = {}
     for name, value in values.items():
         try:
             kept |= check_json_object({name: value})
         except ValueError as error:
-            report.add("not-storable", "warning", name, f"{error}; the value is left out", "write it as text")
+            report.add("not-storable", "warning", prefix + name, f"{error}; the value is left out", "write it as text")
     return kept
 
 
@@ -103,7 +104,12 @@ def _package(table: Table) -> PackageSpec:
 
 def _loose_text(table: Table, name: str) -> str | None:
     value = table.take(name)
-    return None if value is None else str(value)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and not is_huge(value):
+        return str(value)
+    table.report.wrong(table.key(name), "text", value)
+    return None
 
 
 def _authors(table: Table) -> tuple[Author, ...]:

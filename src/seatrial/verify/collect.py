@@ -18,18 +18,27 @@ def read_raw_file(path: Path, name: str, limit: int) -> RawFile:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         return _unopened(name, error)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            return RawFile(name, "directory")
-        if not stat.S_ISREG(status.st_mode):
-            return RawFile(name, "special")
-        if status.st_size > limit:
-            return RawFile(name, "too_large", size=status.st_size)
-        try:
-            data = file.read(limit + 1)
-        except OSError as error:
-            return RawFile(name, "unreadable", reason=error.strerror or str(error))
+    except ValueError:  # a NUL in the name
+        return RawFile(name, "missing")
+    try:
+        return _read_opened(descriptor, name, limit)
+    except OSError as error:
+        return RawFile(name, "unreadable", reason=error.strerror or str(error))
+    finally:
+        os.close(descriptor)
+
+
+def _read_opened(descriptor: int, name: str, limit: int) -> RawFile:
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        return RawFile(name, "directory")
+    if not stat.S_ISREG(status.st_mode):
+        return RawFile(name, "special")
+    if status.st_size > limit:
+        return RawFile(name, "too_large", size=status.st_size)
+    # Only now: opening a descriptor of a directory as a file raises.
+    with open(descriptor, "rb", closefd=False) as file:
+        data = file.read(limit + 1)
     return RawFile(name, "ok", data, len(data)) if len(data) <= limit else RawFile(name, "too_large", size=len(data))
 
 

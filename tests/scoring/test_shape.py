@@ -61,6 +61,8 @@ def test_no_more_than_ten_faults_are_listed():
         {"$ref": "#/definitions/missing"},
         {"$ref": "https://127.0.0.1:9/never-fetched.json"},
         {"required": "a"},
+        {"$schema": ["x"]},
+        {"pattern": "("},
     ],
 )
 def test_a_schema_that_cannot_be_used_is_the_task_s_fault_not_the_agent_s(schema):

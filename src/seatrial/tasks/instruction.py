@@ -6,7 +6,7 @@ Paths inside command lines do not count: they are somebody's example, not a requ
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
 from typing import Literal
 
@@ -77,21 +77,23 @@ def _sentences(text: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             said = paragraph.strip()
             lead = (said if said.endswith(":") else "") if said else lead
             continue
-        for item in _ITEMS.split(paragraph):
-            marker = _ITEM.match(item)
-            used = False
-            for sentence in _SENTENCES.split(item[marker.end() :] if marker else item):
-                stripped = sentence.strip()
-                if not stripped:
-                    continue
-                if any(root in stripped for root in roots):
-                    yield stripped, "" if used else lead
-                used = True
-                if stripped.endswith(":"):
-                    lead, used = stripped, False
-            # The items of a list share what leads up to it.
-            if used and not marker:
-                lead = ""
+        lead = yield from _paragraph(paragraph, roots, lead)
+
+
+def _paragraph(paragraph: str, roots: tuple[str, ...], lead: str) -> Generator[tuple[str, str], None, str]:
+    """The sentences of one paragraph; returns what leads up to the next one."""
+    for item in _ITEMS.split(paragraph):
+        marker = _ITEM.match(item)
+        used = False
+        for sentence in filter(None, map(str.strip, _SENTENCES.split(item[marker.end() :] if marker else item))):
+            if any(root in sentence for root in roots):
+                yield sentence, "" if used else lead
+            used = not sentence.endswith(":")
+            lead = lead if used else sentence
+        # The items of a list share what leads up to it.
+        if used and not marker:
+            lead = ""
+    return lead
 
 
 def _without_code(text: str) -> str:

@@ -1,6 +1,7 @@
 """Lint of a verifier's scripts: does it exist, will it write a reward, does it look where the instruction points?"""
 
 import difflib
+import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +57,8 @@ def read_unit(root: Path, folders: tuple[str, ...], layout: TaskLayout, output: 
     scripts = {}
     for path in sorted(path for folder in folders for path in (root / folder).rglob("*")):
         if path.is_file() and path.suffix in _SCRIPT_SUFFIXES and path.stat().st_size <= _MAX_SCRIPT_BYTES:
-            scripts[path.relative_to(root).as_posix()] = path.read_bytes().decode("utf-8", "replace")
+            name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "backslashreplace")
+            scripts[name] = path.read_bytes().decode("utf-8", "replace")
     return Unit(scripts, folders[-1], layout, output, config)
 
 

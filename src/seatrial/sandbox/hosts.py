@@ -26,6 +26,8 @@ _PORT = r"(?::(?P<port>[0-9]{1,5}))?"
 _BRACKETED = re.compile(rf"\[(?P<host>[^\[\]]+)\]{_PORT}")
 _RANGE = re.compile(rf"(?P<host>[^\[\]/]+/[0-9]{{1,3}}){_PORT}")
 _PLAIN = re.compile(rf"(?P<host>[^\[\]/:]+){_PORT}")
+_ADDRESS = re.compile(r"[0-9a-fA-F:.]+(?:/[0-9]{1,3})?")
+_AUTHORITY = re.compile(rf"(?P<host>\[[^\[\]]+\]|[^\[\]:@/?#]+){_PORT}")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 # The old and the new IDNA turn these into different names; nobody can tell which of the two was meant.
@@ -109,6 +111,14 @@ def parse_host(text: str) -> Address | str | None:
         return _canonical_name(text)
 
 
+def parse_authority(text: str, default_port: int | None) -> tuple[Address | str, int] | None:
+    """The host and the port of `host:port`, or None when it makes no sense; without a default the port is needed."""
+    match = _AUTHORITY.fullmatch(text)
+    host = parse_host(match["host"]) if match else None
+    port = int(match["port"]) if match and match["port"] else default_port
+    return (host, port) if host is not None and port is not None and 0 < port < 2**16 else None
+
+
 def normalise(address: Address) -> Address:
     """The address to check and to connect to: IPv4 when it is IPv4 in IPv6's clothes, and without a zone."""
     if isinstance(address, IPv4Address):
@@ -137,6 +147,8 @@ def address_refusal(address: Address, port: int, policy: HostPolicy) -> str | No
     A special range opens only to a pattern that lies wholly inside it: `127.0.0.0/8` opens loopback, `0.0.0.0/0`
     does not, and the metadata address opens to nothing but itself. An IPv4 address inside an IPv6 address counts.
     """
+    if is_listed(address, port, policy.patterns):
+        return None
     closed = _SPECIAL if policy.mode == "allowlist" or policy.allow_private else _SPECIAL | _PRIVATE
     for face in _faces(normalise(address)):
         for kind, ranges in closed.items():
@@ -167,6 +179,9 @@ def _parse_pattern(text: str) -> HostPattern:
 
 
 def _parse_range(text: str, host: str) -> AddressRange | None:
+    # A zone means something on one machine only, and a net mask is often written the wrong way round.
+    if not _ADDRESS.fullmatch(host):
+        return None
     try:
         network = ip_network(host, strict=False)
     except ValueError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal, NamedTuple
 
-from seatrial.sandbox.hosts import Address, parse_host
+from seatrial.sandbox.hosts import Address, parse_authority
 
 MAX_HEAD = 64 * 2**10
 PIECE = 64 * 2**10
@@ -24,18 +24,19 @@ Headers = tuple[tuple[str, str], ...]
 Framing = int | Literal["chunked", "until-close"]
 """Where a body ends: after so many bytes, after the last chunk, or with the connection."""
 
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_REQUEST_LINE = re.compile(rf"({_TOKEN}) ([!-~]+) (HTTP/1\.[01])")
-_STATUS_LINE = re.compile(r"HTTP/1\.[01] ([1-9][0-9]{2})(?: [\t -~\x80-\xff]*)?")
-_FIELD = re.compile(rf"({_TOKEN}):[\t ]*([\t -~\x80-\xff]*)")
-_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:@/?#]+)(?::([0-9]{1,5}))?")
+_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_VALUE = r"[\t -~\x80-\xff]*"
+_REQUEST_LINE = re.compile(rf"({_NAME}) ([!-~]+) (HTTP/1\.[01])")
+_STATUS_LINE = re.compile(rf"HTTP/1\.[01] ([1-9][0-9]{{2}})(?: {_VALUE})?")
+_FIELD = re.compile(rf"({_NAME}):[\t ]*({_VALUE})")
 _ABSOLUTE = re.compile(r"http://([^/?#]+)([^#]*)", re.IGNORECASE)
 _LENGTH = re.compile(r"[0-9]{1,18}")
-_CHUNK_LINE = re.compile(rb"([0-9a-fA-F]{1,15})[\t ]*(?:;[\t -~\x80-\xff]*)?\r\n")
+_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[\t ]*(?:;[^\r\n]*)?\r\n")
+_CHUNK_END = re.compile(rb"\r\n")
+_TRAILER = re.compile(rb"[^\r\n]*\r\n")
 
-_HOP_BY_HOP = frozenset(
-    "connection keep-alive proxy-authenticate proxy-authentication-info proxy-authorization proxy-connection te "
-    "upgrade".split()
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "te", "upgrade"}) | frozenset(
+    {"proxy-authenticate", "proxy-authentication-info", "proxy-authorization"}
 )
 # What says where a body ends must reach whoever reads that body, even if a Connection header names it.
 _FRAMING_FIELDS = frozenset({"content-length", "transfer-encoding"})
@@ -126,12 +127,12 @@ def parse_request(head: bytes) -> RequestHead:
         raise Refusal(400, "the request line is malformed")
     method, target, version = match.groups()
     if method == "CONNECT":
-        host, port = _parse_authority(target, None)
+        host, port = _authority(target, None)
         return RequestHead(method, host, port, "", version, headers, 0)
     absolute = _ABSOLUTE.fullmatch(target)
     if absolute is None:
         raise Refusal(400, "this is a forward proxy: ask for http://host/path, or CONNECT host:port for TLS")
-    host, port = _parse_authority(absolute[1], 80)
+    host, port = _authority(absolute[1], 80)
     path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
     return RequestHead(method, host, port, path, version, headers, _request_framing(version, headers))
 
@@ -144,26 +145,20 @@ def parse_response(head: bytes, method: str) -> ResponseHead:
         raise Refusal(502, "the status line is malformed" if match is None else "nobody asked for another protocol")
     status = int(match[1])
     coding = _value(headers, "transfer-encoding")
-    if coding:
+    if coding is not None:
         headers = tuple(field for field in headers if field[0].lower() != "content-length")
-    if method == "HEAD" or status < 200 or status in {204, 304}:
-        return ResponseHead(status, line, headers, 0)
-    if coding:
-        final = coding.lower().rpartition(",")[2].strip()
-        return ResponseHead(status, line, headers, "chunked" if final == "chunked" else "until-close")
-    return ResponseHead(status, line, headers, _length(headers, "until-close"))
+    bodiless = method == "HEAD" or status < 200 or status in {204, 304}
+    return ResponseHead(status, line, headers, 0 if bodiless else _response_framing(coding, headers))
 
 
 def end_to_end(headers: Headers) -> Headers:
     """The headers without those meant for this hop, among them all that a Connection header names."""
-    named = {
-        token.strip().lower() for name, value in headers if name.lower() == "connection" for token in value.split(",")
-    }
+    named = {token.strip().lower() for token in (_value(headers, "connection") or "").split(",")}
     dropped = _HOP_BY_HOP | (named - _FRAMING_FIELDS)
     return tuple(field for field in headers if field[0].lower() not in dropped)
 
 
-async def read_request(reader: asyncio.StreamReader) -> RequestHead | None:
+async def read_head(reader: asyncio.StreamReader) -> RequestHead | None:
     """The next request, or None when the client left without a word. Raises Refusal (400, 431)."""
     try:
         return parse_request(await reader.readuntil(b"\r\n\r\n"))
@@ -190,7 +185,8 @@ async def exchange(client: Peer, origin: Peer, head: RequestHead) -> None:
 
 
 async def tunnel(client: Peer, origin: Peer) -> None:
-    """Pass bytes both ways until both sides have ended theirs. Raises OSError."""
+    """Say that the way is open, and pass bytes both ways until both sides have ended theirs. Raises OSError."""
+    client.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_pump(client.reader, origin.writer))
@@ -275,40 +271,27 @@ async def _copy_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         writer.write(data)
         await writer.drain()
         count -= len(data)
-    # The head may still be on its way even if there is no body.
-    await writer.drain()
 
 
 async def _copy_chunks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while size := _chunk_size(await _read_line(reader)):
+    while size := int((await _read_line(reader, _CHUNK_SIZE))[1], 16):
         writer.write(b"%x\r\n" % size)
         await _copy_bytes(reader, writer, size)
-        if await _read_line(reader) != b"\r\n":
-            raise ConnectionAbortedError("a chunk is longer than it said")
-        writer.write(b"\r\n")
-    writer.write(b"0\r\n")
-    room = MAX_HEAD
-    while (line := await _read_line(reader)) != b"\r\n":
-        room -= len(line)
-        if room < 0 or not _FIELD.fullmatch(line[:-2].decode("latin-1")):
-            raise ConnectionAbortedError("a trailer is malformed")
-        writer.write(line)
-    writer.write(b"\r\n")
-    await writer.drain()
+        writer.write((await _read_line(reader, _CHUNK_END))[0])
+    # Whoever passes a body on may drop its trailers, as it has dropped extensions of chunks.
+    while (await _read_line(reader, _TRAILER))[0] != b"\r\n":
+        pass
+    writer.write(b"0\r\n\r\n")
 
 
-async def _read_line(reader: asyncio.StreamReader) -> bytes:
+async def _read_line(reader: asyncio.StreamReader, expected: re.Pattern[bytes]) -> re.Match[bytes]:
     try:
-        return await reader.readuntil(b"\r\n")
+        match = expected.fullmatch(await reader.readuntil(b"\r\n"))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        raise ConnectionAbortedError("a chunked body ended early or has an endless line") from None
-
-
-def _chunk_size(line: bytes) -> int:
-    match = _CHUNK_LINE.fullmatch(line)
+        match = None
     if match is None:
-        raise ConnectionAbortedError("the size of a chunk is malformed")
-    return int(match[1], 16)
+        raise ConnectionAbortedError("a chunked body is malformed")
+    return match
 
 
 def _split(head: bytes) -> tuple[str, Headers]:
@@ -329,13 +312,11 @@ def _value(headers: Headers, name: str) -> str | None:
     return ", ".join(values) if values else None
 
 
-def _parse_authority(text: str, default_port: int | None) -> tuple[Address | str, int]:
-    match = _AUTHORITY.fullmatch(text)
-    host = parse_host(match[1]) if match else None
-    port = (int(match[2]) if match[2] else default_port) if match else None
-    if host is None or port is None or not 0 < port < 2**16:
+def _authority(text: str, default_port: int | None) -> tuple[Address | str, int]:
+    found = parse_authority(text, default_port)
+    if found is None:
         raise Refusal(400, f"{text} is no host with a port")
-    return host, port
+    return found
 
 
 def _request_framing(version: str, headers: Headers) -> Framing:
@@ -345,6 +326,12 @@ def _request_framing(version: str, headers: Headers) -> Framing:
     if coding.lower() != "chunked" or version == "HTTP/1.0" or _value(headers, "content-length") is not None:
         raise Refusal(400, "a body has a Content-Length or is chunked; nothing else can be passed on")
     return "chunked"
+
+
+def _response_framing(coding: str | None, headers: Headers) -> Framing:
+    if coding is None:
+        return _length(headers, "until-close")
+    return "chunked" if coding.lower().rpartition(",")[2].strip() == "chunked" else "until-close"
 
 
 def _length(headers: Headers, otherwise: Framing) -> Framing:

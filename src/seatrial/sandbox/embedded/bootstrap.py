@@ -1,4 +1,4 @@
-"""How the spawner starts: `python -m seatrial.sandbox.embedded.bootstrap STAGE CONTROL_FD MODE RUN_DIRECTORY`.
+"""How the spawner starts: `python -m seatrial.sandbox.embedded.bootstrap STAGE CONTROL_FD MODE STATE_ROOT RUN`.
 
 The first stage makes the namespaces and locks the view of the host; then Python is executed anew, because only then
 does the process belong to its new user namespace as a whole, and its executable lie on a read-only mount.
@@ -38,7 +38,7 @@ SHIFT_BASE = 0x70000000
 SHIFT_COUNT = 65536
 
 
-def first_stage(control: socket.socket, mode: Mode, run_directory: str) -> NoReturn:
+def first_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
     """Make the namespaces, become the first process in them, and start over."""
     if mode == "user":
         _enter_user_namespace(control)
@@ -51,9 +51,9 @@ def first_stage(control: socket.socket, mode: Mode, run_directory: str) -> NoRet
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     mount(None, "/", None, MS_REC | MS_SLAVE)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    _lock_host_view(run_directory)
+    _lock_host_view(state_root)
     control.set_inheritable(True)
-    arguments = ["second", str(control.fileno()), mode, run_directory]
+    arguments = ["second", str(control.fileno()), mode, state_root, run]
     os.execv(sys.executable, [sys.executable, "-I", "-m", "seatrial.sandbox.embedded.bootstrap", *arguments])
 
 
@@ -72,16 +72,16 @@ def _enter_user_namespace(control: socket.socket) -> None:
             file.write(text)
 
 
-def _lock_host_view(run_directory: str) -> None:
+def _lock_host_view(state_root: str) -> None:
     """Make the host's whole tree read-only in here, but for our own directory and the cgroups."""
-    bind(run_directory, run_directory)
+    bind(state_root, state_root)
     set_read_only("/", read_only=True, recursive=True)
-    writable = [run_directory, "/proc", *_cgroup_mounts()]
+    writable = [state_root, "/proc", *_cgroup_mounts()]
     for path in writable:
         with contextlib.suppress(OSError):  # a cgroup mount that is not ours to change stays as it is
             set_read_only(path, read_only=False)
-    if os.statvfs(run_directory).f_flag & os.ST_RDONLY:
-        raise OSError(0, f"{run_directory} cannot be written to")
+    if os.statvfs(state_root).f_flag & os.ST_RDONLY:
+        raise OSError(0, f"{state_root} cannot be written to")
 
 
 def _cgroup_mounts() -> list[str]:
@@ -90,13 +90,13 @@ def _cgroup_mounts() -> list[str]:
     return [left.split()[4] for left, _, right in lines if right.startswith("cgroup")]
 
 
-def second_stage(control: socket.socket, mode: Mode, run_directory: str) -> NoReturn:
+def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
     """Serve until the control connection ends."""
     control.set_inheritable(False)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     prctl(PR_SET_DUMPABLE, 0)
     shift = _make_shift_namespace() if mode == "userns" else None
-    spawner = Spawner(control, mode, shift, SHIFT_BASE if mode == "userns" else 0, f"{run_directory}/prepared")
+    spawner = Spawner(control, mode, shift, SHIFT_BASE if mode == "userns" else 0, f"{state_root}/{run}/prepared")
     # Objects that never move again need not be copied into every child by the collector's bookkeeping.
     gc.collect()
     gc.freeze()
@@ -111,6 +111,7 @@ def _make_shift_namespace() -> int:
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
+        ours.close()
         unshare(CLONE_NEWUSER)
         theirs.send(b"!")
         theirs.recv(1)
@@ -128,10 +129,10 @@ def _make_shift_namespace() -> int:
 
 def main() -> NoReturn:
     """Run the stage the command line names; a failure is told to the other side before the end."""
-    stage, descriptor, mode, run_directory = sys.argv[1:]
+    stage, descriptor, mode, state_root, run = sys.argv[1:]
     control = socket.socket(fileno=int(descriptor))
     try:
-        (first_stage if stage == "first" else second_stage)(control, mode, run_directory)  # type: ignore[arg-type]
+        (first_stage if stage == "first" else second_stage)(control, mode, state_root, run)  # type: ignore[arg-type]
     except OSError as error:
         send(control, {"error": f"the sandbox spawner cannot start: {error}"})
         os._exit(1)

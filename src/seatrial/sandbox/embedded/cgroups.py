@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal, Self
 
 from seatrial.errors import HostUnsupportedError, SandboxError, UsageError
@@ -24,24 +24,25 @@ from seatrial.sandbox.api import Limit
 Version = Literal[1, 2]
 
 BASE = "seatrial"  # a group is <parent>/seatrial/<run>/<name>
-LEAF = "seatrial-self"  # where this process goes when it stands in the way of its own groups
+LEAF = "seatrial-self"  # where this process and its children go when they stand in the way of its own groups
 PATIENCE_SEC = 20.0
 CONTROLLERS: Mapping[Limit, str] = {"cpus": "cpu", "memory_mb": "memory", "pids": "pids"}
-_LEAST: Mapping[Limit, float] = {"cpus": 0.01, "memory_mb": 1, "pids": 1}
-_V1_EXTRAS = frozenset({"freezer", "cpuacct"})  # version 2 does without
-_FREEZERS = {1: ("freezer.state", "FROZEN", "THAWED"), 2: ("cgroup.freeze", "1", "0")}
-_CPU_PERIOD_US = 100_000
+LEAST: Mapping[Limit, float] = {"cpus": 0.01, "memory_mb": 1, "pids": 1}
+CPU_PERIOD_US = 100_000
+
+_V1_EXTRAS = frozenset({"freezer", "cpuacct"})  # version 2 does the same without a controller
+_OPTIONAL = frozenset({"memory.swap.max", "memory.memsw.limit_in_bytes"})  # absent where swap is not counted
+_RACES = 100
 _PIDFDS_AT_ONCE = 128  # the usual limit is 1024 open files
 _GLANCE_SEC = 0.1  # a pid namespace's init leaves its group before its pidfd says so: look again even without news
 _SCOPE = "`systemd-run --user --scope -p Delegate=yes seatrial …` (as root without --user)"
 _FIXES = {
     errno.EACCES: f"run as root, or in a group of your own: {_SCOPE}",
-    errno.EPERM: f"run as root, or in a group of your own: {_SCOPE}",
     errno.EBUSY: f"our group holds other processes too and cannot be divided; start in a new one: {_SCOPE}",
     errno.EROFS: "mount the cgroup file system writable; in a container: --privileged",
     errno.EOPNOTSUPP: f"have the controller delegated: {_SCOPE}; or boot with cgroup_enable=memory",
+    errno.ENODEV: "as root: mount -t cgroup2 cgroup2 /sys/fs/cgroup",
 }
-_NO_MOUNT = "no hierarchy with that controller is mounted; as root: mount -t cgroup2 cgroup2 /sys/fs/cgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,6 @@ class GroupUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitSupport:
-    """Which limits can be enforced here; `missing` says of each other one why not, and how it could be."""
-
-    usable: frozenset[Limit]
-    missing: Mapping[Limit, str]
-
-
-@dataclass(frozen=True, slots=True)
 class GroupDirectory:
     """A group's directory in one hierarchy; `base` is the topmost directory that is ours."""
 
@@ -70,6 +63,13 @@ class GroupDirectory:
     base: Path
     version: Version
     controllers: frozenset[str]
+
+    @property
+    def freezer(self) -> tuple[Path, str, str] | None:
+        """The file that freezes the group, and what to write into it to freeze and to thaw."""
+        if self.version == 2:
+            return self.path / "cgroup.freeze", "1", "0"
+        return (self.path / "freezer.state", "FROZEN", "THAWED") if "freezer" in self.controllers else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class ControlGroup:
 
     @property
     def join_files(self) -> tuple[str, ...]:
-        """Where a process writes "0" to become a member, to be written in this order."""
-        return tuple(str(directory.path / "cgroup.procs") for directory in self.directories)
+        """Where a process writes "0" to become a member, in this order."""
+        return tuple(str(each.path / "cgroup.procs") for each in self.directories)
 
     def usage(self) -> GroupUsage:
         """What all members together, the dead ones included, have used so far."""
@@ -97,131 +97,411 @@ class ControlGroup:
         )
 
     def freeze(self, patience: float = PATIENCE_SEC) -> None:
-        """Stop every member where it stands; returns when all stand still. Raises HostUnsupportedError, SandboxError."""
-        deadline = time.monotonic() + patience
-        if not self._freezers():
-            raise HostUnsupportedError("sandboxes cannot be frozen: no cgroup freezer here; " + _NO_MOUNT)
-        for directory in self._freezers():
-            file, frozen, _ = _FREEZERS[directory.version]
-            _write(directory.path / file, frozen)
-            if directory.version == 2:
-                _await_event(directory.path, "frozen 1", deadline)
-            while directory.version == 1 and (directory.path / file).read_text().strip() != frozen:
-                _pause(deadline, f"{directory.path} does not freeze")
-                _write(directory.path / file, frozen)  # what was forked meanwhile has to be told as well
+        """Stop all members; returns when they stand still.
 
-    def thaw(self) -> None:
-        """Let a frozen group go on; nothing happens to one that is not frozen."""
-        for directory in self._freezers():
-            file, _, thawed = _FREEZERS[directory.version]
-            _write(directory.path / file, thawed)
-
-    def kill(self, patience: float = PATIENCE_SEC) -> None:
-        """End every member, frozen or not; returns when all have left. The group can be used again.
-
-        Members that are children of the caller are zombies afterwards. Raises SandboxError when time runs out.
+        Raises HostUnsupportedError where nothing can freeze, SandboxError when they do not stop in time.
         """
         deadline = time.monotonic() + patience
-        for directory in self.directories:
-            if (kill := directory.path / "cgroup.kill").exists():  # version 2, Linux 5.14
-                _write(kill, "1")
-                _await_event(directory.path, "populated 0", deadline)
+        if not (freezers := self._set_freezers("freeze")):
+            raise HostUnsupportedError(f"a sandbox cannot be frozen here: no cgroup freezer; {_FIXES[errno.ENODEV]}")
+        for each in freezers:
+            if each.version == 2:
+                _await_event(each.path, "frozen 1", deadline)
+                continue
+            while (each.path / "freezer.state").read_text() != "FROZEN\n":
+                _pause(deadline, f"{each.path} does not freeze")
+                self._set_freezers("freeze")  # what was forked meanwhile has to be told as well
+
+    def thaw(self) -> None:
+        """Let a frozen group go on."""
+        self._set_freezers("thaw")
+
+    def kill(self, patience: float = PATIENCE_SEC) -> None:
+        """End all members, frozen or not; returns when they have left, though some may still be zombies.
+
+        The group is thawed and can be joined again. Raises SandboxError when members survive for `patience` seconds.
+        """
+        deadline = time.monotonic() + patience
+        told = self._kill_at_once()
         while members := self._members():
             if time.monotonic() > deadline:
-                raise SandboxError(f"{self.join_files[0]}: {len(members)} processes survive SIGKILL")
-            self._signal(members)
-            self._await_exits()
+                raise SandboxError(f"{len(members)} processes of {self.directories[0].path} survive SIGKILL")
+            if not told:
+                self._set_freezers("freeze")  # a fork loop could outrun us
+                self._signal(sorted(members))
+                self._set_freezers("thaw")
+            told = False
+            self._await_exits()  # sooner than cgroup.events, which the kernel updates every 10 ms at most
         self.thaw()
 
     def remove(self, patience: float = PATIENCE_SEC) -> None:
-        """Remove the directories once the last member has left; SandboxError if that takes longer than `patience`."""
+        """Remove the directories when the last member has left; SandboxError if that takes over `patience` seconds."""
         deadline = time.monotonic() + patience
-        for directory in self.directories:
-            if directory.version == 2 and directory.path.exists():
-                _await_event(directory.path, "populated 0", deadline)
-            for path in _subtree(directory.path):
-                self._remove(path, deadline)
-            _tidy(directory.path, directory.base)
+        for each in self.directories:
+            for path in _subtree(each.path):
+                while not _removed(path):
+                    if each.version == 2:
+                        with suppress(FileNotFoundError):
+                            _await_event(path, "populated 0", deadline)
+                    else:
+                        self._await_exits()
+                        _pause(deadline, f"{path} is still busy")
+            _tidy(each.path, each.base)
 
     def _count(self, file: str, key: str | None = None) -> int | None:
-        for directory in self.directories:
+        for each in self.directories:
             with suppress(OSError):
-                words = (directory.path / file).read_text().split()
+                words = (each.path / file).read_text().split()
                 if key is None or key in words:
                     return int(words[0 if key is None else words.index(key) + 1])
         return None
 
-    def _freezers(self) -> list[GroupDirectory]:
-        return [each for each in self.directories if each.version == 2 or "freezer" in each.controllers]
+    def _kill_at_once(self) -> bool:
+        """Version 2 since Linux 5.14: one write for all members, those being forked included."""
+        told = False
+        for each in self.directories:
+            with suppress(FileNotFoundError):
+                _write(each.path / "cgroup.kill", "1")
+                told = True
+        return told
+
+    def _set_freezers(self, state: Literal["freeze", "thaw"]) -> list[GroupDirectory]:
+        told = []
+        for each in self.directories:
+            if freezer := each.freezer:
+                file, freeze, thaw = freezer
+                with suppress(FileNotFoundError):
+                    _write(file, freeze if state == "freeze" else thaw)
+                    told.append(each)
+        return told
 
     def _members(self) -> set[int]:
         pids: set[int] = set()
-        for directory in self.directories:
-            for path in _subtree(directory.path):
+        for each in self.directories:
+            for path in _subtree(each.path):
                 with suppress(OSError):
                     pids.update(map(int, (path / "cgroup.procs").read_text().split()))
-        return pids - {0}  # 0 stands for a process outside our pid namespace, but kill(0) would be for ourselves
+        return pids - {0}  # a process outside our pid namespace is listed as 0, but kill(0) would be for ourselves
 
-    def _signal(self, members: Collection[int]) -> None:
-        """SIGKILL to all, frozen meanwhile where possible: a fork loop could outrun us."""
-        for directory in self._freezers():
-            _write(directory.path / _FREEZERS[directory.version][0], _FREEZERS[directory.version][1])
-        pids = sorted(members)
+    def _signal(self, pids: list[int]) -> None:
         for start in range(0, len(pids), _PIDFDS_AT_ONCE):
             with _pidfds(pids[start : start + _PIDFDS_AT_ONCE]) as handles:
-                # A number may have passed to a stranger before its pidfd was opened: only members now are members.
+                # A number may have passed on to a stranger before its pidfd was opened: look who is a member now.
                 for pid in handles.keys() & self._members():
                     with suppress(ProcessLookupError):
                         signal.pidfd_send_signal(handles[pid], signal.SIGKILL)
-        self.thaw()
 
     def _await_exits(self) -> None:
-        """Wait for members to end, for a moment at most."""
+        """Wait for the members to end, for a moment at most."""
         with _pidfds(sorted(self._members())[:_PIDFDS_AT_ONCE]) as handles:
             poller = select.poll()
             for handle in handles.values():
                 poller.register(handle, select.POLLIN)
-            deadline = time.monotonic() + _GLANCE_SEC
-            waiting = len(handles)
-            while waiting and (left := deadline - time.monotonic()) > 0:
+            running, deadline = len(handles), time.monotonic() + _GLANCE_SEC
+            while running and (left := deadline - time.monotonic()) > 0:
                 for handle, _ in poller.poll(left * 1000):
                     poller.unregister(handle)
-                    waiting -= 1
+                    running -= 1
 
-    def _remove(self, path: Path, deadline: float) -> None:
-        while True:
-            try:
-                return path.rmdir()
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                    raise SandboxError(f"cannot remove the control group {path}: {error.strerror}") from error
-            self._await_exits()
-            _pause(deadline, f"{path} is still busy")
+
+def _write(path: Path, value: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)  # not open(): O_CREAT turns "no such file" into "permission"
+    try:
+        os.write(handle, value.encode())
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        os.close(handle)
+
+
+def _subtree(path: Path) -> list[Path]:
+    """The group and all below it, deepest first."""
+    return [Path(top) for top, _, _ in os.walk(path, topdown=False)]
+
+
+def _removed(path: Path) -> bool:
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise SandboxError(f"cannot remove the control group {path}: {error.strerror}") from error
+        return False
+    return True
+
+
+def _tidy(path: Path, base: Path) -> None:
+    """Remove what is above a removed group, as far as it is ours and nobody else's group is in it."""
+    while path != base:
+        path = path.parent
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return
+
+
+def _await_event(path: Path, line: str, deadline: float) -> None:
+    """Wait until cgroup.events says so; the kernel tells of each change."""
+    handle = os.open(path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        poller = select.poll()
+        poller.register(handle, select.POLLPRI)
+        while line not in os.pread(handle, 4096, 0).decode().splitlines():
+            if (left := deadline - time.monotonic()) <= 0:
+                raise SandboxError(f"{path} did not become {line!r} in time")
+            poller.poll(left * 1000)
+    finally:
+        os.close(handle)
+
+
+def _pause(deadline: float, problem: str) -> None:
+    """A millisecond: version 1 has no event for what the caller waits for."""
+    if time.monotonic() > deadline:
+        raise SandboxError(f"{problem}: time is over")
+    time.sleep(0.001)
+
+
+@contextmanager
+def _pidfds(pids: Collection[int]) -> Iterator[dict[int, int]]:
+    with ExitStack() as stack:
+        handles = {}
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                handles[pid] = os.pidfd_open(pid)
+                stack.callback(os.close, handles[pid])
+        yield handles
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSupport:
+    """Which limits can be enforced here; `missing` says of each other one why not, and how it could be."""
+
+    usable: frozenset[Limit]
+    missing: Mapping[Limit, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted hierarchy; groups go below the first of `parents` that lets us: our own group, or the top."""
+    """A mounted hierarchy; groups go below the first of `parents` that lets us: our own group, else the top."""
 
     version: Version
     controllers: frozenset[str]
     parents: tuple[Path, ...]
 
-    def make(self, run: str, name: str, needed: frozenset[str]) -> GroupDirectory:
-        """A new directory where the `needed` controllers work. Raises OSError of the place that was nearest."""
-        problems: list[OSError] = []
-        for parent in self.parents:
-            path = parent / BASE / run / name
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """The hierarchies groups are made in, version 2 first: that one then holds every member of the others."""
+
+    mounts: tuple[Mount, ...] = ()
+
+    @classmethod
+    def here(cls) -> Self:
+        """The hierarchies of this machine as this process sees them."""
+        return cls.detect(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+
+    @classmethod
+    def detect(cls, mountinfo: str, own_cgroup: str, root: str = "/") -> Self:
+        """Read the texts of /proc/self/mountinfo and /proc/self/cgroup; mount points are taken to be below `root`."""
+        lines = (line.split(":", 2) for line in own_cgroup.splitlines() if line.count(":") >= 2)
+        own = {name: path for _, names, path in lines for name in names.split(",")}
+        found = [mount for line in mountinfo.splitlines() if (mount := _parse_mount(line, own, root))]
+        first = {(mount.version, mount.controllers): mount for mount in reversed(found)}
+        return cls(tuple(sorted(first.values(), key=lambda mount: (-mount.version, sorted(mount.controllers)))))
+
+    def usable_limits(self) -> LimitSupport:
+        """Which limits can be enforced, found out by making and removing a group with each."""
+        missing: dict[Limit, str] = {}
+        for limit in CONTROLLERS:
+            name = f"{limit}-{os.getpid()}-{time.monotonic_ns()}"
             try:
-                self._make_below(parent, path, needed)
-            except FileExistsError:
-                raise
+                self.create("probe", name, LimitSpec.model_validate({limit: 1})).remove()
+            except HostUnsupportedError as error:
+                missing[limit] = str(error)
+        return LimitSupport(frozenset(CONTROLLERS).difference(missing), missing)
+
+    def create(self, run: str, name: str, limits: LimitSpec) -> ControlGroup:
+        """A new group in which `limits` hold (`storage_mb` is not ours); without limits, as much of one as can be had.
+
+        Raises HostUnsupportedError for a limit this machine cannot enforce, UsageError for one that makes no sense or
+        an unusable name, SandboxError if the group exists or the kernel refuses a value.
+        """
+        _check_names(run, name)
+        needed = _needed_controllers(limits)
+        made: list[GroupDirectory] = []
+        with ExitStack() as undo:
+            undo.callback(lambda: ControlGroup(tuple(made)).remove())
+            for mount in self.mounts:
+                if made and made[0].version == 2 and mount.controllers <= _V1_EXTRAS:
+                    continue
+                try:
+                    made.append(_make(mount, run, name, needed & mount.controllers))
+                except FileExistsError as error:
+                    raise SandboxError(f"the control group {error.filename} exists already") from error
+                except OSError as error:
+                    if needed & mount.controllers:
+                        raise _unsupported(needed & mount.controllers, error) from error
+            if absent := needed.difference(*(each.controllers for each in made)):
+                raise _unsupported(absent, OSError(errno.ENODEV, "no such hierarchy is mounted"))
+            for each in made:
+                _apply(each, limits)
+            undo.pop_all()
+        return ControlGroup(tuple(made))
+
+    def sweep(self, run: str) -> None:
+        """Kill and remove all groups of a run that was killed; it may have started in another group than ours."""
+        _check_names(run)
+        left = ControlGroup(
+            tuple(
+                GroupDirectory(Path(top, run), Path(top), mount.version, mount.controllers)
+                for mount in self.mounts
+                for top, children, _ in os.walk(mount.parents[-1])
+                if Path(top).name == BASE and run in children
+            )
+        )
+        left.kill()
+        left.remove()
+
+
+def limit_values(limits: LimitSpec, version: Version) -> dict[str, str]:
+    """What to write into which control file. Swap is none, or counts as memory: else a limit would only slow down."""
+    values: dict[str, str] = {}
+    if limits.cpus is not None:
+        quota = round(limits.cpus * CPU_PERIOD_US)
+        v1 = {"cpu.cfs_period_us": str(CPU_PERIOD_US), "cpu.cfs_quota_us": str(quota)}
+        values |= v1 if version == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+    if limits.memory_mb is not None:
+        size = str(limits.memory_mb * 2**20)
+        v1 = {"memory.limit_in_bytes": size, "memory.memsw.limit_in_bytes": size}
+        values |= v1 if version == 1 else {"memory.max": size, "memory.swap.max": "0"}
+    if limits.pids is not None:
+        values["pids.max"] = str(limits.pids)
+    return values
+
+
+def _apply(directory: GroupDirectory, limits: LimitSpec) -> None:
+    for file, value in limit_values(limits, directory.version).items():
+        if file.partition(".")[0] in directory.controllers:
+            try:
+                _write(directory.path / file, value)
             except OSError as error:
-                _tidy(path, parent / BASE)
-                problems.append(error)
-            else:
-                working = (path / "cgroup.controllers").read_text().split() if self.version == 2 else self.controllers
-                return GroupDirectory(path, parent / BASE, self.version, self.controllers.intersection(working))
-        raise problems[0]
+                if file not in _OPTIONAL:
+                    raise SandboxError(f"{directory.path / file} refuses {value}: {error.strerror}") from error
+
+
+def _check_names(*names: str) -> None:
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):  # with a dot it could be the name of a control file
+            raise UsageError(f"{name!r} cannot name a control group: use up to 100 of A-Z, a-z, 0-9, _ and -")
+
+
+def _needed_controllers(limits: LimitSpec) -> frozenset[str]:
+    asked = {limit: value for limit in CONTROLLERS if (value := getattr(limits, limit)) is not None}
+    for limit, value in asked.items():
+        if value < LEAST[limit]:
+            raise UsageError(f"{limit} = {value} leaves nothing to run with; the least is {LEAST[limit]}")
+    return frozenset(CONTROLLERS[limit] for limit in asked)
+
+
+def _unsupported(controllers: Collection[str], error: OSError) -> HostUnsupportedError:
+    limits = ", ".join(limit for limit, controller in CONTROLLERS.items() if controller in controllers)
+    place = f"{error.filename}: " if error.filename else ""
+    fix = _FIXES.get(error.errno or 0, _FIXES[errno.EACCES])
+    return HostUnsupportedError(f"{limits} cannot be limited: {place}{error.strerror}; {fix}")
+
+
+def _parse_mount(line: str, own: Mapping[str, str], root: str) -> Mount | None:
+    match = re.match(r"\S+ \S+ \S+ (/\S*) (/\S*) (?:\S+ )+?- (cgroup2?) \S+ (\S+)", line)
+    if not match:
+        return None
+    top, point, kind, options = map(_unescape, match.groups())
+    version: Version = 2 if kind == "cgroup2" else 1
+    known = frozenset(CONTROLLERS.values())
+    # Version 2 names its controllers only in a file, but a controller is in one hierarchy at a time.
+    controllers = known.difference(own) if version == 2 else (known | _V1_EXTRAS).intersection(options.split(","))
+    if version == 1 and not controllers:
+        return None
+    mounted = Path(root, point.lstrip("/"))
+    path = own.get("" if version == 2 else min(controllers), "").removesuffix(f"/{LEAF}") or "/"
+    if ".." in Path(path).parts or not Path(path).is_relative_to(top):  # not visible through this mount
+        return Mount(version, controllers, (mounted,))
+    return Mount(version, controllers, tuple(dict.fromkeys((mounted / Path(path).relative_to(top), mounted))))
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
+
+
+def _make(mount: Mount, run: str, name: str, needed: frozenset[str]) -> GroupDirectory:
+    """A new directory where the needed controllers work. Raises the OSError of the first place that was tried."""
+    problems: list[OSError] = []
+    for parent in mount.parents:
+        path = parent / BASE / run / name
+        try:
+            return _make_below(mount, parent, path, needed)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            _tidy(path, parent / BASE)
+            problems.append(error)
+    raise problems[0]
+
+
+def _make_below(mount: Mount, parent: Path, path: Path, needed: frozenset[str]) -> GroupDirectory:
+    for attempt in range(_RACES):
+        try:
+            for level in (parent, parent / BASE, path.parent):
+                if level != parent:
+                    with suppress(FileExistsError):  # exist_ok would look again, and raise if it is gone by then
+                        level.mkdir()
+                if mount.version == 2:
+                    _delegate(level, mount.controllers, needed)
+            path.mkdir()
+            break
+        except OSError as error:
+            # A neighbour that has just removed its last group tidied a directory away under our feet: once more.
+            if error.errno not in {errno.ENOENT, errno.ENODEV} or attempt == _RACES - 1:
+                raise
+    working = (path / "cgroup.controllers").read_text().split() if mount.version == 2 else mount.controllers
+    return GroupDirectory(path, parent / BASE, mount.version, mount.controllers & set(working))
+
+
+def _delegate(level: Path, controllers: Collection[str], needed: Collection[str]) -> None:
+    """Let the children of a version 2 group use controllers: the needed ones, and the others if they can be had."""
+    for controller in sorted(set(controllers).difference((level / "cgroup.subtree_control").read_text().split())):
+        try:
+            _enable(level, controller)
+        except OSError:
+            if controller in needed:
+                raise
+
+
+def _enable(level: Path, controller: str) -> None:
+    if controller not in (level / "cgroup.controllers").read_text().split():
+        raise OSError(errno.EOPNOTSUPP, f"no {controller} controller", str(level))
+    try:
+        _write(level / "cgroup.subtree_control", f"+{controller}")
+    except OSError as error:
+        # A group that gives controllers to its children may hold no process; other people's we do not move.
+        members = (level / "cgroup.procs").read_text().split()
+        if error.errno != errno.EBUSY or not members or not all(_is_ours(int(pid)) for pid in members):
+            raise
+        (level / LEAF).mkdir(exist_ok=True)
+        for pid in members:
+            with suppress(ProcessLookupError):
+                _write(level / LEAF / "cgroup.procs", pid)
+        _write(level / "cgroup.subtree_control", f"+{controller}")
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether it is this process or one that it started."""
+    while pid not in {0, os.getpid()}:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return pid != 0

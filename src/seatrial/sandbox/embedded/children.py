@@ -22,6 +22,7 @@ from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWUSER,
     MS_PRIVATE,
     MS_REC,
+    bind_shifted,
     mount,
     setns,
     unshare,
@@ -116,13 +117,20 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def make_verifier_view(report: socket.socket) -> None:
+def make_verifier_view(owner: int, report: socket.socket) -> None:
     """Build the verifier's private root on top of the outer view and report its mount namespace."""
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    enter_verifier_view(size_mb=_VERIFIER_ROOT_MB)
+    enter_verifier_view(size_mb=_VERIFIER_ROOT_MB, owner=owner)
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     send(report, {"ready": True}, [namespace])
+
+
+def try_shift(path: str, shift: int) -> None:
+    """Find out whether owners below a path can be shifted, in a mount namespace that ends with this child."""
+    unshare(CLONE_NEWNS)
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    bind_shifted(path, path, shift)
 
 
 def kill_everyone() -> None:

@@ -23,21 +23,23 @@ _ERRORS = {"FileNotFoundError": FileNotFoundError, "NotADirectoryError": FileNot
 class SpawnerClient:
     """Starts a spawner and talks to it from one event loop."""
 
-    def __init__(self, mode: Mode, run_directory: Path) -> None:
+    def __init__(self, mode: Mode, run: Path) -> None:
         self._mode = mode
-        self._run_directory = run_directory
+        self._run = run
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
         self._exits: dict[str, asyncio.Future[int]] = {}
         self._greeting: asyncio.Future[dict[str, Any]] | None = None
+        self.many_users = mode != "user"
         self._numbers = 0
 
     async def start(self) -> None:
         """Start the spawner. Raises SandboxError with its reason when it cannot run here."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         module = ["-I", "-m", "seatrial.sandbox.embedded.bootstrap"]
-        command = [sys.executable, *module, "first", str(theirs.fileno()), self._mode, str(self._run_directory)]
+        place = [str(self._run.parent), self._run.name]
+        command = [sys.executable, *module, "first", str(theirs.fileno()), self._mode, *place]
         with theirs:
             self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - our own interpreter; asyncio's would need a watcher
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
@@ -49,7 +51,8 @@ class SpawnerClient:
         try:
             greeting = await self._next_greeting()
             if "map" in greeting:
-                send(ours, {"mapped": await asyncio.to_thread(_map_ids, greeting["map"])})
+                self.many_users = await asyncio.to_thread(_map_ids, greeting["map"])
+                send(ours, {"mapped": self.many_users})
                 greeting = await self._next_greeting()
             if "up" not in greeting:
                 raise SandboxError(greeting.get("error", "the sandbox spawner did not start"))  # noqa: TRY301

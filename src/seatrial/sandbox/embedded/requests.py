@@ -52,7 +52,7 @@ class Transfer:
 class Target:
     """A sandbox by name, and whatever one more word an operation needs."""
 
-    name: str
+    name: str = ""
     phase: str = "agent"
     port: int = 0
     path: str = ""

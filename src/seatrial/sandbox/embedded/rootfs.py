@@ -77,7 +77,7 @@ def mount_dev(target: str, *, rootless: bool, owner: int) -> None:
 
     `owner` is the user that is root inside. Terminals get the group `tty` of the inside.
     """
-    mount("tmpfs", target, "tmpfs", MS_NOSUID, "mode=755,size=64k,nr_inodes=64")
+    mount("tmpfs", target, "tmpfs", MS_NOSUID, f"mode=755,size=64k,nr_inodes=64,uid={owner},gid={owner}")
     for name, (major, minor) in _DEVICES.items():
         path = f"{target}/{name}"
         if rootless:
@@ -120,23 +120,23 @@ def furnish(root: str, *, rootless: bool, owner: int) -> None:
     mount_sys(f"{root}/sys")
 
 
-def enter_verifier_view(*, size_mb: int) -> None:
+def enter_verifier_view(*, size_mb: int, owner: int) -> None:
     """Give this mount namespace a root of its own: the sandbox's directories, and private /tests and /logs/verifier.
 
     The new root is a tmpfs the agent has no way to reach. Were those two directories mounted onto the agent's root
     instead, a process of the agent could rename the mount points away and put its own in their place.
     """
     scratch = "/sys"  # any directory every root has
-    mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={size_mb}m")
+    mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={size_mb}m,uid={owner},gid={owner}")
     for entry in os.listdir("/"):
         if entry not in ("tests", "logs", "sys"):
             _show_again(f"/{entry}", f"{scratch}/{entry}")
     os.mkdir(f"{scratch}/sys")
     mount_sys(f"{scratch}/sys")  # anew, because the old one lies under the scratch mount
-    os.mkdir(f"{scratch}/tests", 0o755)
-    os.mkdir(f"{scratch}/logs", 0o755)
-    os.mkdir(f"{scratch}/logs/verifier", 0o777)
-    os.chmod(f"{scratch}/logs/verifier", 0o777)
+    for folder, mode in (("tests", 0o755), ("logs", 0o755), ("logs/verifier", 0o777)):
+        os.mkdir(f"{scratch}/{folder}")
+        os.chmod(f"{scratch}/{folder}", mode)
+        os.chown(f"{scratch}/{folder}", owner, owner)
     if stat.S_ISDIR(_mode("/logs")):
         for entry in os.listdir("/logs"):
             if entry != "verifier":

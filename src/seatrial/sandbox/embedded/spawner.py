@@ -179,6 +179,14 @@ class Spawner:
     def _on_prepare(self, _: dict[str, Any], __: list[int], reply: Reply) -> None:
         self._answer_when_done(self._fork(lambda _: prepare_host_image(self._prepared)), reply)
 
+    def _on_remove(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        path = decode(Target, message).path
+        self._answer_when_done(self._fork(lambda _: remove_tree(path)), reply)
+
+    def _on_check_shift(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        path = decode(Target, message).path
+        self._answer_when_done(self._fork(lambda _: children.try_shift(path, self._shift or 0)), reply)
+
     def _on_create(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         box = decode(Box, message)
         start = partial(run_outer_init, box, self._prepared, mode=self._mode, shift=self._shift, owner=self._owner)
@@ -229,7 +237,7 @@ class Spawner:
 
         def work(report: socket.socket) -> None:
             setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-            children.make_verifier_view(report)
+            children.make_verifier_view(self._owner, report)
 
         def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
             if answer and "ready" in answer:

@@ -1,0 +1,206 @@
+"""How much a sandbox may store: a file system of its own with a size, in a loop-mounted image or in memory.
+
+`attach_loop` and the two that count are called by forked children whose root file system is no longer the host's:
+everything is imported here at the top. Mounting is left to the caller, who is alone in a mount namespace.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from seatrial.errors import HostUnsupportedError, SandboxError
+
+MIB = 2**20
+LOOP_CONTROL = "/dev/loop-control"
+MKFS_TIMEOUT_SEC = 120
+EXT4_MOUNT_OPTIONS = "noinit_itable"  # else the kernel fills the unused inode tables, and with them the sparse image
+
+_LOOP_MAJOR = 7
+_LOOP_CTL_GET_FREE = 0x4C82
+_LOOP_CONFIGURE = 0x4C0A
+_LO_FLAGS_AUTOCLEAR = 4
+_BYTES_PER_INODE = 8192  # twice as many files as usual: package managers make small ones
+_INODE_SIZE = 256
+_RACES = 200
+_LINKS_REMEMBERED = 100_000
+
+
+class LoopDevice(NamedTuple):
+    """A block device that vanishes with its last user. The descriptor is one until a mount has taken over."""
+
+    path: str
+    descriptor: int
+
+
+class FilesystemUsage(NamedTuple):
+    """What fits into a mounted file system, what is in it, and what ordinary writers can still add."""
+
+    size_bytes: int
+    used_bytes: int
+    free_bytes: int
+
+
+def choose(storage_mb: int, *, root: bool) -> Literal["loop", "tmpfs"]:
+    """How to enforce a disk limit: `loop` wherever it can be had, for what is in a `tmpfs` counts as memory too.
+
+    Raises HostUnsupportedError when a tmpfs is all there is and the machine has less memory than that.
+    """
+    if root and _mkfs() and Path(LOOP_CONTROL).exists():
+        return "loop"
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if storage_mb * MIB > memory:
+        raise HostUnsupportedError(
+            f"storage_mb = {storage_mb} is more than this machine's memory; on the disk it can be enforced only for "
+            "root, with loop devices and mkfs.ext4 (Debian: apt-get install e2fsprogs)"
+        )
+    return "tmpfs"
+
+
+def make_image(path: Path, storage_mb: int) -> None:
+    """Make a sparse ext4 image in which at least `storage_mb` MiB can be stored.
+
+    Raises HostUnsupportedError without mkfs.ext4, SandboxError when the image exists or cannot be made.
+    """
+    mkfs = _mkfs()
+    if not mkfs:
+        raise HostUnsupportedError("the disk cannot be limited: no mkfs.ext4; Debian: apt-get install e2fsprogs")
+    features = "^has_journal,^resize_inode"  # it is thrown away: nobody will repair or grow it
+    options = ["-q", "-F", "-m", "0", "-b", "4096", "-i", str(_BYTES_PER_INODE), "-I", str(_INODE_SIZE)]
+    command = [mkfs, *options, "-O", features, "-E", "lazy_itable_init=1,nodiscard", str(path)]
+    with ExitStack() as undo:
+        try:
+            with path.open("xb") as image:
+                undo.callback(path.unlink)
+                image.truncate(_image_bytes(storage_mb))
+            subprocess.run(command, capture_output=True, check=True, timeout=MKFS_TIMEOUT_SEC)  # noqa: S603 - our words
+        except (OSError, OverflowError, subprocess.SubprocessError) as error:
+            output = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
+            raise SandboxError(f"cannot make the disk image {path}: {output or error}") from error
+        undo.pop_all()
+
+
+def _mkfs() -> str | None:
+    return shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def _image_bytes(storage_mb: int) -> int:
+    """The size asked for and what ext4 keeps for itself: inode tables, a reserve of up to 16 MiB, bitmaps."""
+    asked = storage_mb * MIB
+    reserve = min(asked // 48, 17 * MIB)
+    bitmaps = asked // 8192 + MIB
+    return (asked + reserve + bitmaps) * (_BYTES_PER_INODE + _INODE_SIZE + 16) // _BYTES_PER_INODE
+
+
+def attach_loop(image: str) -> LoopDevice:
+    """Make a block device of an image. The caller mounts it and closes the descriptor; unmounting frees the device.
+
+    The kernel frees it even if every process is killed. Where /dev lacks the device, a node is made beside the image.
+    Raises HostUnsupportedError where there are no loop devices, SandboxError for everything else.
+    """
+    with ExitStack() as stack:
+        try:
+            control = _open(LOOP_CONTROL, stack)
+        except OSError as error:
+            reason = f"{LOOP_CONTROL}: {error.strerror}"
+            raise HostUnsupportedError(f"the disk cannot be limited: {reason}; as root: modprobe loop") from error
+        try:
+            backing = _open(image, stack)
+            for _ in range(_RACES):
+                if device := _configure(fcntl.ioctl(control, _LOOP_CTL_GET_FREE), image, backing):
+                    return device
+        except OSError as error:
+            raise SandboxError(f"cannot attach {image} to a loop device: {error}") from error
+    raise SandboxError(f"cannot attach {image} to a loop device: others took the free one {_RACES} times")
+
+
+def _open(path: str, stack: ExitStack) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _configure(number: int, image: str, backing: int) -> LoopDevice | None:
+    """The device with that number on the image, or None when somebody else was faster."""
+    path = f"/dev/loop{number}"
+    with ExitStack() as undo:
+        if not Path(path).exists():
+            path = f"{image}.loop{number}"
+            os.mknod(path, stat.S_IFBLK | 0o600, _device_number(number))
+            undo.callback(os.unlink, path)
+        descriptor = _open(path, undo)
+        info = struct.pack("=5Q4I64s64s32s2Q", *[0] * 8, _LO_FLAGS_AUTOCLEAR, os.fsencode(image)[:63], b"", b"", 0, 0)
+        try:
+            fcntl.ioctl(descriptor, _LOOP_CONFIGURE, struct.pack("=2I", backing, 0) + info + bytes(8 * 8))
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return None
+            raise
+        undo.pop_all()
+    return LoopDevice(path, descriptor)
+
+
+def _device_number(number: int) -> int:
+    """The kernel spaces the minor numbers out when loop devices may have partitions; /sys knows, if it is there."""
+    try:
+        major, _, minor = Path(f"/sys/block/loop{number}/dev").read_text().partition(":")
+        return os.makedev(int(major), int(minor))
+    except OSError:
+        return os.makedev(_LOOP_MAJOR, number)
+
+
+def disk_usage(path: str) -> int:
+    """The bytes allocated for a tree, `path` itself included; a file with several names counts once.
+
+    Links are not followed. What vanishes or cannot be read meanwhile is left out; OSError if that is `path` itself.
+    Memory is bounded: beyond 100,000 files with names still to be met, each name counts for its share of the file.
+    """
+    total = 0
+    unmet: dict[tuple[int, int], int] = {}
+    for status in _walk(path):
+        size, names, file = status.st_blocks * 512, status.st_nlink, (status.st_dev, status.st_ino)
+        if stat.S_ISDIR(status.st_mode) or names == 1:
+            total += size
+        elif file in unmet:
+            unmet[file] -= 1
+            if not unmet[file]:
+                del unmet[file]
+        elif len(unmet) < _LINKS_REMEMBERED:
+            unmet[file] = names - 1
+            total += size
+        else:
+            total += size // names
+    return total
+
+
+def _walk(path: str) -> Iterator[os.stat_result]:
+    first = os.lstat(path)
+    yield first
+    pending = [path] if stat.S_ISDIR(first.st_mode) else []
+    while pending:  # only directories wait here, and each takes far more space on the disk
+        try:
+            entries = os.scandir(pending.pop())
+        except OSError:
+            continue
+        with entries:
+            for entry in entries:
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        pending.append(entry.path)
+                    yield status
+
+
+def filesystem_usage(path: str) -> FilesystemUsage:
+    """How full the file system mounted at `path` is."""
+    found = os.statvfs(path)
+    free = found.f_bavail * found.f_frsize
+    used = (found.f_blocks - found.f_bfree) * found.f_frsize
+    return FilesystemUsage(used + free, used, free)

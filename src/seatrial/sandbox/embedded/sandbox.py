@@ -1,0 +1,207 @@
+"""EmbeddedSandbox: one sandbox of the embedded backend, as the Sandbox Protocol describes it."""
+
+import asyncio
+import itertools
+import json
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from seatrial.concurrency import finish
+from seatrial.errors import SandboxError
+from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
+from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecResult, ExecSpec, Phase, SandboxSpec
+from seatrial.sandbox.capture import Capture
+from seatrial.sandbox.embedded.cgroups import ControlGroup
+from seatrial.sandbox.embedded.client import SpawnerClient
+from seatrial.sandbox.proxy import ForwardProxy
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the backend made for a sandbox besides the sandbox itself."""
+
+    name: str
+    spec: SandboxSpec
+    limits: LimitSpec
+    group: ControlGroup
+    forget: Callable[[], Awaitable[None]]
+
+
+class EmbeddedSandbox:
+    """A sandbox that is up."""
+
+    def __init__(self, client: SpawnerClient, made: Made) -> None:
+        self._client = client
+        self._made = made
+        self._tokens = itertools.count(1)
+        self._captures: list[Capture] = []
+        self._proxy: ForwardProxy | None = None
+        self._proxy_port = 0
+        self._proxy_lock = asyncio.Lock()
+        self._destroyed = False
+
+    @property
+    def limits_enforced(self) -> LimitSpec:
+        """The limits that really hold."""
+        return self._made.limits
+
+    async def _call(self, operation: str, descriptors: list[int] | None = None, **fields: Any) -> list[int]:
+        if self._destroyed:
+            raise SandboxError("the sandbox has been destroyed")
+        if fields.get("phase") == "verifier" and operation != "kill":
+            await self._client.call("view", name=self._made.name)
+        return await self._client.call(operation, descriptors or [], name=self._made.name, **fields)
+
+    async def exec(self, spec: ExecSpec) -> ExecResult:
+        """Run a command; at the end of its time, every process of its phase is killed with it."""
+        async with self._network(spec) as network_env:
+            out, err = (Capture(path, spec.max_output) for path in (spec.stdout_path, spec.stderr_path))
+            self._captures = [capture for capture in self._captures if capture.open] + [out, err]
+            started = time.monotonic()
+            try:
+                code = await self._run(spec, network_env, out, err)
+                stdout, stderr = out.finish(), err.finish()
+            except BaseException:
+                out.close()
+                err.close()
+                raise
+        return ExecResult(code, time.monotonic() - started, stdout, stderr, out.truncated or err.truncated)
+
+    async def _run(self, spec: ExecSpec, network_env: dict[str, str], out: Capture, err: Capture) -> int | None:
+        token = f"{self._made.name}/{next(self._tokens)}"
+        exited = self._client.expect_exit(token)
+        stdin = _as_file(spec.stdin)
+        try:
+            await self._call("exec", [stdin, out.writer, err.writer], **self._command(spec, token, network_env))
+        finally:
+            os.close(stdin)
+            out.release_writer()
+            err.release_writer()
+        try:
+            async with asyncio.timeout(spec.timeout_sec):
+                return await asyncio.shield(exited)
+        except TimeoutError:
+            await self.kill_all(spec.phase)
+            await exited
+            return None
+        except asyncio.CancelledError:
+            await finish(self._end(spec.phase, exited))
+            raise
+
+    async def _end(self, phase: Phase, exited: asyncio.Future[int]) -> None:
+        if not self._destroyed:
+            await self.kill_all(phase)
+            await exited
+
+    def _command(self, spec: ExecSpec, token: str, network_env: dict[str, str]) -> dict[str, Any]:
+        return {
+            "token": token,
+            "phase": spec.phase,
+            "argv": list(spec.argv),
+            "env": {"PATH": DEFAULT_PATH, **self._made.spec.env, **network_env, **spec.env},
+            "cwd": spec.cwd or self._made.spec.workdir,
+            "user": spec.user,
+            "host_network": spec.network.mode == "host",
+            "join": list(self._made.group.join_files),
+        }
+
+    @asynccontextmanager
+    async def _network(self, spec: ExecSpec) -> AsyncIterator[dict[str, str]]:
+        """The environment that lets one command out, for as long as it runs."""
+        if spec.network.mode in ("none", "host"):
+            yield {}
+            return
+        async with self._proxy_lock:
+            if self._proxy is None:
+                listener = await self.listen(0)
+                self._proxy_port = listener.getsockname()[1]
+                self._proxy = await ForwardProxy([listener]).__aenter__()
+        grant = self._proxy.grant(spec.network)
+        try:
+            yield grant.environment(self._proxy_port)
+        finally:
+            await finish(self._proxy.revoke(grant))
+
+    async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
+        """Unpack a tar archive below a directory, making it if needed."""
+        archive.flush()
+        await self._call("put", [archive.fileno()], path=directory, phase=phase)
+
+    async def get(
+        self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = MAX_ARCHIVE_BYTES
+    ) -> None:
+        """Pack a file or directory into a tar archive."""
+        await self._call("get", [archive.fileno()], path=path, phase=phase, limit=limit)
+
+    async def listen(self, port: int) -> socket.socket:
+        """A socket that listens on 127.0.0.1:`port` inside; port 0 takes a free one."""
+        (descriptor,) = await self._call("listen", port=port)
+        listener = socket.socket(fileno=descriptor)
+        listener.setblocking(False)  # noqa: FBT003 - the method takes no keywords
+        return listener
+
+    async def kill_all(self, phase: Phase = "agent") -> None:
+        """End every process of a phase; returns when they are gone."""
+        await self._call("kill", phase=phase)
+
+    async def changes(self) -> FileChanges:
+        """What differs from the image."""
+        found = await self._ask("changes")
+        return FileChanges(**{kind: tuple(paths) for kind, paths in found.items()})
+
+    async def _ask(self, operation: str) -> dict[str, Any]:
+        """An operation whose answer may be long: it comes in a file."""
+        answer = os.memfd_create("answer")
+        with os.fdopen(answer, "w+b") as file:
+            await self._call(operation, [answer])
+            file.seek(0)
+            found: dict[str, Any] = json.loads(file.read())
+            return found
+
+    async def snapshot(self, layer: Path) -> None:
+        """Save what differs from the image as a new layer directory. Running processes are killed first."""
+        await self.kill_all()
+        layer.mkdir(parents=True)  # noqa: ASYNC240 - one directory
+        descriptor = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            await self._call("snapshot", [descriptor])
+        finally:
+            os.close(descriptor)
+
+    async def usage(self) -> ResourceUse:
+        """What has been consumed so far."""
+        size = await self._ask("size")
+        used = self._made.group.usage()
+        return ResourceUse(
+            cpu_sec=used.cpu_sec,
+            peak_memory_bytes=used.peak_memory_bytes,
+            disk_bytes=size["bytes"],
+            oom_kills=used.oom_kills or 0,
+        )
+
+    async def destroy(self) -> None:
+        """End every process and remove every trace; more than once is fine."""
+        if self._destroyed:
+            return
+        self._destroyed = True
+        for capture in self._captures:
+            capture.close()
+        if self._proxy is not None:
+            await self._proxy.__aexit__(None, None, None)
+        await self._made.forget()
+
+
+def _as_file(content: bytes) -> int:
+    """A descriptor to read `content` from."""
+    if not content:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.memfd_create("stdin")
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

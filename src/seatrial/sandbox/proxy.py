@@ -1,0 +1,306 @@
+"""The forward proxy through which a sandbox reaches the network, as far as each command's policy lets it.
+
+It accepts on sockets that listen inside sandboxes and connects out from here. A command identifies itself by the user
+and password in its proxy URL. A name is looked up once, and the connection goes to an address that was checked.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import ip_address
+from types import TracebackType
+from typing import Protocol, Self
+
+from seatrial.errors import UsageError
+from seatrial.sandbox import hosts
+from seatrial.sandbox.api import Network
+from seatrial.sandbox.hosts import Address, HostPolicy
+from seatrial.sandbox.proxy_http import (
+    MAX_HEAD,
+    Peer,
+    Refusal,
+    RequestHead,
+    dismiss,
+    exchange,
+    read_head,
+    reset,
+    tunnel,
+)
+
+BACKLOG = 256
+MAX_ATTEMPTS = 256
+_NO_PROXY = "localhost,127.0.0.1,::1"
+
+
+class Resolver(Protocol):
+    """Where addresses come from."""
+
+    async def addresses(self, name: str) -> Sequence[str]:
+        """The addresses of a name, best first. Raises OSError when it has none."""
+        ...
+
+
+class SystemResolver:
+    """The system's own lookup, in a few threads of its own: slow names must not hold up the rest of the program."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(4, "seatrial-lookup")
+
+    async def addresses(self, name: str) -> Sequence[str]:
+        """See Resolver."""
+        lookup = partial(socket.getaddrinfo, name, None, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, lookup)
+        return [str(entry[4][0]) for entry in found]
+
+    def close(self) -> None:
+        """Take no more lookups; those under way end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """Limits of a proxy; `max_unknown` counts, per listener, the connections that have not shown valid credentials."""
+
+    connect_timeout_sec: float = 10.0
+    head_timeout_sec: float = 30.0
+    linger_sec: float = 2.0
+    max_connections: int = 256
+    max_unknown: int = 256
+    allow_private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a command tried to reach; `refusal` is None when it got a connection."""
+
+    host: str
+    port: int
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grant:
+    """The right of one command to use the proxy, and what came of it."""
+
+    user: str
+    password: str = field(repr=False)
+    policy: HostPolicy
+    attempts: dict[Attempt, int] = field(default_factory=dict)
+    """How often what was tried, first things first; beyond MAX_ATTEMPTS different ones the rest is left out."""
+    connections: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+
+    def environment(self, port: int) -> dict[str, str]:
+        """What the command needs in its environment when the proxy listens on this port."""
+        url = f"http://{self.user}:{self.password}@127.0.0.1:{port}"
+        variables = {"HTTP_PROXY": url, "HTTPS_PROXY": url, "NO_PROXY": _NO_PROXY}
+        return variables | {name.lower(): value for name, value in variables.items()}
+
+    def note(self, attempt: Attempt) -> None:
+        """Count an attempt."""
+        if attempt in self.attempts or len(self.attempts) < MAX_ATTEMPTS:
+            self.attempts[attempt] = self.attempts.get(attempt, 0) + 1
+
+
+class ForwardProxy:
+    """Serves on listening sockets, which it takes over and closes, for the length of an `async with` block.
+
+    Nothing outlives the block. Should serving a connection fail in an unforeseen way, the block is cancelled and
+    the failure raised at its end.
+    """
+
+    def __init__(
+        self, listeners: Sequence[socket.socket], options: ProxyOptions | None = None, resolver: Resolver | None = None
+    ) -> None:
+        self._listeners = tuple(listeners)
+        self._options = options or ProxyOptions()
+        self._system_resolver = SystemResolver()
+        self._resolver = resolver or self._system_resolver
+        self._grants: dict[str, Grant] = {}
+        self._stack = AsyncExitStack()
+        self._group = asyncio.TaskGroup()
+        self._connections: dict[Peer, asyncio.Task[None]] = {}
+        self._serving = True
+
+    async def __aenter__(self) -> Self:
+        """Start to serve."""
+        async with AsyncExitStack() as stack:
+            stack.callback(self._system_resolver.close)
+            await stack.enter_async_context(self._group)
+            # Leaving the group waits for the connections, so they must be told to end before.
+            stack.callback(self._end_connections)
+            for listener in self._listeners:
+                stack.callback(listener.close)
+            for listener in self._listeners:
+                accept = partial(self._accept, set())
+                server = await asyncio.start_server(accept, sock=listener, limit=MAX_HEAD, backlog=BACKLOG)
+                stack.callback(server.close)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop to serve; returns when every connection is closed."""
+        # The group does not get to see the block's own exception: it would wrap it.
+        await self._stack.aclose()
+
+    def grant(self, network: Network) -> Grant:
+        """New credentials for a command. Raises UsageError for a mode that needs no proxy and for invalid patterns."""
+        match network.mode:
+            case "allowlist" | "public" as mode:
+                policy = HostPolicy(mode, hosts.parse_patterns(network.hosts), self._options.allow_private)
+            case "none" | "host" as mode:
+                raise UsageError(f'network mode "{mode}" has no use for a proxy; "allowlist" and "public" have')
+        grant = Grant(secrets.token_hex(8), secrets.token_hex(16), policy)
+        self._grants[grant.user] = grant
+        return grant
+
+    async def revoke(self, grant: Grant) -> None:
+        """End a grant and its connections; returns when they are closed. Its attempts can still be read."""
+        self._grants.pop(grant.user, None)
+        for task in grant.connections:
+            task.cancel()
+        if grant.connections:
+            await asyncio.wait(grant.connections)
+
+    def _end_connections(self) -> None:
+        self._serving = False
+        for task in self._connections.values():
+            task.cancel()
+
+    def _accept(self, unknown: set[Peer], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = Peer(reader, writer)
+        if not self._serving or len(unknown) >= self._options.max_unknown:
+            reset(writer)
+            return
+        unknown.add(client)
+        self._connections[client] = task = self._group.create_task(self._serve(client, unknown))
+        task.add_done_callback(lambda _: self._forget(client, unknown))
+
+    def _forget(self, client: Peer, unknown: set[Peer]) -> None:
+        unknown.discard(client)
+        del self._connections[client]
+        # A task that was cancelled before its first step has closed nothing.
+        reset(client.writer)
+
+    async def _serve(self, client: Peer, unknown: set[Peer]) -> None:
+        try:
+            with suppress(OSError):
+                try:
+                    await self._handle(client, unknown)
+                except Refusal as refusal:
+                    client.writer.write(refusal.render())
+                await dismiss(client, self._options.linger_sec)
+        finally:
+            reset(client.writer)
+
+    async def _handle(self, client: Peer, unknown: set[Peer]) -> None:
+        head = await self._read_head(client)
+        if head is None:
+            return
+        grant = self._identify(head)
+        attempt = partial(Attempt, str(head.host), head.port)
+        try:
+            self._admit(client, grant)
+            unknown.discard(client)
+            origin = await self._reach(head, grant.policy)
+        except Refusal as refusal:
+            grant.note(attempt(refusal.reason))
+            raise
+        grant.note(attempt())
+        try:
+            await (tunnel(client, origin) if head.method == "CONNECT" else exchange(client, origin, head))
+        finally:
+            reset(origin.writer)
+
+    async def _read_head(self, client: Peer) -> RequestHead | None:
+        try:
+            async with asyncio.timeout(self._options.head_timeout_sec):
+                return await read_head(client.reader)
+        except TimeoutError:
+            raise Refusal(408, "the head of the request took too long") from None
+
+    def _identify(self, head: RequestHead) -> Grant:
+        user, password = head.credentials
+        grant = self._grants.get(user)
+        if grant is None or not secrets.compare_digest(password, grant.password):
+            raise Refusal(407, "the user and password of this command's HTTP_PROXY are needed")
+        return grant
+
+    def _admit(self, client: Peer, grant: Grant) -> None:
+        if len(grant.connections) >= self._options.max_connections:
+            raise Refusal(503, f"{self._options.max_connections} connections are open already")
+        task = self._connections[client]
+        grant.connections.add(task)
+        task.add_done_callback(grant.connections.discard)
+
+    async def _reach(self, head: RequestHead, policy: HostPolicy) -> Peer:
+        """A connection to an address of the host that was checked. Raises Refusal (403, 502, 504)."""
+        if policy.mode == "allowlist" and not hosts.is_allowed(str(head.host), head.port, policy.patterns):
+            listed = ", ".join(pattern.text for pattern in policy.patterns) or "nothing"
+            raise Refusal(403, f"{head.authority} is not allowed; allowed: {listed}")
+        deadline = asyncio.get_running_loop().time() + self._options.connect_timeout_sec
+        refusals = {address: _refusal_of(address, head.port, policy) for address in await self._look_up(head, deadline)}
+        reachable = [address for address, refusal in refusals.items() if refusal is None]
+        if not reachable:
+            reasons = "; ".join(refusal for refusal in refusals.values() if refusal)
+            raise Refusal(403, f"{head.authority} is not allowed: {reasons}")
+        return await _connect(reachable, head, deadline)
+
+    async def _look_up(self, head: RequestHead, deadline: float) -> list[Address]:
+        if not isinstance(head.host, str):
+            return [head.host]
+        try:
+            async with asyncio.timeout_at(deadline):
+                texts = await self._resolver.addresses(head.host)
+        except TimeoutError:
+            raise Refusal(504, f"looking up {head.host} took too long") from None
+        except OSError as error:
+            raise Refusal(502, f"{head.host} cannot be resolved: {error.strerror or error}") from None
+        if not texts:
+            raise Refusal(502, f"{head.host} cannot be resolved: it has no address")
+        return [hosts.normalise(ip_address(text)) for text in texts]
+
+
+def is_own_address(address: Address) -> bool:
+    """Whether this machine has the address, on whatever device, or it cannot be told. Sends nothing.
+
+    Towards itself a machine speaks with the very address it speaks to.
+    """
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            no_route = probe.connect_ex((str(address), 9))
+            return not no_route and ip_address(probe.getsockname()[0]) == address
+    except OSError:
+        return True
+
+
+def _refusal_of(address: Address, port: int, policy: HostPolicy) -> str | None:
+    if refusal := hosts.address_refusal(address, port, policy):
+        return refusal
+    # Services of the host listen on its other addresses too; a range that happens to contain one does not mean them.
+    if not address.is_loopback and is_own_address(address) and not hosts.is_listed(address, port, policy.patterns):
+        return f"{address} is an address of the machine that runs the sandbox"
+    return None
+
+
+async def _connect(addresses: Sequence[Address], head: RequestHead, deadline: float) -> Peer:
+    """The first connection that comes about; each address gets its share of the time that is left."""
+    loop = asyncio.get_running_loop()
+    status, failures = 502, []
+    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            async with asyncio.timeout((deadline - loop.time()) / left):
+                return Peer(*await asyncio.open_connection(str(address), head.port, limit=MAX_HEAD))
+        except TimeoutError:
+            status = 504
+            failures.append(f"{address} took too long")
+        except OSError as error:
+            failures.append(f"{address}: {error.strerror or error}")
+    raise Refusal(status, f"{head.authority} cannot be reached: {'; '.join(failures)}")

@@ -1,0 +1,39 @@
+"""The conformance suite every sandbox backend must pass, as a class for pytest.
+
+    class TestMyBackend(SandboxContract):
+        def make_backend(self) -> SandboxBackend:
+            return MyBackend()
+
+Each test runs in an event loop, a backend and a sandbox of its own. What a backend's Capabilities say it cannot do is
+skipped with its own reason from `missing`; that it refuses such things is tested instead. Reasons are looked up by the
+name of the limit, the network mode, or `guarded_phases`, `many_users`, `layers`.
+"""
+
+import pytest
+
+_PARTS = ("base", "exec", "files", "life", "limits", "network", "processes")
+# Before they are imported, so that a failed assertion shows its values to the author of a backend.
+pytest.register_assert_rewrite(*(f"seatrial.testing.contract_{part}" for part in _PARTS))
+
+from seatrial.testing.contract_base import Bench, ContractBase, scenario  # noqa: E402
+from seatrial.testing.contract_exec import ExecContract  # noqa: E402
+from seatrial.testing.contract_files import ChangesContract, FileContract  # noqa: E402
+from seatrial.testing.contract_life import LifeContract  # noqa: E402
+from seatrial.testing.contract_limits import LimitContract  # noqa: E402
+from seatrial.testing.contract_network import NetworkContract  # noqa: E402
+from seatrial.testing.contract_processes import PhaseContract, ProcessContract  # noqa: E402
+
+__all__ = ["Bench", "ContractBase", "SandboxContract", "scenario"]
+
+
+class SandboxContract(
+    ExecContract,
+    ProcessContract,
+    PhaseContract,
+    FileContract,
+    ChangesContract,
+    NetworkContract,
+    LimitContract,
+    LifeContract,
+):
+    """All of it. Subclass it under a name that pytest collects and fill in `make_backend`."""

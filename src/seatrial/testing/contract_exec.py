@@ -1,0 +1,100 @@
+"""The contract of `exec`: what a command is given, and what comes back."""
+# ruff: noqa: S101 - assertions are what it is for
+
+import os
+
+from seatrial.sandbox.transfer import put_file
+from seatrial.testing.contract_base import Bench, ContractBase, member, scenario
+
+MIB = 2**20
+
+
+class ExecContract(ContractBase):
+    """One command at a time."""
+
+    @scenario
+    async def test_output_and_exit_code(self, bench: Bench) -> None:
+        """Both streams come back apart and untouched; failing is data."""
+        result = await bench.sh(r"printf 'out\0\377'; printf 'err' >&2; exit 7")
+        assert (result.exit_code, result.stdout, result.stderr) == (7, b"out\0\xff", b"err")
+        assert not result.truncated
+        assert not result.timed_out
+        assert 0 <= result.duration_sec < 60
+
+    @scenario
+    async def test_ended_by_a_signal(self, bench: Bench) -> None:
+        """The exit code is the negative number of the signal."""
+        for number in (9, 15):
+            assert (await bench.sh(f"kill -{number} $$")).exit_code == -number
+
+    @scenario
+    async def test_the_environment_is_what_was_asked_for(self, bench: Bench) -> None:
+        """Values arrive byte for byte, the command's before the sandbox's, and nothing of the host comes along."""
+        asked = {"EMPTY": "", "ODD": "a=b\nü ☃ '\"$HOME`", "BOTH": "command"}
+        async with bench.another(env={"BOTH": "sandbox", "ONLY": "sandbox"}) as other:
+            seen = (await other.run("cat", "/proc/self/environ", env=asked)).stdout.decode()
+        found = dict(entry.split("=", 1) for entry in seen.split("\0") if entry)
+        expected = {**asked, "ONLY": "sandbox"}
+        assert {name: found.get(name) for name in expected} == expected
+        assert set(found) - set(expected) <= self.ambient_env
+        assert found["PATH"]
+        assert os.environ.keys() - self.ambient_env, "this test needs a host with some variables of its own"
+
+    @scenario
+    async def test_arguments_are_not_interpreted(self, bench: Bench) -> None:
+        """Spaces, quotes, line ends and any language pass unchanged."""
+        odd = "ü ☃\n'\"$HOME *"
+        result = await bench.run("/bin/sh", "-c", 'printf "%s|" "$@"', "sh", odd, "")
+        assert result.stdout.decode() == f"{odd}||"
+
+    @scenario
+    async def test_where_a_command_starts(self, bench: Bench) -> None:
+        """In the working directory of the sandbox, or in the one it is given."""
+        assert (await bench.ask("pwd")).endswith(bench.workdir)
+        await bench.put(f"{bench.workdir}/sub dir", member("here"))
+        assert (await bench.ask("pwd; ls", cwd=f"{bench.workdir}/sub dir")).endswith("/sub dir\nhere")
+
+    @scenario
+    async def test_standard_input(self, bench: Bench) -> None:
+        """All of it arrives, then the end; a command need not read it."""
+        content = bytes(range(256)) * 4096
+        assert (await bench.run("cat", stdin=content)).stdout == content
+        assert await bench.ask("wc -c") == "0"
+        assert (await bench.run("true", stdin=content)).exit_code == 0
+
+    @scenario
+    async def test_a_command_that_is_not_there(self, bench: Bench) -> None:
+        """Ends as in a shell: 127 and a word of explanation."""
+        for name in ("no-such-command", "./no-such-file", "/no/such/folder/command"):
+            result = await bench.run(name)
+            assert result.exit_code == 127
+            assert name.encode() in result.stderr
+
+    @scenario
+    async def test_a_command_that_cannot_be_executed(self, bench: Bench) -> None:
+        """Ends as in a shell: 126 and a word of explanation."""
+        await put_file(bench.sandbox, f"{bench.workdir}/plain", b"text", mode=0o644)
+        result = await bench.run("./plain")
+        assert result.exit_code == 126
+        assert b"plain" in result.stderr
+
+    @scenario
+    async def test_output_beyond_the_limit_is_dropped_and_said_so(self, bench: Bench) -> None:
+        """The command never waits for anyone to read it, and ends by itself."""
+        result = await bench.run("head", "-c", str(50 * MIB), "/dev/zero", max_output=MIB)
+        assert (result.exit_code, len(result.stdout), result.truncated) == (0, MIB, True)
+
+    @scenario
+    async def test_output_as_long_as_the_limit_is_whole(self, bench: Bench) -> None:
+        """Only what is lost counts as truncated."""
+        result = await bench.run("printf", "12345", max_output=5)
+        assert (result.stdout, result.truncated) == (b"12345", False)
+
+    @scenario
+    async def test_output_into_files(self, bench: Bench) -> None:
+        """Up to the same limit; then it is not in the result."""
+        out, err = bench.scratch / "out", bench.scratch / "err"
+        script = "head -c 2000 /dev/zero; printf oops >&2"
+        result = await bench.sh(script, stdout_path=out, stderr_path=err, max_output=1000)
+        assert (result.stdout, result.stderr, result.truncated) == (b"", b"", True)
+        assert (out.read_bytes(), err.read_bytes()) == (bytes(1000), b"oops")

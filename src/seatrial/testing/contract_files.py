@@ -1,0 +1,170 @@
+"""The contract of `put`, `get`, `changes` and `snapshot`: files in, files out, and nothing else touched."""
+# ruff: noqa: S101 - assertions are what it is for
+
+import tarfile
+from dataclasses import replace
+
+import pytest
+
+from seatrial.errors import SandboxError
+from seatrial.sandbox.api import HOST_IMAGE, Image
+from seatrial.sandbox.transfer import get_file, put_file
+from seatrial.testing.contract_base import Bench, ContractBase, member, scenario
+
+
+class FileContract(ContractBase):
+    """Archives into and out of a sandbox."""
+
+    @scenario
+    async def test_what_is_put_can_be_got(self, bench: Bench) -> None:
+        """With its names, modes, contents, links and empty directories."""
+        sent = [
+            member("empty", kind=tarfile.DIRTYPE, mode=0o750),
+            member("with space", kind=tarfile.DIRTYPE, mode=0o755),
+            member("with space/ünï ☃.txt", b"text", mode=0o640),
+            member("tool", b"#!/bin/sh\necho works\n", mode=0o755),
+            member("big", bytes(range(256)) * 20_000, mode=0o444),
+            member("link", kind=tarfile.SYMTYPE, link="with space/nowhere"),
+            member("absolute", kind=tarfile.SYMTYPE, link="/no/such/file"),
+        ]
+        await bench.put(f"{bench.workdir}/new/deep", *sent)
+        got = await bench.get(f"{bench.workdir}/new/deep")
+        assert got.keys() - {"."} == {info.name for info, _ in sent}
+        for info, content in sent:
+            found, back = got[info.name]
+            assert (found.type, back, found.linkname) == (info.type, content, info.linkname), info.name
+            assert info.issym() or found.mode == info.mode, info.name
+        assert await bench.ask("./tool; cat 'with space/ünï ☃.txt'", cwd=f"{bench.workdir}/new/deep") == "works\ntext"
+
+    @scenario
+    async def test_one_file_comes_under_its_own_name(self, bench: Bench) -> None:
+        """Also the one a command wrote."""
+        await bench.ask("printf content >made")
+        got = await bench.get(f"{bench.workdir}/made")
+        assert {name: content for name, (_, content) in got.items()} == {"made": b"content"}
+
+    @scenario
+    async def test_putting_replaces_files_and_keeps_the_others(self, bench: Bench) -> None:
+        """A second archive goes on top of the first."""
+        await bench.put(bench.workdir, member("d/a", b"1"), member("d/b", b"1"))
+        await bench.put(bench.workdir, member("d/b", b"2"))
+        assert await bench.ask("cat d/a d/b") == "12"
+
+    @scenario
+    async def test_getting_what_is_not_there(self, bench: Bench) -> None:
+        """Missing is missing, be it the file, its directory, or a file where the directory should be."""
+        await bench.ask(": >file")
+        for missing in ("none", "none/below", "file/below"):
+            with pytest.raises(FileNotFoundError):
+                await bench.get(f"{bench.workdir}/{missing}")
+
+    @scenario
+    async def test_getting_more_than_allowed(self, bench: Bench) -> None:
+        """A file may be as long as the limit; beyond it, the error names the limit."""
+        await bench.ask("head -c 5000 /dev/zero >file")
+        assert len(await get_file(bench.sandbox, f"{bench.workdir}/file", limit=5000)) == 5000
+        for path in (f"{bench.workdir}/file", bench.workdir):
+            with pytest.raises(SandboxError, match="4999"):
+                await bench.get(path, limit=4999)
+
+    @scenario
+    async def test_getting_neither_follows_links_nor_waits_for_pipes(self, bench: Bench) -> None:
+        """What a command plants cannot make us read something else, or hang."""
+        secret = bench.scratch / "secret"
+        secret.write_text("of the host")
+        await bench.ask(f"mkdir d; mkfifo d/pipe; ln -s {secret} d/link; ln -s {bench.scratch} out")
+        got = await bench.get(f"{bench.workdir}/d")
+        assert got["link"][0].issym()
+        assert "pipe" not in got
+        with pytest.raises(FileNotFoundError):
+            await bench.get(f"{bench.workdir}/out/secret")
+
+    @scenario
+    async def test_a_planted_link_is_replaced_not_written_through(self, bench: Bench) -> None:
+        """A link where a file is to go makes way for the file."""
+        victim = bench.scratch / "victim"
+        victim.write_text("keep")
+        await bench.ask(f"printf keep >inner; ln -s inner near; ln -s {victim} far")
+        for name in ("near", "far"):
+            await put_file(bench.sandbox, f"{bench.workdir}/{name}", b"new")
+            assert await get_file(bench.sandbox, f"{bench.workdir}/{name}", limit=10) == b"new"
+        assert await bench.ask("cat inner") == "keep"
+        assert victim.read_text() == "keep"
+
+    @scenario
+    async def test_nothing_is_written_through_a_planted_directory(self, bench: Bench) -> None:
+        """Below a link the archive is refused; a target that leads out of the sandbox leads nowhere."""
+        await bench.ask(f"mkdir inner; ln -s inner near; ln -s {bench.scratch} far")
+        for name in ("near", "far"):
+            with pytest.raises(SandboxError, match=f"{name}/file"):
+                await bench.put(bench.workdir, member(f"{name}/file", b"new"))
+        try:
+            await bench.put(f"{bench.workdir}/far", member("file", b"new"))
+        except SandboxError as error:
+            assert "far" in str(error)  # noqa: PT017 - a sandbox may also have made the directory inside
+        assert await bench.ask("ls inner") == ""
+        assert not list(bench.scratch.iterdir())
+
+    @scenario
+    async def test_hostile_archives_are_refused(self, bench: Bench) -> None:
+        """The error names the member."""
+        hostile = [
+            member("/absolute", b"x"),
+            member("../above", b"x"),
+            member("a/../../above", b"x"),
+            member("device", kind=tarfile.CHRTYPE),
+            member("pipe", kind=tarfile.FIFOTYPE),
+            member("hard", kind=tarfile.LNKTYPE, link="/etc/passwd"),
+        ]
+        for info, content in hostile:
+            with pytest.raises(SandboxError, match=info.name):
+                await bench.put(f"{bench.workdir}/sub", (info, content))
+        assert await bench.ask("ls; ls sub") == "sub"
+
+
+class ChangesContract(ContractBase):
+    """What differs from the image, seen and saved."""
+
+    @scenario
+    async def test_new_files_are_changes(self, bench: Bench) -> None:
+        """Put or written, by full path, in order, any language."""
+        before = set((await bench.sandbox.changes()).added)
+        await put_file(bench.sandbox, f"{bench.workdir}/put", b"x")
+        await bench.ask("mkdir d; : >'d/ünï'; ln -s nowhere d/link")
+        changes = await bench.sandbox.changes()
+        expected = {f"{bench.workdir}/{name}" for name in ("put", "d/ünï", "d/link")}
+        assert set(changes.added) - before == expected
+        assert list(changes.added) == sorted(changes.added)
+
+    @scenario
+    async def test_a_snapshot_is_a_layer_to_start_from(self, bench: Bench) -> None:
+        """Its files are there again, and changing them is told apart from adding and removing."""
+        bench.need("layers", there="layers" not in bench.capabilities.missing)
+        await bench.ask("printf old >kept; printf old >edited; : >deleted; chmod 751 kept")
+        layer = bench.scratch / "layer"
+        await bench.sandbox.snapshot(layer)
+        base = bench.spec.image
+        image = replace(base, reference="snapshot", layers=(*base.layers, layer))
+        async with bench.another(image=image) as other:
+            assert await other.ask("cat kept edited; ls -l kept | cut -c 1-10") == "oldold-rwxr-x--x"
+            await other.ask("printf new >edited; rm deleted; : >added")
+            changes = await other.sandbox.changes()
+        assert f"{bench.workdir}/added" in changes.added
+        assert changes.modified == (f"{bench.workdir}/edited",)
+        assert changes.removed == (f"{bench.workdir}/deleted",)
+
+    @scenario
+    async def test_a_snapshot_holds_what_was_changed(self, bench: Bench) -> None:
+        """Whether or not this backend can start from it."""
+        await bench.ask("mkdir d; printf x >'d/a b'")
+        await bench.sandbox.snapshot(bench.scratch / "layer")
+        assert (bench.scratch / "layer" / bench.workdir.lstrip("/") / "d/a b").read_text() == "x"
+
+    @scenario
+    async def test_an_image_that_cannot_be_used_is_refused(self, bench: Bench) -> None:
+        """The host's files are never passed off as those of an image."""
+        if "layers" not in bench.capabilities.missing:
+            pytest.skip("this backend can use images with layers")
+        for image in (Image("busybox:1", (bench.scratch,)), replace(HOST_IMAGE, layers=(bench.scratch,))):
+            with pytest.raises(Exception, match=image.reference):
+                await bench.backend.create(replace(bench.spec, image=image))

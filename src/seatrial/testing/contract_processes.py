@@ -1,0 +1,162 @@
+"""The contract of processes: what runs beside and after a command, and how all of it ends."""
+# ruff: noqa: S101 - assertions are what it is for
+
+import asyncio
+import shlex
+
+import pytest
+
+from seatrial.sandbox.transfer import put_file
+from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario
+from seatrial.testing.contract_network import FETCH, NO_CLIENT
+
+# Prints its port and leaves a child behind that answers one request.
+_SERVER = """
+import os, socket
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+if os.fork() == 0:
+    connection, _ = listener.accept()
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Length: 7\\r\\n\\r\\nservice")
+"""
+
+
+class ProcessContract(ContractBase):
+    """Background processes, time-outs, cancellation and kill_all."""
+
+    @scenario
+    async def test_a_child_that_keeps_the_output_open_does_not_hold_up_the_result(self, bench: Bench) -> None:
+        """A command has ended when its own process has."""
+        result = await bench.sh("sleep 1000 & printf started")
+        assert (result.exit_code, result.stdout) == (0, b"started")
+
+    @scenario
+    async def test_a_child_left_behind_can_go_on_writing(self, bench: Bench) -> None:
+        """Its output is dropped, but it neither blocks nor dies of it."""
+        await bench.ask("mkfifo go done")
+        await bench.ask("{ read word <go; head -c 1000000 /dev/zero; echo $? >done; } &")
+        assert await bench.ask("echo now >go; cat done") == "0"
+
+    @scenario
+    async def test_a_child_left_behind_lives_on_between_commands(self, bench: Bench) -> None:
+        """Services an agent starts are there for the commands that follow."""
+        await bench.ask("mkfifo question answer")
+        await bench.ask('while read word <question; do echo "heard $word" >answer; done >/dev/null 2>&1 &')
+        for word in ("one", "two"):
+            assert await bench.ask(f"echo {word} >question; cat answer") == f"heard {word}"
+
+    @scenario
+    async def test_a_service_left_behind_answers_on_localhost(self, bench: Bench) -> None:
+        """All commands of a sandbox share its loopback network."""
+        if (await bench.sh("command -v python3")).exit_code != 0:
+            pytest.skip("no python3 in this sandbox to write a server in")
+        port = await bench.ask(f"python3 -c {shlex.quote(_SERVER)}")
+        answer = await bench.sh(FETCH, env={"PORT": port})
+        if answer.exit_code == NO_CLIENT:
+            pytest.skip("no wget, nc or python3 in this sandbox to ask a server with")
+        assert b"service" in answer.stdout
+
+    @scenario
+    async def test_commands_run_at_the_same_time(self, bench: Bench) -> None:
+        """Each of these waits for another one, so one after the other would never end."""
+        await bench.ask("mkfifo a b c")
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(bench.ask("echo 1 >a; cat c"))
+            group.create_task(bench.ask("read n <a; echo $n 2 >b"))
+            group.create_task(bench.ask("read n <b; echo $n 3 >c"))
+        assert first.result() == "1 2 3"
+
+    @scenario
+    async def test_at_the_end_of_its_time_a_command_ends_with_all_its_children(self, bench: Bench) -> None:
+        """Whether they ignore TERM, hang up or have been orphaned."""
+        stubborn = "trap '' TERM HUP; echo $$ >>pids; sleep 1000 & echo $! >>pids; wait"
+        script = f"printf early; nohup sh -c {shlex.quote(stubborn)} >/dev/null 2>&1 & trap '' TERM; sleep 1000; true"
+        result = await bench.sh(f"( {script} ) & wait; wait", timeout_sec=1.0)
+        assert result.timed_out
+        assert result.exit_code is None
+        assert result.stdout == b"early"
+        assert 0.9 < result.duration_sec < 30
+        pids = (await bench.ask("cat pids")).split()
+        assert len(pids) == 2
+        assert [await bench.is_gone(pid) for pid in pids] == [True, True]
+
+    @scenario
+    async def test_a_cancelled_command_leaves_nothing(self, bench: Bench) -> None:
+        """Whoever stops waiting for a command has stopped the command."""
+        await bench.ask("mkfifo started")
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(bench.sh("echo $$ >started; sleep 1000; true"))
+            pid = await bench.ask("cat started")
+            running.cancel()
+        assert await bench.is_gone(pid)
+
+    @scenario
+    async def test_kill_all_ends_everything_and_the_sandbox_goes_on(self, bench: Bench) -> None:
+        """Even what has a session of its own, and it is over when the call returns."""
+        await bench.ask("mkfifo started")
+        leave = "sh -c 'echo $$ >started; sleep 1000' >/dev/null 2>&1 &"
+        detach = "setsid " if (await bench.sh("command -v setsid")).exit_code == 0 else ""
+        pids = [await bench.ask(f"{prefix}{leave} cat started") for prefix in ("", detach)]
+        await bench.sandbox.kill_all()
+        assert [await bench.is_gone(pid) for pid in pids] == [True, True]
+        assert await bench.ask("echo alive") == "alive"
+
+    @scenario
+    async def test_kill_all_ends_a_running_command(self, bench: Bench) -> None:
+        """Whoever waits for it hears of it as of any other kill."""
+        await bench.ask("mkfifo started")
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(bench.sh("echo x >started; sleep 1000; true"))
+            await bench.ask("cat started")
+            await bench.sandbox.kill_all()
+        assert running.result().exit_code == -9
+
+
+class PhaseContract(ContractBase):
+    """What the verifier and the agent see of each other, where a backend can tell them apart."""
+
+    @scenario
+    async def test_the_verifier_sees_the_agent(self, bench: Bench) -> None:
+        """Its files, and the processes it left running."""
+        bench.need("guarded_phases", there=bench.capabilities.guarded_phases)
+        mark = new_mark()
+        await bench.ask(f"echo done >result; sh -c 'sleep 1000; : {mark}' >/dev/null 2>&1 &")
+        assert await bench.ask("cat result", phase="verifier") == "done"
+        assert await bench.ask(_find(mark), phase="verifier") != ""
+
+    @scenario
+    async def test_the_agent_sees_nothing_of_the_verifier(self, bench: Bench) -> None:
+        """Neither its tests and results nor its processes, not even while it runs."""
+        bench.need("guarded_phases", there=bench.capabilities.guarded_phases)
+        mark = new_mark()
+        await put_file(bench.sandbox, "/tests/secret", b"private\n", phase="verifier")
+        await bench.ask("mkfifo started over")
+        async with asyncio.TaskGroup() as group:
+            script = f"cat /tests/secret; echo 1 >/logs/verifier/reward; echo x >started; cat over; : {mark}"
+            judging = group.create_task(bench.ask(f"mkdir -p /logs/verifier; {script}", phase="verifier"))
+            await bench.ask("cat started")
+            spied = await bench.ask(f"{_find(mark)}; cat /tests/secret /logs/verifier/reward 2>/dev/null || true")
+            await bench.ask("echo x >over")
+        assert judging.result() == "private\nx"
+        assert spied == ""
+        for path in ("/tests/secret", "/logs/verifier/reward"):
+            with pytest.raises(FileNotFoundError):
+                await bench.get(path)
+
+    @scenario
+    async def test_kill_all_of_the_agent_spares_the_verifier(self, bench: Bench) -> None:
+        """The agent's leftovers can be ended while the verifier runs."""
+        bench.need("guarded_phases", there=bench.capabilities.guarded_phases)
+        await bench.ask("mkfifo started over")
+        async with asyncio.TaskGroup() as group:
+            judging = group.create_task(bench.ask("echo x >started; cat over", phase="verifier"))
+            await bench.ask("cat started")
+            await bench.sandbox.kill_all("agent")
+            await bench.ask("echo judged >over")
+        assert judging.result() == "judged"
+
+
+def _find(mark: str) -> str:
+    """A script that prints the numbers of processes with a mark in their command line, but for its own."""
+    return f"grep -l '[{mark[0]}]{mark[1:]}' /proc/[0-9]*/cmdline 2>/dev/null || true"

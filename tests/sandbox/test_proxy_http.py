@@ -18,10 +18,10 @@ from seatrial.sandbox.proxy_http import (
     RequestHead,
     close,
     dismiss,
-    exchange,
     parse_request,
     parse_response,
     read_head,
+    relay,
     reset,
     tunnel,
 )
@@ -68,7 +68,7 @@ async def four_ends() -> AsyncIterator[tuple[Peer, Peer, Peer, Peer]]:
             reset(peer.writer)
 
 
-def run_exchange(request: bytes, respond: Respond) -> tuple[bytes | None, bytes | None]:
+def run_relay(request: bytes, respond: Respond) -> tuple[bytes | None, bytes | None]:
     """Pass a request, and whatever follows it, on; returns what the origin and what the client got."""
 
     async def main() -> tuple[bytes | None, bytes | None]:
@@ -80,7 +80,7 @@ def run_exchange(request: bytes, respond: Respond) -> tuple[bytes | None, bytes 
             async with asyncio.TaskGroup() as group:
                 got, answer = group.create_task(respond(origin)), group.create_task(rest_of(client))
                 try:
-                    await exchange(accepted, connected, head)
+                    await relay(accepted, connected, head)
                 except Refusal as refusal:
                     accepted.writer.write(refusal.render())
                 except OSError:
@@ -218,7 +218,7 @@ def test_only_the_request_is_passed_on():
     garbage = b"GET http://evil.test/ HTTP/1.1\r\n\r\n\x00\xff"
     response = b"HTTP/1.1 200 OK\r\nKeep-Alive: 9" + END + b"hello"
     request = GET + b"Content-Length: 4" + END + b"body"
-    got, answer = run_exchange(request + garbage, answering(response, after=b"body"))
+    got, answer = run_relay(request + garbage, answering(response, after=b"body"))
     assert got == b"GET /a?b HTTP/1.1\r\nHost: origin.test\r\nContent-Length: 4\r\nConnection: close" + END + b"body"
     assert answer == b"HTTP/1.1 200 OK\r\nConnection: close" + END + b"hello"
 
@@ -228,7 +228,7 @@ def test_chunks_are_passed_on_both_ways():
     plain = b"5\r\nhello\r\na\r\n0123456789\r\n0\r\n\r\n"
     coded = b"Transfer-Encoding: chunked\r\n"
     response = b"HTTP/1.1 200 OK\r\n" + coded + b"\r\n" + chunks
-    got, answer = run_exchange(GET + coded + b"\r\n" + chunks + b"garbage", answering(response, after=plain))
+    got, answer = run_relay(GET + coded + b"\r\n" + chunks + b"garbage", answering(response, after=plain))
     assert got is not None
     assert got.endswith(coded + b"Connection: close" + END + plain)
     assert answer == b"HTTP/1.1 200 OK\r\n" + coded + b"Connection: close" + END + plain
@@ -239,18 +239,18 @@ def test_chunks_are_passed_on_both_ways():
     [b"x\r\n", b"-1\r\n", b"2\r\nabc\r\n", b"2\r\nab", b"f" * 16 + b"\r\n", b"1;" + b"x" * 2 * MAX_HEAD, b""],
 )
 def test_a_malformed_body_resets_both_connections(chunks):
-    assert run_exchange(GET + b"Transfer-Encoding: chunked" + END + chunks, rest_of) == (None, None)
+    assert run_relay(GET + b"Transfer-Encoding: chunked" + END + chunks, rest_of) == (None, None)
 
 
 def test_a_body_that_ends_early_resets_both_connections():
-    assert run_exchange(GET + b"Content-Length: 9" + END + b"body", rest_of) == (None, None)
+    assert run_relay(GET + b"Content-Length: 9" + END + b"body", rest_of) == (None, None)
 
 
 @pytest.mark.parametrize(
     "response", [b"Content-Length: 9\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"]
 )
 def test_a_response_that_ends_early_does_not_look_complete(response):
-    assert run_exchange(GET + b"\r\n", answering(b"HTTP/1.1 200 OK\r\n" + response))[1] is None
+    assert run_relay(GET + b"\r\n", answering(b"HTTP/1.1 200 OK\r\n" + response))[1] is None
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_response_that_ends_early_does_not_look_complete(response):
     ],
 )
 def test_an_unusable_response_is_a_bad_gateway(response):
-    _, answer = run_exchange(GET + b"\r\n", answering(response))
+    _, answer = run_relay(GET + b"\r\n", answering(response))
     assert answer is not None
     assert answer.startswith(b"HTTP/1.1 502 Bad Gateway: origin.test:80 gave no usable answer")
 
@@ -275,7 +275,7 @@ def test_an_origin_may_answer_before_it_has_read_everything():
         await rest_of(origin)
         return head
 
-    _, answer = run_exchange(GET + b"Content-Length: 9000000" + END + bytes(9_000_000), respond)
+    _, answer = run_relay(GET + b"Content-Length: 9000000" + END + bytes(9_000_000), respond)
     assert answer == b"HTTP/1.1 413 Too much\r\nContent-Length: 0\r\nConnection: close" + END
 
 
@@ -286,7 +286,7 @@ def test_an_interim_answer_comes_before_the_body():
             head = await read_head(accepted.reader)
             assert head is not None
             async with asyncio.TaskGroup() as group:
-                group.create_task(exchange(accepted, connected, head))
+                group.create_task(relay(accepted, connected, head))
                 assert b"Expect: 100-continue" in await origin.reader.readuntil(END)
                 origin.writer.write(b"HTTP/1.1 100 Continue" + END)
                 assert await client.reader.readuntil(END) == b"HTTP/1.1 100 Continue" + END

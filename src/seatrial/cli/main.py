@@ -13,6 +13,7 @@ from seatrial.errors import SeatrialError, UsageError
 
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
 COMMANDS = {
+    "doctor": "Try what sandboxes need on this machine, and say how to get what is missing.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
     "schema": "Print the JSON Schema of a stored type.",
     "score": "Turn what a verifier wrote into an EvaluationResult.",

@@ -20,18 +20,9 @@ from seatrial.errors import UsageError
 from seatrial.sandbox import hosts
 from seatrial.sandbox.api import Network
 from seatrial.sandbox.hosts import Address, HostPolicy
-from seatrial.sandbox.proxy_http import (
-    MAX_HEAD,
-    Peer,
-    Refusal,
-    RequestHead,
-    dismiss,
-    exchange,
-    read_head,
-    reset,
-    tunnel,
-)
+from seatrial.sandbox.proxy_http import MAX_HEAD, Peer, Refusal, RequestHead, dismiss, read_head, relay, reset, tunnel
 
+# asyncio calls listen() again, with its own figure unless it gets one.
 BACKLOG = 256
 MAX_ATTEMPTS = 256
 _NO_PROXY = "localhost,127.0.0.1,::1"
@@ -214,7 +205,7 @@ class ForwardProxy:
             raise
         grant.note(attempt())
         try:
-            await (tunnel(client, origin) if head.method == "CONNECT" else exchange(client, origin, head))
+            await (tunnel(client, origin) if head.method == "CONNECT" else relay(client, origin, head))
         finally:
             reset(origin.writer)
 

@@ -170,7 +170,7 @@ async def read_head(reader: asyncio.StreamReader) -> RequestHead | None:
         return None
 
 
-async def exchange(client: Peer, origin: Peer, head: RequestHead) -> None:
+async def relay(client: Peer, origin: Peer, head: RequestHead) -> None:
     """Pass one request on and its response back. Raises Refusal (502), or OSError when it breaks off midway."""
     origin.writer.write(head.render())
     try:

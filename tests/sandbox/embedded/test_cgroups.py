@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from seatrial.errors import HostUnsupportedError, SandboxError, UsageError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.embedded.cgroups import LEAF, ControlGroup, GroupUsage, Hierarchy, limit_values
+from seatrial.sandbox.embedded.cgroups import LEAF, ControlGroup, GroupUsage, Hierarchy, Mount, limit_values
 
 # A member joins all by itself, says so, and becomes the program under test.
 JOIN = 'for file in $JOIN_FILES; do echo 0 > "$file" || exit 99; done; echo joined; exec "$@"'
@@ -140,6 +140,15 @@ def test_a_controller_that_is_not_delegated_is_named_with_the_command_that_deleg
     assert "no memory controller" in missing["memory_mb"]
     assert "systemd-run --user --scope -p Delegate=yes" in missing["memory_mb"]
     assert sorted(path.name for path in group.iterdir()) == ["cgroup.controllers", "cgroup.subtree_control"]
+
+
+def test_a_hierarchy_hidden_under_another_file_system_is_not_mistaken_for_one(tmp_path):
+    (tmp_path / "sys/fs/cgroup/memory").mkdir(parents=True)
+    hidden = Hierarchy.detect(V1, "4:memory:/\n", str(tmp_path))
+    with pytest.raises(HostUnsupportedError, match="another file system is mounted over"):
+        hidden.create("run", "name", LimitSpec(memory_mb=1))
+    assert hidden.create("run", "name", LimitSpec()) == ControlGroup()
+    assert list(tmp_path.glob("**/seatrial")) == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "a\n", "*", "cgroup.procs", "x" * 101])
@@ -276,6 +285,15 @@ def test_a_share_of_a_cpu_is_all_there_is(run):
     assert 0.04 <= cpu_sec < 5
 
 
+def test_more_cpus_than_our_own_group_has_are_no_error(run):
+    need(run, "cpus")
+    narrow = [each for each in run.group("narrow", cpus=0.05).directories if "cpu" in each.controllers]
+    inner = Hierarchy(tuple(Mount(each.version, each.controllers, (each.path,)) for each in narrow))
+    group = inner.create(run.name, "wide", LimitSpec(cpus=2.0))
+    assert group.directories[0].path.is_relative_to(narrow[0].path)
+    group.remove()
+
+
 def test_every_limit_can_be_used_or_says_how_it_could(run):
     support = run.hierarchy.usable_limits()
     assert support.usable | support.missing.keys() == {"cpus", "memory_mb", "pids"}
@@ -321,12 +339,13 @@ FORK_LOOP = """if 1:
 
 
 def test_killing_outruns_a_fork_loop_that_ignores_requests(each_version):
-    can_limit = "pids" in each_version.hierarchy.usable_limits().usable
-    guard = Run("here").group("guard-of-the-machine", pids=50)
-    group = each_version.group(**({"pids": 50} if can_limit else {}))
+    outer = Run("here")
+    need(outer, "pids")
+    guard = outer.group("guard", pids=50)  # the machine must survive, also where the tested version limits nothing
+    group = each_version.group(**dict.fromkeys(each_version.hierarchy.usable_limits().usable & {"pids"}, 50))
     try:
-        join = dict.fromkeys((*guard.join_files, *group.join_files))
-        stdout = each_version.start(group, *PYTHON, FORK_LOOP, join_files=join).stdout
+        joined = (*guard.join_files, *group.join_files)
+        stdout = each_version.start(group, *PYTHON, FORK_LOOP, join_files=joined).stdout
         assert stdout.readline() == b"looping\n"
         group.kill()
         assert stdout.read() == b""  # nobody holds the other end any more

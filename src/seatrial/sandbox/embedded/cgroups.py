@@ -102,15 +102,18 @@ class ControlGroup:
         Raises HostUnsupportedError where nothing can freeze, SandboxError when they do not stop in time.
         """
         deadline = time.monotonic() + patience
-        if not (freezers := self._set_freezers("freeze")):
-            raise HostUnsupportedError(f"a sandbox cannot be frozen here: no cgroup freezer; {_FIXES[errno.ENODEV]}")
-        for each in freezers:
-            if each.version == 2:
-                _await_event(each.path, "frozen 1", deadline)
-                continue
-            while (each.path / "freezer.state").read_text() != "FROZEN\n":
-                _pause(deadline, f"{each.path} does not freeze")
-                self._set_freezers("freeze")  # what was forked meanwhile has to be told as well
+        with ExitStack() as undo:
+            undo.callback(self.thaw)
+            if not (freezers := self._set_freezers("freeze")):
+                raise HostUnsupportedError(f"a sandbox cannot be frozen here: no freezer; {_FIXES[errno.ENODEV]}")
+            for each in freezers:
+                if each.version == 2:
+                    _await_event(each.path, "frozen 1", deadline)
+                    continue
+                while (each.path / "freezer.state").read_text() != "FROZEN\n":
+                    _pause(deadline, f"{each.path} does not freeze")
+                    self._set_freezers("freeze")  # what was forked meanwhile has to be told as well
+            undo.pop_all()
 
     def thaw(self) -> None:
         """Let a frozen group go on."""
@@ -120,6 +123,7 @@ class ControlGroup:
         """End all members, frozen or not; returns when they have left, though some may still be zombies.
 
         The group is thawed and can be joined again. Raises SandboxError when members survive for `patience` seconds.
+        Blocks, so do not call it in the process that has to reap what it forked into a member's pid namespace.
         """
         deadline = time.monotonic() + patience
         told = self._kill_at_once()
@@ -319,8 +323,8 @@ class Hierarchy:
         for limit in CONTROLLERS:
             name = f"{limit}-{os.getpid()}-{time.monotonic_ns()}"
             try:
-                self.create("probe", name, LimitSpec.model_validate({limit: 1})).remove()
-            except HostUnsupportedError as error:
+                self.create("probe", name, LimitSpec.model_validate({limit: LEAST[limit]})).remove()
+            except (HostUnsupportedError, SandboxError) as error:
                 missing[limit] = str(error)
         return LimitSupport(frozenset(CONTROLLERS).difference(missing), missing)
 
@@ -389,7 +393,9 @@ def _apply(directory: GroupDirectory, limits: LimitSpec) -> None:
             try:
                 _write(directory.path / file, value)
             except OSError as error:
-                if file not in _OPTIONAL:
+                # Version 1 refuses a quota that limits nothing: our own group has less, or no machine has more.
+                vacuous = file == "cpu.cfs_quota_us" and error.errno == errno.EINVAL
+                if file not in _OPTIONAL and not vacuous:
                     raise SandboxError(f"{directory.path / file} refuses {value}: {error.strerror}") from error
 
 
@@ -446,6 +452,8 @@ def _make(mount: Mount, run: str, name: str, needed: frozenset[str]) -> GroupDir
         except FileExistsError:
             raise
         except OSError as error:
+            with suppress(OSError):
+                path.rmdir()
             _tidy(path, parent / BASE)
             problems.append(error)
     raise problems[0]
@@ -466,6 +474,8 @@ def _make_below(mount: Mount, parent: Path, path: Path, needed: frozenset[str]) 
             # A neighbour that has just removed its last group tidied a directory away under our feet: once more.
             if error.errno not in {errno.ENOENT, errno.ENODEV} or attempt == _RACES - 1:
                 raise
+    if not (path / "cgroup.procs").exists():
+        raise OSError(errno.ENODEV, "another file system is mounted over the hierarchy", str(parent))
     working = (path / "cgroup.controllers").read_text().split() if mount.version == 2 else mount.controllers
     return GroupDirectory(path, parent / BASE, mount.version, mount.controllers & set(working))
 

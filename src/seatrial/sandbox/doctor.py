@@ -1,0 +1,176 @@
+"""What works on this machine, found out by doing it: every step of a sandbox's life, in order, for real."""
+
+import asyncio
+import os
+import platform
+import shutil
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from seatrial.errors import SeatrialError
+from seatrial.model.record import LimitSpec
+from seatrial.sandbox.api import ExecSpec, Network, Sandbox, SandboxSpec
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.session import open_sandbox, run_shell
+from seatrial.sandbox.transfer import get_file, put_file
+
+_PATIENCE_SEC = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was tried; `fix` is the command or change that would make it work."""
+
+    step: str
+    status: Literal["works", "missing", "fails"]
+    detail: str
+    fix: str = ""
+
+
+async def examine(root: Path | None = None) -> AsyncIterator[Finding]:
+    """Try everything, one finding after the other; what nothing can work without ends it early."""
+    yield _kernel()
+    async with AsyncExitStack() as stack:
+        backend = EmbeddedBackend(root=root)
+        try:
+            await stack.enter_async_context(backend)
+        except (SeatrialError, OSError) as error:
+            yield Finding("namespaces", "fails", str(error), _namespace_fix())
+            return
+        capabilities = await backend.probe()
+        yield Finding("namespaces", "works", f"the spawner runs in mode {capabilities.mode}")
+        try:
+            sandbox = await stack.enter_async_context(open_sandbox(backend, SandboxSpec()))
+        except (SeatrialError, OSError) as error:
+            yield Finding("sandbox", "fails", str(error), _overlay_fix())
+            return
+        yield Finding("sandbox", "works", "a root of this machine's own system directories is up")
+        for step, attempt in _STEPS.items():
+            yield await _try(step, attempt(sandbox))
+        for limit in LimitSpec.model_fields:
+            yield await _try_limit(backend, limit, capabilities.missing)
+        for thing in ("userns", "many_users"):
+            if thing in capabilities.missing:
+                detail, _, fix = capabilities.missing[thing].partition("; ")
+                yield Finding(thing, "missing", detail, fix)
+    yield _docker()
+
+
+def _kernel() -> Finding:
+    release = platform.release()
+    version = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
+    if platform.system() != "Linux" or version < (5, 12):
+        return Finding("kernel", "fails", f"{platform.system()} {release}", "use Linux 5.12 or later, or Docker")
+    return Finding("kernel", "works", f"Linux {release} on {platform.machine()}, user id {os.getuid()}")
+
+
+async def _try(step: str, attempt: Awaitable[str]) -> Finding:
+    try:
+        async with asyncio.timeout(_PATIENCE_SEC):
+            return Finding(step, "works", await attempt)
+    except (SeatrialError, OSError, TimeoutError) as error:
+        return Finding(step, "fails", str(error) or type(error).__name__, "please report this with the line above")
+
+
+async def _run(sandbox: Sandbox) -> str:
+    result = await run_shell(sandbox, "echo $((6 * 7))")
+    return _expect(result.stdout == b"42\n", f"a shell answers in {result.duration_sec * 1000:.0f} ms")
+
+
+async def _files(sandbox: Sandbox) -> str:
+    await put_file(sandbox, "/app/doctor.txt", b"written from outside")
+    content = await get_file(sandbox, "/app/doctor.txt", limit=1000)
+    changes = await sandbox.changes()
+    return _expect(content == b"written from outside" and "/app/doctor.txt" in changes.added, "in, out, and noticed")
+
+
+async def _guard(sandbox: Sandbox) -> str:
+    await put_file(sandbox, "/tests/secret", b"", phase="verifier")
+    seen = await run_shell(sandbox, "test -e /tests/secret", phase="verifier")
+    hidden = await run_shell(sandbox, "test -e /tests/secret")
+    return _expect((seen.exit_code, hidden.exit_code) == (0, 1), "the verifier's files are hidden from the agent")
+
+
+async def _listener(sandbox: Sandbox) -> str:
+    with await sandbox.listen(0) as listener:
+        return _expect(listener.getsockname()[1] > 0, "a socket listens inside and is accepted outside")
+
+
+async def _isolation(sandbox: Sandbox) -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = await run_shell(sandbox, f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached")
+    return _expect(b"reached" not in result.stdout, "nothing of this machine's network can be reached")
+
+
+async def _proxy(sandbox: Sandbox) -> str:
+    network = Network("allowlist", ("example.org",))
+    result = await sandbox.exec(ExecSpec(("/bin/sh", "-c", "echo $HTTPS_PROXY"), network=network))
+    return _expect(result.stdout.startswith(b"http://"), "listed hosts are reached through our proxy")
+
+
+def _expect(truth: bool, said: str) -> str:  # noqa: FBT001 - it reads as a sentence where it is used
+    if not truth:
+        raise OSError(f"not as it should be: {said}")
+    return said
+
+
+_STEPS: dict[str, Callable[[Sandbox], Awaitable[str]]] = {
+    "commands": _run,
+    "files": _files,
+    "guarded phases": _guard,
+    "listener": _listener,
+    "no network": _isolation,
+    "allow list": _proxy,
+}
+
+
+async def _try_limit(backend: EmbeddedBackend, limit: str, missing: Mapping[str, str]) -> Finding:
+    step = f"limit {limit}"
+    if limit in missing:
+        detail, _, fix = missing[limit].partition("; ")
+        return Finding(step, "missing", detail, fix)
+    spec = SandboxSpec(limits=LimitSpec.model_validate({limit: 64}))
+
+    async def attempt() -> str:
+        async with open_sandbox(backend, spec) as sandbox:
+            result = await run_shell(sandbox, "true")
+            return _expect(result.exit_code == 0, "enforced")
+
+    return await _try(step, attempt())
+
+
+def _namespace_fix() -> str:
+    """The one thing that usually stands in the way, by what this machine says about itself."""
+    knobs = {
+        "kernel/apparmor_restrict_unprivileged_userns": (
+            "1",
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        "kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+        "user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
+    }
+    for knob, (bad, command) in knobs.items():
+        path = Path("/proc/sys") / knob
+        if path.exists() and path.read_text().strip() == bad:
+            return f"sudo {command}"
+    if Path("/.dockerenv").exists() or "container" in os.environ:
+        return "start the container with --security-opt seccomp=unconfined, or as root with --privileged"
+    return "run as root (sudo), or use the Docker backend"
+
+
+def _overlay_fix() -> str:
+    return (
+        "set SEATRIAL_STATE_DIR to a directory on ext4, xfs, btrfs or tmpfs: overlay cannot write to every file system"
+    )
+
+
+def _docker() -> Finding:
+    if Path("/var/run/docker.sock").exists() or "DOCKER_HOST" in os.environ:
+        return Finding("docker", "works", "a daemon's socket is there (optional)")
+    found = "installed, but no daemon runs" if shutil.which("docker") else "not installed"
+    return Finding("docker", "missing", f"{found} (optional)", "nothing: the embedded sandbox does not need it")

@@ -19,7 +19,7 @@ class Capture:
 
     def __init__(self, path: Path | None, limit: int) -> None:
         self._reader, self.writer = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._reader, False)  # noqa: FBT003 - the function takes no keywords
+        os.set_blocking(self._reader, False)
         self._sink: BinaryIO | None = path.open("wb") if path else io.BytesIO()
         self._room = limit
         self.truncated = False

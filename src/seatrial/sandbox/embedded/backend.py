@@ -12,8 +12,9 @@ from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
-from seatrial.sandbox.embedded.cgroups import ControlGroup, Hierarchy
+from seatrial.sandbox.embedded.cgroups import Hierarchy
 from seatrial.sandbox.embedded.client import SpawnerClient
+from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.embedded.disk import choose, make_image
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.runs import RunDirectory, state_root

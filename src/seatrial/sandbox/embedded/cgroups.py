@@ -1,6 +1,6 @@
 """What a sandbox may use of the machine, enforced by control groups: version 1, version 2 and mixtures look alike here.
 
-`Hierarchy` knows where groups can be made, `ControlGroup` is the group of one sandbox. A process joins by itself,
+`Hierarchy` knows where groups can be made; `control_group.py` has the group of one sandbox. A process joins by itself,
 writing "0" into each of `join_files` before its exec, so that nothing it starts is ever outside.
 A version 2 mount is joined even if it limits nothing: it kills, freezes and tells of emptiness where version 1 cannot.
 """
@@ -8,24 +8,27 @@ A version 2 mount is joined even if it limits nothing: it kills, freezes and tel
 import errno
 import os
 import re
-import select
-import signal
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from seatrial.errors import HostUnsupportedError, SandboxError, UsageError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Limit
-
-Version = Literal[1, 2]
+from seatrial.sandbox.embedded.control_group import (
+    MOUNT_FIX,
+    ControlGroup,
+    GroupDirectory,
+    Version,
+    tidy,
+    write,
+)
 
 BASE = "seatrial"  # a group is <parent>/seatrial/<run>/<name>
 LEAF = "seatrial-self"  # where this process and its children go when they stand in the way of its own groups
-PATIENCE_SEC = 20.0
 CONTROLLERS: Mapping[Limit, str] = {"cpus": "cpu", "memory_mb": "memory", "pids": "pids"}
 LEAST: Mapping[Limit, float] = {"cpus": 0.01, "memory_mb": 1, "pids": 1}
 CPU_PERIOD_US = 100_000
@@ -33,251 +36,14 @@ CPU_PERIOD_US = 100_000
 _V1_EXTRAS = frozenset({"freezer", "cpuacct"})  # version 2 does the same without a controller
 _OPTIONAL = frozenset({"memory.swap.max", "memory.memsw.limit_in_bytes"})  # absent where swap is not counted
 _RACES = 100
-_PIDFDS_AT_ONCE = 128  # the usual limit is 1024 open files
-_GLANCE_SEC = 0.1  # a pid namespace's init leaves its group before its pidfd says so: look again even without news
 _SCOPE = "`systemd-run --user --scope -p Delegate=yes seatrial …` (as root without --user)"
 _FIXES = {
     errno.EACCES: f"run as root, or in a group of your own: {_SCOPE}",
     errno.EBUSY: f"our group holds other processes too and cannot be divided; start in a new one: {_SCOPE}",
     errno.EROFS: "mount the cgroup file system writable; in a container: --privileged",
     errno.EOPNOTSUPP: f"have the controller delegated: {_SCOPE}; or boot with cgroup_enable=memory",
-    errno.ENODEV: "as root: mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+    errno.ENODEV: MOUNT_FIX,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class GroupUsage:
-    """What a group has used so far; None where the host does not count it."""
-
-    cpu_sec: float | None = None
-    peak_memory_bytes: int | None = None
-    oom_kills: int | None = None
-    pids_refused: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDirectory:
-    """A group's directory in one hierarchy; `base` is the topmost directory that is ours."""
-
-    path: Path
-    base: Path
-    version: Version
-    controllers: frozenset[str]
-
-    @property
-    def freezer(self) -> tuple[Path, str, str] | None:
-        """The file that freezes the group, and what to write into it to freeze and to thaw."""
-        if self.version == 2:
-            return self.path / "cgroup.freeze", "1", "0"
-        return (self.path / "freezer.state", "FROZEN", "THAWED") if "freezer" in self.controllers else None
-
-
-@dataclass(frozen=True, slots=True)
-class ControlGroup:
-    """One sandbox's group. Without directories it limits, counts and ends nothing."""
-
-    directories: tuple[GroupDirectory, ...] = ()
-
-    @property
-    def join_files(self) -> tuple[str, ...]:
-        """Where a process writes "0" to become a member, in this order."""
-        return tuple(str(each.path / "cgroup.procs") for each in self.directories)
-
-    def usage(self) -> GroupUsage:
-        """What all members together, the dead ones included, have used so far."""
-        cpu_usec = self._count("cpu.stat", "usage_usec")
-        cpu_nsec = self._count("cpuacct.usage") if cpu_usec is None else cpu_usec * 1000
-        peak = self._count("memory.peak")
-        oom_kills = self._count("memory.events", "oom_kill")
-        return GroupUsage(
-            cpu_sec=None if cpu_nsec is None else cpu_nsec / 1e9,
-            peak_memory_bytes=self._count("memory.max_usage_in_bytes") if peak is None else peak,
-            oom_kills=self._count("memory.oom_control", "oom_kill") if oom_kills is None else oom_kills,
-            pids_refused=self._count("pids.events", "max"),
-        )
-
-    def freeze(self, patience: float = PATIENCE_SEC) -> None:
-        """Stop all members; returns when they stand still.
-
-        Raises HostUnsupportedError where nothing can freeze, SandboxError when they do not stop in time.
-        """
-        deadline = time.monotonic() + patience
-        with ExitStack() as undo:
-            undo.callback(self.thaw)
-            if not (freezers := self._set_freezers("freeze")):
-                raise HostUnsupportedError(f"a sandbox cannot be frozen here: no freezer; {_FIXES[errno.ENODEV]}")
-            for each in freezers:
-                if each.version == 2:
-                    _await_event(each.path, "frozen 1", deadline)
-                    continue
-                while (each.path / "freezer.state").read_text() != "FROZEN\n":
-                    _pause(deadline, f"{each.path} does not freeze")
-                    self._set_freezers("freeze")  # what was forked meanwhile has to be told as well
-            undo.pop_all()
-
-    def thaw(self) -> None:
-        """Let a frozen group go on."""
-        self._set_freezers("thaw")
-
-    def kill(self, patience: float = PATIENCE_SEC) -> None:
-        """End all members, frozen or not; returns when they have left, though some may still be zombies.
-
-        The group is thawed and can be joined again. Raises SandboxError when members survive for `patience` seconds.
-        Blocks, so do not call it in the process that has to reap what it forked into a member's pid namespace.
-        """
-        deadline = time.monotonic() + patience
-        told = self._kill_at_once()
-        while members := self._members():
-            if time.monotonic() > deadline:
-                raise SandboxError(f"{len(members)} processes of {self.directories[0].path} survive SIGKILL")
-            if not told:
-                self._set_freezers("freeze")  # a fork loop could outrun us
-                self._signal(sorted(members))
-                self._set_freezers("thaw")
-            told = False
-            self._await_exits()  # sooner than cgroup.events, which the kernel updates every 10 ms at most
-        self.thaw()
-
-    def remove(self, patience: float = PATIENCE_SEC) -> None:
-        """Remove the directories when the last member has left; SandboxError if that takes over `patience` seconds."""
-        deadline = time.monotonic() + patience
-        for each in self.directories:
-            for path in _subtree(each.path):
-                while not _removed(path):
-                    if each.version == 2:
-                        with suppress(FileNotFoundError):
-                            _await_event(path, "populated 0", deadline)
-                    else:
-                        self._await_exits()
-                        _pause(deadline, f"{path} is still busy")
-            _tidy(each.path, each.base)
-
-    def _count(self, file: str, key: str | None = None) -> int | None:
-        for each in self.directories:
-            with suppress(OSError):
-                words = (each.path / file).read_text().split()
-                if key is None or key in words:
-                    return int(words[0 if key is None else words.index(key) + 1])
-        return None
-
-    def _kill_at_once(self) -> bool:
-        """Version 2 since Linux 5.14: one write for all members, those being forked included."""
-        told = False
-        for each in self.directories:
-            with suppress(FileNotFoundError):
-                _write(each.path / "cgroup.kill", "1")
-                told = True
-        return told
-
-    def _set_freezers(self, state: Literal["freeze", "thaw"]) -> list[GroupDirectory]:
-        told = []
-        for each in self.directories:
-            if freezer := each.freezer:
-                file, freeze, thaw = freezer
-                with suppress(FileNotFoundError):
-                    _write(file, freeze if state == "freeze" else thaw)
-                    told.append(each)
-        return told
-
-    def _members(self) -> set[int]:
-        pids: set[int] = set()
-        for each in self.directories:
-            for path in _subtree(each.path):
-                with suppress(OSError):
-                    pids.update(map(int, (path / "cgroup.procs").read_text().split()))
-        return pids - {0}  # a process outside our pid namespace is listed as 0, but kill(0) would be for ourselves
-
-    def _signal(self, pids: list[int]) -> None:
-        for start in range(0, len(pids), _PIDFDS_AT_ONCE):
-            with _pidfds(pids[start : start + _PIDFDS_AT_ONCE]) as handles:
-                # A number may have passed on to a stranger before its pidfd was opened: look who is a member now.
-                for pid in handles.keys() & self._members():
-                    with suppress(ProcessLookupError):
-                        signal.pidfd_send_signal(handles[pid], signal.SIGKILL)
-
-    def _await_exits(self) -> None:
-        """Wait for the members to end, for a moment at most."""
-        with _pidfds(sorted(self._members())[:_PIDFDS_AT_ONCE]) as handles:
-            poller = select.poll()
-            for handle in handles.values():
-                poller.register(handle, select.POLLIN)
-            running, deadline = len(handles), time.monotonic() + _GLANCE_SEC
-            while running and (left := deadline - time.monotonic()) > 0:
-                for handle, _ in poller.poll(left * 1000):
-                    poller.unregister(handle)
-                    running -= 1
-
-
-def _write(path: Path, value: str) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)  # not open(): O_CREAT turns "no such file" into "permission"
-    try:
-        os.write(handle, value.encode())
-    except OSError as error:
-        error.filename = str(path)
-        raise
-    finally:
-        os.close(handle)
-
-
-def _subtree(path: Path) -> list[Path]:
-    """The group and all below it, deepest first."""
-    return [Path(top) for top, _, _ in os.walk(path, topdown=False)]
-
-
-def _removed(path: Path) -> bool:
-    try:
-        path.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise SandboxError(f"cannot remove the control group {path}: {error.strerror}") from error
-        return False
-    return True
-
-
-def _tidy(path: Path, base: Path) -> None:
-    """Remove what is above a removed group, as far as it is ours and nobody else's group is in it."""
-    while path != base:
-        path = path.parent
-        try:
-            path.rmdir()
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return
-
-
-def _await_event(path: Path, line: str, deadline: float) -> None:
-    """Wait until cgroup.events says so; the kernel tells of each change."""
-    handle = os.open(path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        poller = select.poll()
-        poller.register(handle, select.POLLPRI)
-        while line not in os.pread(handle, 4096, 0).decode().splitlines():
-            if (left := deadline - time.monotonic()) <= 0:
-                raise SandboxError(f"{path} did not become {line!r} in time")
-            poller.poll(left * 1000)
-    finally:
-        os.close(handle)
-
-
-def _pause(deadline: float, problem: str) -> None:
-    """A millisecond: version 1 has no event for what the caller waits for."""
-    if time.monotonic() > deadline:
-        raise SandboxError(f"{problem}: time is over")
-    time.sleep(0.001)
-
-
-@contextmanager
-def _pidfds(pids: Collection[int]) -> Iterator[dict[int, int]]:
-    with ExitStack() as stack:
-        handles = {}
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                handles[pid] = os.pidfd_open(pid)
-                stack.callback(os.close, handles[pid])
-        yield handles
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +157,7 @@ def _apply(directory: GroupDirectory, limits: LimitSpec) -> None:
     for file, value in limit_values(limits, directory.version).items():
         if file.partition(".")[0] in directory.controllers:
             try:
-                _write(directory.path / file, value)
+                write(directory.path / file, value)
             except OSError as error:
                 # Version 1 refuses a quota that limits nothing: our own group has less, or no machine has more.
                 vacuous = file == "cpu.cfs_quota_us" and error.errno == errno.EINVAL
@@ -454,7 +220,7 @@ def _make(mount: Mount, run: str, name: str, needed: frozenset[str]) -> GroupDir
         except OSError as error:
             with suppress(OSError):
                 path.rmdir()
-            _tidy(path, parent / BASE)
+            tidy(path, parent / BASE)
             problems.append(error)
     raise problems[0]
 
@@ -494,7 +260,7 @@ def _enable(level: Path, controller: str) -> None:
     if controller not in (level / "cgroup.controllers").read_text().split():
         raise OSError(errno.EOPNOTSUPP, f"no {controller} controller", str(level))
     try:
-        _write(level / "cgroup.subtree_control", f"+{controller}")
+        write(level / "cgroup.subtree_control", f"+{controller}")
     except OSError as error:
         # A group that gives controllers to its children may hold no process; other people's we do not move.
         members = (level / "cgroup.procs").read_text().split()
@@ -503,8 +269,8 @@ def _enable(level: Path, controller: str) -> None:
         (level / LEAF).mkdir(exist_ok=True)
         for pid in members:
             with suppress(ProcessLookupError):
-                _write(level / LEAF / "cgroup.procs", pid)
-        _write(level / "cgroup.subtree_control", f"+{controller}")
+                write(level / LEAF / "cgroup.procs", pid)
+        write(level / "cgroup.subtree_control", f"+{controller}")
 
 
 def _is_ours(pid: int) -> bool:

@@ -17,8 +17,8 @@ from seatrial.errors import SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.capture import Capture
-from seatrial.sandbox.embedded.cgroups import ControlGroup
 from seatrial.sandbox.embedded.client import SpawnerClient
+from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.proxy import ForwardProxy
 
 

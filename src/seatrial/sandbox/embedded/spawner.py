@@ -9,12 +9,13 @@ import select
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from seatrial.sandbox.embedded import children
 from seatrial.sandbox.embedded.changes import write_changes, write_size
+from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.inits import run_outer_init
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.removal import remove_tree
@@ -26,12 +27,8 @@ from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
     CLONE_NEWNS,
-    CLONE_NEWPID,
     CLONE_NEWUTS,
-    PR_SET_PDEATHSIG,
-    prctl,
     setns,
-    unshare,
 )
 
 Reply = Callable[[dict[str, Any], list[int]], None]
@@ -54,15 +51,6 @@ class Running:
         return [number for number in (self.outer, self.inner, self.state, self.view) if number >= 0]
 
 
-@dataclass(slots=True)
-class Child:
-    """A forked process: what to do with its report, and with its exit."""
-
-    report: socket.socket | None
-    on_report: Callable[[dict[str, Any] | None, list[int]], None]
-    on_exit: Callable[[int], None] = field(default=lambda _: None)
-
-
 class Spawner:
     """Serves requests until the control connection ends."""
 
@@ -73,30 +61,21 @@ class Spawner:
         self._owner = owner
         self._prepared = prepared
         self._running: dict[str, Running] = {}
-        self._children: dict[int, Child] = {}
-        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self._wakeup, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        self._poll.register(self._wakeup, select.POLLIN)
-        self._reports: dict[int, int] = {}
+        self._forks = Forks(self._poll)
 
     def serve(self) -> None:
-        """Handle events for ever; the end of the control connection ends everything."""
+        """Handle events until the control connection ends, which ends everything."""
         while True:
             for descriptor, _ in self._poll.poll():
-                if descriptor == self._control.fileno():
-                    received = receive(self._control)
-                    if received is None:
-                        return
-                    self._handle(*received)
-                elif descriptor == self._wakeup:
-                    os.read(self._wakeup, 4096)
-                    self._reap()
-                elif descriptor in self._reports:
-                    self._read_report(self._reports[descriptor])
+                if descriptor != self._control.fileno():
+                    self._forks.handle(descriptor)
+                    continue
+                received = receive(self._control)
+                if received is None:
+                    return
+                self._handle(*received)
 
     def _handle(self, message: dict[str, Any], descriptors: list[int]) -> None:
         def reply(answer: dict[str, Any], passed: list[int]) -> None:
@@ -109,100 +88,40 @@ class Spawner:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    # -- forking ------------------------------------------------------------------------------------------------
-
-    def _fork(self, work: Callable[[socket.socket], None], pids: int | None = None, *, new_pids: bool = False) -> int:
-        """Fork a child that does `work`, in the pid namespace of `pids` or in a new one."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if new_pids:
-            unshare(CLONE_NEWPID)
-        elif pids is not None:
-            setns(pids, CLONE_NEWPID)
-        try:
-            pid = os.fork()
-            if pid == 0:
-                self._be_child(work, theirs)
-        finally:
-            setns(self._own_pids, CLONE_NEWPID)
-        theirs.close()
-        self._children[pid] = Child(ours, lambda *_: None)
-        self._reports[ours.fileno()] = pid
-        self._poll.register(ours, select.POLLIN)
-        return pid
-
-    @staticmethod
-    def _be_child(work: Callable[[socket.socket], None], report: socket.socket) -> NoReturn:
-        try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            work(report)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the spawner must hear of it
-            children.fail(report, error)
-        os._exit(0)
-
-    def _read_report(self, pid: int) -> None:
-        child = self._children[pid]
-        assert child.report is not None  # noqa: S101 - only registered children come here
-        received = receive(child.report)
-        self._poll.unregister(child.report)
-        del self._reports[child.report.fileno()]
-        child.report.close()
-        child.report = None
-        message, descriptors = received or (None, [])
-        child.on_report(message, descriptors)
-
-    def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            child = self._children.get(pid)
-            if child is None:
-                continue
-            if child.report is not None:
-                self._read_report(pid)
-            del self._children[pid]
-            child.on_exit(os.waitstatus_to_exitcode(status))
-
-    def _answer_when_done(self, pid: int, reply: Reply, extra: Callable[[], dict[str, Any]] = dict) -> None:
-        """Answer with the child's report if it sends one, else when it has ended."""
-        failure: list[dict[str, Any]] = []
-        self._children[pid].on_report = lambda message, _: failure.append(message) if message else None
-        self._children[pid].on_exit = lambda _: reply(failure[0] if failure else extra(), [])
-
-    # -- requests -----------------------------------------------------------------------------------------------
+    def _answer_after(self, work: Callable[[], None], reply: Reply, pids: int | None = None) -> None:
+        """Let a child do something, and answer when it has ended: with its complaint if it had one."""
+        complaints: list[dict[str, Any]] = []
+        child = self._forks.start(lambda _: work(), pids)
+        child.on_report = lambda message, _: complaints.append(message) if message else None
+        child.on_exit = lambda code: reply(complaints[0] if complaints else _ending(code), [])
 
     def _on_prepare(self, _: dict[str, Any], __: list[int], reply: Reply) -> None:
-        self._answer_when_done(self._fork(lambda _: prepare_host_image(self._prepared)), reply)
+        self._answer_after(lambda: prepare_host_image(self._prepared), reply)
 
     def _on_remove(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         path = decode(Target, message).path
-        self._answer_when_done(self._fork(lambda _: remove_tree(path)), reply)
+        self._answer_after(lambda: remove_tree(path), reply)
 
     def _on_check_shift(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         path = decode(Target, message).path
-        self._answer_when_done(self._fork(lambda _: children.try_shift(path, self._shift or 0)), reply)
+        self._answer_after(lambda: children.try_shift(path, self._shift or 0), reply)
 
     def _on_create(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         box = decode(Box, message)
         start = partial(run_outer_init, box, self._prepared, mode=self._mode, shift=self._shift, owner=self._owner)
-        pid = self._fork(lambda report: start(report=report), new_pids=True)
-        running = Running(box, pid, os.pidfd_open(pid))
+        child = self._forks.start(lambda report: start(report=report), new_pids=True)
+        running = Running(box, child.pid, os.pidfd_open(child.pid))
 
         def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
             if answer is None or "ready" not in answer:
-                self._forget(running)
+                child.on_exit = lambda _: self._close(running)
                 reply(answer or {"error": "the sandbox's first process died while it was built"}, [])
                 return
             running.inner, running.state = descriptors
             self._running[box.name] = running
             reply({}, [])
 
-        self._children[pid].on_report = ready
+        child.on_report = ready
 
     def _on_exec(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         command = decode(Command, message)
@@ -215,8 +134,7 @@ class Spawner:
             self._join(running, command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
             children.run_command(command, descriptors, self._shift)
 
-        pid = self._fork(work, running.inner if command.phase == "agent" else running.outer)
-        child = self._children[pid]
+        child = self._forks.start(work, running.inner if command.phase == "agent" else running.outer)
         child.on_report = lambda answer, _: reply(answer or {}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 
@@ -245,7 +163,8 @@ class Spawner:
                 answer = {}
             reply(answer or {}, [])
 
-        self._children[self._fork(work, running.outer)].on_report = ready
+        child = self._forks.start(work, running.outer)
+        child.on_report = ready
 
     def _on_put(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         self._transfer(children.unpack_archive, message, descriptors, reply)
@@ -263,65 +182,64 @@ class Spawner:
         transfer = decode(Transfer, message)
         running = self._running[transfer.name]
 
-        def work(_: socket.socket) -> None:
+        def work() -> None:
             self._join(running, transfer.phase, 0)
             move(transfer, descriptors[0], self._shift)
 
-        self._answer_when_done(self._fork(work), reply)
+        self._answer_after(work, reply)
 
     def _on_listen(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         target = decode(Target, message)
         running = self._running[target.name]
-        pid = self._fork(lambda report: children.open_listener(running.outer, target.port, report))
+        child = self._forks.start(lambda report: children.open_listener(running.outer, target.port, report))
 
         def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
             reply(answer or {"error": "no listener"}, descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
 
-        self._children[pid].on_report = ready
+        child.on_report = ready
 
     def _on_kill(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         target = decode(Target, message)
         running = self._running[target.name]
         pids = running.inner if target.phase == "agent" else running.outer
 
-        def work(_: socket.socket) -> None:
+        def work() -> None:
             setns(pids, CLONE_NEWNS)
             children.kill_everyone()
 
-        self._answer_when_done(self._fork(work, pids), reply)
+        self._answer_after(work, reply, pids)
 
     def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
         trees = plan_trees(running.box.base, running.box.layers, self._prepared)
-        self._answer_when_done(self._fork(lambda _: write_changes(running.state, trees, descriptors[0])), reply)
+        self._answer_after(lambda: write_changes(running.state, trees, descriptors[0]), reply)
 
     def _on_snapshot(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
         trees = plan_trees(running.box.base, running.box.layers, self._prepared)
-        work = partial(copy_layer, running.state, trees, descriptors[0], self._owner)
-        self._answer_when_done(self._fork(lambda _: work()), reply)
+        self._answer_after(lambda: copy_layer(running.state, trees, descriptors[0], self._owner), reply)
 
     def _on_size(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
-        self._answer_when_done(self._fork(lambda _: write_size(running.state, descriptors[0])), reply)
+        self._answer_after(lambda: write_size(running.state, descriptors[0]), reply)
 
     def _on_destroy(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         running = self._running.pop(decode(Target, message).name)
 
         def gone(_: int) -> None:
             self._close(running)
-            self._answer_when_done(self._fork(lambda _: remove_tree(running.box.state)), reply)
+            self._answer_after(lambda: remove_tree(running.box.state), reply)
 
-        self._children[running.pid].on_exit = gone
+        self._forks.child(running.pid).on_exit = gone
         os.kill(running.pid, signal.SIGKILL)
-
-    def _forget(self, running: Running) -> None:
-        """End a sandbox that never came up."""
-        self._children[running.pid].on_exit = lambda _: self._close(running)
 
     @staticmethod
     def _close(running: Running) -> None:
         for descriptor in running.descriptors():
             os.close(descriptor)
+
+
+def _ending(code: int) -> dict[str, Any]:
+    return {} if code == 0 else {"error": f"a helper of the sandbox ended with {code}"}

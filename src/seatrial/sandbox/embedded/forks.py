@@ -1,0 +1,110 @@
+"""Forking children without ever waiting for one: their reports and their ends arrive as events.
+
+A child's report socket closes when the child executes a program or ends, so silence is a report too.
+"""
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from seatrial.sandbox.embedded.children import fail
+from seatrial.sandbox.embedded.protocol import receive
+from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, prctl, setns, unshare
+
+Work = Callable[[socket.socket], None]
+
+
+@dataclass(slots=True)
+class Child:
+    """A forked process: what to do with its report (None when it sent none), and with its exit code."""
+
+    pid: int
+    report: socket.socket | None
+    on_report: Callable[[dict[str, Any] | None, list[int]], None] = lambda *_: None
+    on_exit: Callable[[int], None] = lambda _: None
+
+
+class Forks:
+    """The children of this process. `poll` is watched by the caller, who hands every event on to `handle`."""
+
+    def __init__(self, poll: select.poll) -> None:
+        self._poll = poll
+        self._children: dict[int, Child] = {}
+        self._reports: dict[int, int] = {}
+        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._wakeup, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        poll.register(self._wakeup, select.POLLIN)
+
+    def start(self, work: Work, pids: int | None = None, *, new_pids: bool = False) -> Child:
+        """Fork a child that does `work`, in the pid namespace of the process `pids` or in a new one."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if new_pids:
+            unshare(CLONE_NEWPID)
+        elif pids is not None:
+            setns(pids, CLONE_NEWPID)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _be_child(work, theirs)
+        finally:
+            setns(self._own_pids, CLONE_NEWPID)
+        theirs.close()
+        child = self._children[pid] = Child(pid, ours)
+        self._reports[ours.fileno()] = pid
+        self._poll.register(ours, select.POLLIN)
+        return child
+
+    def child(self, pid: int) -> Child:
+        """A child that has not ended yet."""
+        return self._children[pid]
+
+    def handle(self, descriptor: int) -> None:
+        """Take care of one event of the poll."""
+        if descriptor == self._wakeup:
+            os.read(self._wakeup, 4096)
+            self._reap()
+        elif descriptor in self._reports:
+            self._read_report(self._reports[descriptor])
+
+    def _read_report(self, pid: int) -> None:
+        child = self._children[pid]
+        assert child.report is not None  # noqa: S101 - only children with one are registered
+        received = receive(child.report)
+        self._poll.unregister(child.report)
+        del self._reports[child.report.fileno()]
+        child.report.close()
+        child.report = None
+        child.on_report(*(received or (None, [])))
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = self._children.get(pid)
+            if child is None:
+                continue
+            if child.report is not None:
+                self._read_report(pid)
+            del self._children[pid]
+            child.on_exit(os.waitstatus_to_exitcode(status))
+
+
+def _be_child(work: Work, report: socket.socket) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        work(report)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the spawner must hear of it
+        fail(report, error)
+    os._exit(0)

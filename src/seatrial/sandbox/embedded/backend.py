@@ -1,6 +1,7 @@
 """EmbeddedBackend: makes sandboxes on this very machine, with no daemon and no image tool, as root or as a user."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import shutil
@@ -31,7 +32,8 @@ class EmbeddedBackend:
         self._wanted = mode
         self._root = root
         self._names = itertools.count(1)
-        self._prepared: asyncio.Lock | None = asyncio.Lock()
+        self._host_image_ready = False
+        self._host_image_lock = asyncio.Lock()
         self._sandboxes: dict[str, EmbeddedSandbox] = {}
         self._missing: dict[str, str] = {}
 
@@ -92,8 +94,9 @@ class EmbeddedBackend:
         await finish(self._close())
 
     async def _close(self) -> None:
-        for sandbox in list(self._sandboxes.values()):
-            await sandbox.destroy()
+        async with asyncio.TaskGroup() as group:
+            for sandbox in list(self._sandboxes.values()):
+                group.create_task(_destroy_if_possible(sandbox))
         await self._client.close()
         await asyncio.to_thread(self._hierarchy.sweep, self._run.name)
         self._remove_run()
@@ -124,6 +127,7 @@ class EmbeddedBackend:
 
     async def create(self, spec: SandboxSpec) -> EmbeddedSandbox:
         """A new sandbox. Raises HostUnsupportedError for a limit that cannot be enforced, SandboxError otherwise."""
+        _check_layers(spec.image.layers)
         limits = self._enforceable(spec)
         name = f"{self._run.name}-{next(self._names)}"
         state = self._run.path / name
@@ -162,12 +166,10 @@ class EmbeddedBackend:
 
     async def _prepare_host_image(self) -> None:
         """Make the parts all sandboxes of the host image share, once."""
-        if self._prepared is None:
-            return
-        async with self._prepared:
-            if self._prepared is not None:
+        async with self._host_image_lock:
+            if not self._host_image_ready:
                 await self._client.call("prepare")
-        self._prepared = None
+                self._host_image_ready = True
 
     async def _make_disk(self, limits: LimitSpec, name: str) -> str | None:
         if limits.storage_mb is None:
@@ -190,3 +192,19 @@ class EmbeddedBackend:
         if state.exists():
             await self._client.call("remove", path=str(state))
         (self._run.path / f"{name}.img").unlink(missing_ok=True)
+
+
+async def _destroy_if_possible(sandbox: EmbeddedSandbox) -> None:
+    """Destroy a sandbox; one whose spawner is gone is gone already."""
+    with contextlib.suppress(SandboxError):
+        await sandbox.destroy()
+
+
+def _check_layers(layers: tuple[Path, ...]) -> None:
+    for layer in layers:
+        if not layer.is_dir():
+            raise SandboxError(f"layer {layer}: expected a directory with the files of an image layer")
+        if any(character in str(layer) for character in ":,\\"):
+            raise SandboxError(
+                f"layer {layer}: overlay mounts cannot take a colon, comma or backslash in a path; move it"
+            )

@@ -17,8 +17,6 @@ from seatrial.errors import SandboxError
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Mode
 
-_ERRORS = {"FileNotFoundError": FileNotFoundError, "NotADirectoryError": FileNotFoundError}
-
 
 class SpawnerClient:
     """Starts a spawner and talks to it from one event loop."""
@@ -78,8 +76,9 @@ class SpawnerClient:
             if not future.done():
                 future.add_done_callback(_drop_late_answer)
         if "error" in answer:
-            kind = _ERRORS.get(answer.get("kind", ""))
-            raise kind(answer["error"]) if kind else SandboxError(f"{operation}: {answer['error']}")
+            if operation == "get" and answer.get("kind") in ("FileNotFoundError", "NotADirectoryError"):
+                raise FileNotFoundError(answer["error"])
+            raise SandboxError(f"{operation}: {answer['error']}")
         return list(passed)
 
     async def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:

@@ -45,6 +45,7 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
         _write(file, "0")
     unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
+    name_servers = _read("/etc/resolv.conf")
     _mount_disk(box)
     state = os.open(box.state, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     rootless = mode == "user"
@@ -55,7 +56,7 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
     set_hostname(box.hostname)
     furnish(root, rootless=rootless, owner=owner)
     pivot_root(root)
-    _settle_in(box, owner)
+    _settle_in(box, owner, name_servers)
     remember_start(state)
     _sleep_lightly(keep={report.fileno(), state})
     inner = _start_inner_init(rootless=rootless)
@@ -120,7 +121,7 @@ def _allow_low_ports() -> None:
         return  # an older kernel, or a network namespace that is not ours to configure
 
 
-def _settle_in(box: Box, owner: int) -> None:
+def _settle_in(box: Box, owner: int, name_servers: str) -> None:
     """Inside the new root now: make the folders a trial needs, and the three files that name the machine."""
     for folder in (box.workdir, *SANDBOX_FOLDERS):
         _make_folder(folder, owner)
@@ -128,6 +129,7 @@ def _settle_in(box: Box, owner: int) -> None:
         os.chmod(folder, 0o777)
     _make_folder("/etc", owner)
     _write_anew("/etc/hostname", f"{box.hostname}\n", owner)
+    _write_anew("/etc/resolv.conf", name_servers, owner)  # for commands on the host's network
     _write_anew("/etc/hosts", f"127.0.0.1 localhost {box.hostname}\n::1 localhost\n", owner)
 
 
@@ -149,6 +151,14 @@ def _write_anew(path: str, text: str, owner: int) -> None:
         os.chown(path, owner, owner)
     except OSError:
         return
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, errors="replace") as file:
+            return file.read(65536)
+    except OSError:
+        return ""
 
 
 def _write(path: str, text: str, flags: int = 0) -> None:

@@ -31,6 +31,7 @@ _DEV_LINKS = {
 }
 _READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _MASKED_PROC = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "kpageflags", "acpi", "scsi")
+_FEW_LAYERS = 8
 _QUIET = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 
@@ -43,15 +44,20 @@ def mount_overlay(lowers: Sequence[str], upper: str, work: str, target: str, *, 
     mount("overlay", target, "overlay", MS_NODEV, options)
 
 
-def shift_lowers(lowers: Sequence[str], folder: str, user_namespace: int) -> list[str]:
-    """Bind each lower directory with its owners shifted into a user namespace; returns where they are now."""
-    shifted = []
+def bind_lowers(lowers: Sequence[str], folder: str, user_namespace: int | None) -> list[str]:
+    """Give the lower directories short names below `folder`, their owners shifted into a user namespace if given."""
+    if user_namespace is None and len(lowers) <= _FEW_LAYERS:
+        return list(lowers)
+    names = []
     for index, lower in enumerate(lowers):
         target = f"{folder}/{index}"
         os.makedirs(target)
-        bind_shifted(lower, target, user_namespace)
-        shifted.append(target)
-    return shifted
+        if user_namespace is None:
+            bind(lower, target)
+        else:
+            bind_shifted(lower, target, user_namespace)
+        names.append(target)
+    return names
 
 
 def mount_proc(target: str, *, rootless: bool) -> None:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from seatrial.sandbox.embedded.rootfs import mount_overlay, shift_lowers
+from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
 from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, restrict
 
 # The machine's own system, without homes, logs, services' data and everything else that is somebody's.
@@ -49,14 +49,15 @@ def mount_trees(trees: Sequence[Tree], state: str, shift: int | None, owner: int
     """Mount all overlays below `state`, writable; returns the root. `shift` is a user namespace to move owners into."""
     root = f"{state}/root"
     os.makedirs(root, exist_ok=True)
+    os.chdir(state)  # short names: mount(2) takes 4 KiB of options, and an image may have a hundred layers
     for tree in trees:
-        upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
+        upper, work = f"upper/{tree.name}", f"work/{tree.name}"
         os.makedirs(upper)
         os.makedirs(work)
         template = os.stat(tree.lowers[0])
         os.chmod(upper, stat.S_IMODE(template.st_mode))
         os.chown(upper, template.st_uid + owner, template.st_gid + owner)
-        lowers = shift_lowers(tree.lowers, f"{state}/lower/{tree.name}", shift) if shift is not None else tree.lowers
+        lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", shift)
         mount_overlay(lowers, upper, work, f"{root}/{tree.folder}".rstrip("/"), rootless=False)
     return root
 
@@ -65,6 +66,7 @@ def mount_trees_as_user(trees: Sequence[Tree], state: str) -> str:
     """Like `mount_trees` in a user namespace: system folders of the host image cannot take writes there."""
     root = f"{state}/root"
     os.makedirs(root, exist_ok=True)
+    os.chdir(state)
     for tree in trees:
         target = f"{root}/{tree.folder}".rstrip("/")
         if tree.folder:
@@ -72,8 +74,9 @@ def mount_trees_as_user(trees: Sequence[Tree], state: str) -> str:
             restrict(target, MS_RDONLY | MS_NOSUID)
             continue
         for name in ("upper", "work"):
-            os.makedirs(f"{state}/{name}/{tree.name}")
-        mount_overlay(tree.lowers, f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}", target, rootless=True)
+            os.makedirs(f"{name}/{tree.name}")
+        lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None)
+        mount_overlay(lowers, f"upper/{tree.name}", f"work/{tree.name}", target, rootless=True)
     return root
 
 

@@ -44,6 +44,8 @@ class EmbeddedSandbox:
         self._proxy: ForwardProxy | None = None
         self._proxy_port = 0
         self._proxy_lock = asyncio.Lock()
+        self._view_made = False
+        self._view_lock = asyncio.Lock()
         self._destroyed = False
 
     @property
@@ -55,8 +57,15 @@ class EmbeddedSandbox:
         if self._destroyed:
             raise SandboxError("the sandbox has been destroyed")
         if fields.get("phase") == "verifier" and operation != "kill":
-            await self._client.call("view", name=self._made.name)
+            await self._make_view()
         return await self._client.call(operation, descriptors or [], name=self._made.name, **fields)
+
+    async def _make_view(self) -> None:
+        """Give the verifier its own view of the files, the first time it is needed."""
+        async with self._view_lock:
+            if not self._view_made:
+                await self._client.call("view", name=self._made.name)
+                self._view_made = True
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Run a command; at the end of its time, every process of its phase is killed with it."""

@@ -45,6 +45,7 @@ class Running:
     inner: int = -1
     state: int = -1
     view: int = -1
+    dead: bool = False
 
     def descriptors(self) -> list[int]:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
@@ -121,7 +122,10 @@ class Spawner:
             self._running[box.name] = running
             reply({}, [])
 
-        child.on_report = ready
+        def died(_: int) -> None:
+            running.dead = True  # out of memory, for instance; what it held is let go when it is destroyed
+
+        child.on_report, child.on_exit = ready, died
 
     def _on_exec(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         command = decode(Command, message)
@@ -232,6 +236,9 @@ class Spawner:
             self._close(running)
             self._answer_after(lambda: remove_tree(running.box.state), reply)
 
+        if running.dead:
+            gone(0)
+            return
         self._forks.child(running.pid).on_exit = gone
         os.kill(running.pid, signal.SIGKILL)
 

@@ -19,7 +19,7 @@ from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.embedded.disk import choose, make_image
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.runs import RunDirectory, state_root
-from seatrial.sandbox.embedded.sandbox import EmbeddedSandbox, Made
+from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedSandbox, Made
 from seatrial.sandbox.embedded.syscalls import supported_machine
 
 _NETWORKS: frozenset[NetworkMode] = frozenset(get_args(NetworkMode))
@@ -108,6 +108,7 @@ class EmbeddedBackend:
     async def probe(self) -> Capabilities:
         """What can be done here."""
         storage: frozenset[Limit] = frozenset({"storage_mb"})
+        one_user = {} if self._client.many_users else {"many_users": ONE_USER}
         return Capabilities(
             backend="embedded",
             isolation="namespaces",
@@ -116,14 +117,8 @@ class EmbeddedBackend:
             networks=_NETWORKS,
             guarded_phases=True,
             many_users=self._client.many_users,
-            missing={**self._missing, **dict(self._support.missing.items()), **self._why_one_user()},
+            missing={**self._missing, **dict(self._support.missing.items()), **one_user},
         )
-
-    def _why_one_user(self) -> dict[str, str]:
-        if self._client.many_users:
-            return {}
-        fix = "install uidmap (newuidmap, newgidmap) and give yourself a range in /etc/subuid and /etc/subgid"
-        return {"many_users": f"only one user id exists inside; {fix}"}
 
     async def create(self, spec: SandboxSpec) -> EmbeddedSandbox:
         """A new sandbox. Raises HostUnsupportedError for a limit that cannot be enforced, SandboxError otherwise."""

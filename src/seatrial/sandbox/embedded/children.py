@@ -112,7 +112,10 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
     setns(init, CLONE_NEWNET)
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise OSError(error.errno, f"port {port} inside the sandbox: {error.strerror}") from None
         listener.listen(_BACKLOG)
         send(report, {"ready": True}, [listener.fileno()])
 

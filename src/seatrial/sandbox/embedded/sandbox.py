@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from seatrial.concurrency import finish
-from seatrial.errors import SandboxError
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.proxy import ForwardProxy
+
+
+ONE_USER = (
+    "only one user id exists inside; install uidmap (newuidmap, newgidmap) and give yourself a range in /etc/subuid "
+    "and /etc/subgid"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class EmbeddedSandbox:
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Run a command; at the end of its time, every process of its phase is killed with it."""
+        if not self._client.many_users and str(spec.user or 0) not in ("0", "root"):
+            raise HostUnsupportedError(f"user {spec.user!r} cannot exist here: {ONE_USER}")
         async with self._network(spec) as network_env:
             out, err = (Capture(path, spec.max_output) for path in (spec.stdout_path, spec.stderr_path))
             self._captures = [capture for capture in self._captures if capture.open] + [out, err]

@@ -16,7 +16,7 @@ def copy_layer(state: int, trees: Sequence[Tree], target: int, owner: int) -> No
         source = f"/proc/self/fd/{state}/upper/{tree.name}"
         if not os.path.isdir(source):
             continue
-        base = f"/proc/self/fd/{target}/{tree.folder}".rstrip("/")
+        base = f"/proc/self/fd/{target}/{tree.folder or '.'}"
         os.makedirs(base, exist_ok=True)
         _copy_attributes(source, base, os.stat(source), owner)
         folders = []
@@ -57,5 +57,7 @@ def _copy_attributes(source: str, target: str, status: os.stat_result, owner: in
         return
     os.chmod(target, stat.S_IMODE(status.st_mode))
     for name in os.listxattr(source, follow_symlinks=False):
-        os.setxattr(target, name, os.getxattr(source, name, follow_symlinks=False), follow_symlinks=False)
+        # Overlay's other notes (where a file was copied from) are about this one mount and wrong in any other.
+        if ".overlay." not in name or name.endswith(".opaque"):
+            os.setxattr(target, name, os.getxattr(source, name, follow_symlinks=False), follow_symlinks=False)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -20,7 +20,8 @@ from seatrial.errors import UsageError
 from seatrial.sandbox import hosts
 from seatrial.sandbox.api import Network
 from seatrial.sandbox.hosts import Address, HostPolicy
-from seatrial.sandbox.proxy_http import MAX_HEAD, Peer, Refusal, RequestHead, dismiss, read_head, relay, reset, tunnel
+from seatrial.sandbox.proxy_http import MAX_HEAD, Refusal, RequestHead
+from seatrial.sandbox.proxy_relay import Peer, dismiss, read_head, relay, reset, tunnel
 
 # asyncio calls listen() again, with its own figure unless it gets one.
 BACKLOG = 256

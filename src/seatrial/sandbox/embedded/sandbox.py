@@ -21,7 +21,6 @@ from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.proxy import ForwardProxy
 
-
 ONE_USER = (
     "only one user id exists inside; install uidmap (newuidmap, newgidmap) and give yourself a range in /etc/subuid "
     "and /etc/subgid"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from seatrial.errors import SandboxError
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.api import HOST_IMAGE, Image
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.testing.contract_base import Bench, ContractBase, member, scenario
@@ -166,5 +166,5 @@ class ChangesContract(ContractBase):
         if "layers" not in bench.capabilities.missing:
             pytest.skip("this backend can use images with layers")
         for image in (Image("busybox:1", (bench.scratch,)), replace(HOST_IMAGE, layers=(bench.scratch,))):
-            with pytest.raises(Exception, match=image.reference):
+            with pytest.raises(HostUnsupportedError, match=image.reference):
                 await bench.backend.create(replace(bench.spec, image=image))

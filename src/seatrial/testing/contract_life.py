@@ -54,10 +54,10 @@ class LifeContract(ContractBase):
                 lambda: box.put(bench.workdir, archive),
                 lambda: box.get(bench.workdir, archive),
                 lambda: box.listen(0),
-                lambda: box.kill_all(),
-                lambda: box.changes(),
+                box.kill_all,
+                box.changes,
                 lambda: box.snapshot(bench.scratch / "layer"),
-                lambda: box.usage(),
+                box.usage,
             ]
             for use in uses:
                 with pytest.raises(SandboxError):

@@ -19,7 +19,10 @@ class LimitContract(ContractBase):
     @scenario
     async def test_a_limit_that_cannot_hold_is_refused_or_left_out(self, bench: Bench) -> None:
         """As the spec says; it never just looks enforced."""
-        for name in set(get_args(Limit)) - bench.capabilities.limits:
+        missing = set(get_args(Limit)) - bench.capabilities.limits
+        if not missing:
+            pytest.skip("this backend enforces every limit")
+        for name in missing:
             limits = LimitSpec.model_validate({name: 100})
             with pytest.raises(HostUnsupportedError, match=name):
                 async with bench.another(limits=limits):

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from seatrial.errors import HostUnsupportedError
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.api import Network, NetworkMode
 from seatrial.testing.contract_base import Bench, ContractBase, scenario
 
@@ -43,7 +43,7 @@ class NetworkContract(ContractBase):
     async def test_a_taken_port_is_refused(self, bench: Bench) -> None:
         """Two listeners cannot share a port; whoever asks second hears of it."""
         port = _free_port()
-        with await bench.sandbox.listen(port), pytest.raises(Exception, match=str(port)):
+        with await bench.sandbox.listen(port), pytest.raises(SandboxError, match=str(port)):
             (await bench.sandbox.listen(port)).close()
 
     @scenario
@@ -65,7 +65,10 @@ class NetworkContract(ContractBase):
     @scenario
     async def test_a_network_that_cannot_be_had_is_refused(self, bench: Bench) -> None:
         """Never a wider one instead."""
-        for mode in set(get_args(NetworkMode)) - bench.capabilities.networks:
+        missing = set(get_args(NetworkMode)) - bench.capabilities.networks
+        if not missing:
+            pytest.skip("this backend has every kind of network")
+        for mode in missing:
             with pytest.raises(HostUnsupportedError, match=mode):
                 await bench.run("true", network=Network(mode))
 

@@ -6,8 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,7 +18,7 @@ from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecResult, Ex
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
-from seatrial.sandbox.proxy import ForwardProxy
+from seatrial.sandbox.outbound import Outbound
 
 ONE_USER = (
     "only one user id exists inside; install uidmap (newuidmap, newgidmap) and give yourself a range in /etc/subuid "
@@ -46,9 +45,7 @@ class EmbeddedSandbox:
         self._made = made
         self._tokens = itertools.count(1)
         self._captures: list[Capture] = []
-        self._proxy: ForwardProxy | None = None
-        self._proxy_port = 0
-        self._proxy_lock = asyncio.Lock()
+        self._outbound = Outbound(lambda: self.listen(0))
         self._view_made = False
         self._view_lock = asyncio.Lock()
         self._destroyed = False
@@ -76,7 +73,7 @@ class EmbeddedSandbox:
         """Run a command; at the end of its time, every process of its phase is killed with it."""
         if not self._client.many_users and str(spec.user or 0) not in ("0", "root"):
             raise HostUnsupportedError(f"user {spec.user!r} cannot exist here: {ONE_USER}")
-        async with self._network(spec) as network_env:
+        async with self._outbound.access(spec.network) as network_env:
             out, err = (Capture(path, spec.max_output) for path in (spec.stdout_path, spec.stderr_path))
             self._captures = [capture for capture in self._captures if capture.open] + [out, err]
             started = time.monotonic()
@@ -126,23 +123,6 @@ class EmbeddedSandbox:
             "host_network": spec.network.mode == "host",
             "join": list(self._made.group.join_files),
         }
-
-    @asynccontextmanager
-    async def _network(self, spec: ExecSpec) -> AsyncIterator[dict[str, str]]:
-        """The environment that lets one command out, for as long as it runs."""
-        if spec.network.mode in ("none", "host"):
-            yield {}
-            return
-        async with self._proxy_lock:
-            if self._proxy is None:
-                listener = await self.listen(0)
-                self._proxy_port = listener.getsockname()[1]
-                self._proxy = await ForwardProxy([listener]).__aenter__()
-        grant = self._proxy.grant(spec.network)
-        try:
-            yield grant.environment(self._proxy_port)
-        finally:
-            await finish(self._proxy.revoke(grant))
 
     async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
         """Unpack a tar archive below a directory, making it if needed."""
@@ -208,8 +188,7 @@ class EmbeddedSandbox:
         self._destroyed = True
         for capture in self._captures:
             capture.close()
-        if self._proxy is not None:
-            await self._proxy.__aexit__(None, None, None)
+        await self._outbound.close()
         await self._made.forget()
 
 

@@ -54,7 +54,7 @@ def answer(stdout: str = "", *, exit_code: int | None = 0, stderr: str = "") -> 
 
 
 def command_line(spec: ExecSpec) -> str:
-    """How a command is known to a FakeBackend: the script of a shell command, else the arguments as a shell has them."""
+    """How a FakeBackend knows a command: the script of a shell command, else its arguments as a shell has them."""
     if len(spec.argv) == 3 and posixpath.basename(spec.argv[0]) in ("sh", "bash") and spec.argv[1] == "-c":
         return spec.argv[2]
     return shlex.join(spec.argv)
@@ -125,7 +125,7 @@ class FakeSandbox:
 
     spec: SandboxSpec
     limits_enforced: LimitSpec
-    plan: _Plan
+    _plan: _Plan
     files: dict[str, bytes] = field(default_factory=dict)
     executed: list[ExecSpec] = field(default_factory=list)
     """Every command, in order."""
@@ -136,14 +136,14 @@ class FakeSandbox:
     destroyed: bool = False
 
     def __post_init__(self) -> None:
-        self.files |= self.plan.files
+        self.files |= self._plan.files
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Ask the handler. An answer that has to be waited for is subject to the command's time-out."""
         line = command_line(spec)
         self._begin("exec", line)
         self.executed.append(spec)
-        known = self.plan.commands if callable(self.plan.commands) else self.plan.commands.get(line)
+        known = self._plan.commands if callable(self._plan.commands) else self._plan.commands.get(line)
         if known is None:
             raise UnknownCommandError(f"no answer was given for the command {line!r}")
         result = known(spec, self) if callable(known) else known
@@ -198,7 +198,7 @@ class FakeSandbox:
     async def changes(self) -> FileChanges:
         """How `files` differs from what it was at the start."""
         self._begin("changes")
-        before = self.plan.files
+        before = self._plan.files
         return FileChanges(
             added=tuple(sorted(self.files.keys() - before.keys())),
             modified=tuple(sorted(name for name in self.files.keys() & before if self.files[name] != before[name])),
@@ -210,8 +210,8 @@ class FakeSandbox:
         self._begin("snapshot", str(layer))
         for name, content in self.files.items():
             target = layer / name.lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - a few files of a test
-            target.write_bytes(content)  # noqa: ASYNC240
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
 
     async def usage(self) -> ResourceUse:
         """The size of the files."""
@@ -220,7 +220,7 @@ class FakeSandbox:
 
     async def destroy(self) -> None:
         """Refuse everything from now on."""
-        _fail(self.plan, "destroy")
+        _fail(self._plan, "destroy")
         if not self.destroyed:
             self.journal.append("destroy")
         self.destroyed = True
@@ -229,7 +229,7 @@ class FakeSandbox:
         if self.destroyed:
             raise SandboxError("the sandbox is destroyed")
         self.journal.append(" ".join([method, *details]))
-        _fail(self.plan, method)
+        _fail(self._plan, method)
 
 
 async def _in_time(result: Awaitable[ExecResult], timeout_sec: float | None) -> ExecResult:

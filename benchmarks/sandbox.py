@@ -1,0 +1,197 @@
+"""Sandboxes against Docker, bubblewrap and a plain subprocess, all taking turns in one run on one machine.
+
+Times depend on the machine and on what else it does; the ratios are what we promise. Takes about two minutes. Where no
+Docker daemon answers, one is started for the occasion, if it is installed, and removed again.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median, quantiles
+
+from benchmarks.sandbox_cases import (
+    STEPS,
+    Case,
+    DockerRuns,
+    Laps,
+    available_memory,
+    lifecycles,
+    proportional_memory,
+    start_to_exit,
+)
+from benchmarks.sandbox_docker import DockerError, make_busybox_root, open_engine
+from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxBackend, SandboxSpec
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.embedded.requests import Mode
+
+SERIAL_RUNS = 15
+ROUNDS = 3
+RUNS_PER_ROUND = {8: 16, 32: 32}  # of Docker; ours are so much faster that more are needed for a measurable time
+OUR_RUNS = 4
+IDLE = 50
+
+PROMISED_RATIO = 12
+PROMISED_READY_MS = 15
+PROMISED_IDLE_MB = 3
+
+
+def percentiles(seconds: Sequence[float]) -> str:
+    return f"{median(seconds) * 1000:7.1f} /{quantiles(seconds, n=20)[-1] * 1000:7.1f}"
+
+
+async def timed(case: Case) -> Laps:
+    laps = Laps()
+    start = time.perf_counter()
+    await case.run(laps)
+    laps.seconds["total"] = time.perf_counter() - start
+    return laps
+
+
+async def take_turns(cases: list[Case], runs: int) -> dict[str, list[Laps]]:
+    """One run of each case after the other, again and again, so that a busy moment hits all alike."""
+    for case in cases:
+        await timed(case)  # the first use of anything is not what is measured
+    samples: dict[str, list[Laps]] = {case.name: [] for case in cases}
+    for _ in range(runs):
+        for case in cases:
+            samples[case.name].append(await timed(case))
+    return samples
+
+
+async def rate(case: Case, runs: int, at_once: int) -> float:
+    """Runs per second with so many of them under way at any time."""
+    todo = iter(range(runs))
+
+    async def worker() -> None:
+        for _ in todo:
+            await case.run(Laps())
+
+    start = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(worker())
+    return runs / (time.perf_counter() - start)
+
+
+def is_docker(name: str) -> bool:
+    return name.lower().startswith("docker")
+
+
+async def report_start_to_exit(cases: list[Case]) -> None:
+    print(f"\nStart to exit of `true`, one at a time, {SERIAL_RUNS} turns        p50 /    p95 ms   vs docker run")
+    samples = await take_turns(cases, SERIAL_RUNS)
+    medians = {name: median(laps.seconds["total"] for laps in found) for name, found in samples.items()}
+    docker = next((value for name, value in medians.items() if is_docker(name)), None)
+    for name, found in samples.items():
+        ratio = f"{docker / medians[name]:10.1f}×" if docker else ""
+        print(f"  {name:50} {percentiles([laps.seconds['total'] for laps in found])} {ratio}")
+
+
+async def report_steps(cases: list[Case]) -> None:
+    print(f"\nLifecycle with 1 kB in and out, one at a time, {SERIAL_RUNS} turns; p50 of the steps in ms")
+    print(f"  {'':32}" + "".join(f"{step:>9}" for step in STEPS) + "    total p50 /    p95")
+    samples = await take_turns(cases, SERIAL_RUNS)
+    for name, found in samples.items():
+        steps = "".join(f"{median(laps.seconds[step] for laps in found) * 1000:9.1f}" for step in STEPS)
+        print(f"  {name:32}{steps}      {percentiles([laps.seconds['total'] for laps in found])}")
+    ready = min(
+        median(laps.seconds["create"] for laps in found) * 1000
+        for name, found in samples.items()
+        if not is_docker(name)
+    )
+    print(f"  ready after {ready:.1f} ms at best   promised ≤ {PROMISED_READY_MS} ms on a quiet machine")
+
+
+async def report_rates(cases: list[Case]) -> None:
+    rates: dict[tuple[str, int], list[float]] = {}
+    for at_once, runs in RUNS_PER_ROUND.items():
+        for _ in range(ROUNDS):
+            for case in cases:
+                many = runs if is_docker(case.name) else runs * OUR_RUNS
+                rates.setdefault((case.name, at_once), []).append(await rate(case, many, at_once))
+    print(f"\nLifecycles per second, median of {ROUNDS} turns; against Docker promised ≥ {PROMISED_RATIO}×")
+    print(f"  {'':32}" + "".join(f"{f'{at_once} at once':>14}{'vs Docker':>11}" for at_once in RUNS_PER_ROUND))
+    middle = {key: median(values) for key, values in rates.items()}
+    docker = {at_once: value for (name, at_once), value in middle.items() if is_docker(name)}
+    for case in cases:
+        cells = ""
+        for at_once in RUNS_PER_ROUND:
+            value = middle[case.name, at_once]
+            ratio = f"{value / docker[at_once]:.1f}×" if docker else ""
+            cells += f"{value:12.1f}/s{ratio:>11}"
+        print(f"  {case.name:32}{cells}")
+
+
+async def report_idle_memory(modes: Sequence[Mode], images: Sequence[Image]) -> None:
+    print(f"\nMemory of one idle sandbox, mean of {IDLE}; promised ≤ {PROMISED_IDLE_MB} MB")
+    for mode in modes:
+        for image in images:
+            held, taken = await idle_memory(mode, SandboxSpec(image=image))
+            name = f"embedded, {mode}, {image.reference}"
+            print(f"  {name:32}{held:8.2f} MB in processes (Pss){taken:8.2f} MB less available")
+
+
+async def idle_memory(mode: Mode, spec: SandboxSpec) -> tuple[float, float]:
+    """Megabytes that each of many idle sandboxes adds to the spawner and its descendants, and takes from the machine.
+
+    No other child may run meanwhile: whatever descends from this process is taken to be the spawner's.
+    """
+    async with EmbeddedBackend(mode) as backend:
+        await backend.create(spec)
+        held, free = proportional_memory(os.getpid()), available_memory()
+        for _ in range(IDLE):
+            await backend.create(spec)
+        return (
+            (proportional_memory(os.getpid()) - held) / IDLE / 1e6,
+            (free - available_memory()) / IDLE / 1e6,
+        )
+
+
+def open_docker(stack: contextlib.ExitStack, root: Path) -> DockerRuns | None:
+    """Docker with `root` as its image, closed with the stack; None, said aloud, where there is none."""
+    try:
+        engine, version = stack.enter_context(open_engine(root))
+    except DockerError as error:
+        print(f"Docker is left out: {error}")
+        return None
+    print(version)
+    return DockerRuns(engine, stack.enter_context(ThreadPoolExecutor(max(RUNS_PER_ROUND))))
+
+
+async def compare(modes: Sequence[Mode], images: Sequence[Image], docker: DockerRuns | None) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        backends: dict[str, SandboxBackend] = {
+            mode: await stack.enter_async_context(EmbeddedBackend(mode)) for mode in modes
+        }
+        await report_start_to_exit(start_to_exit(backends, images, docker))
+        cases = lifecycles(backends, images, docker)
+        await report_steps(cases)
+        await report_rates(cases)
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end in good order like after Ctrl-C
+    modes: tuple[Mode, ...] = ("userns", "root") if os.geteuid() == 0 else ("user",)
+    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
+    with tempfile.TemporaryDirectory(prefix="seatrial-benchmark-") as folder:
+        root, images = Path(folder, "busybox"), [HOST_IMAGE]
+        try:
+            make_busybox_root(root)
+            images.insert(0, Image("busybox", layers=(root,)))
+        except DockerError as error:
+            print(f"The small image and Docker are left out: {error}")
+        with contextlib.ExitStack() as stack:
+            docker = open_docker(stack, root) if root.exists() else None
+            asyncio.run(compare(modes, images, docker))
+        asyncio.run(report_idle_memory(modes, images))
+    print(f"\nload average {os.getloadavg()[0]:.1f} at the end")
+
+
+if __name__ == "__main__":
+    main()

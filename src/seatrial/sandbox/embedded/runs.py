@@ -3,7 +3,7 @@
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from seatrial.errors import HostUnsupportedError
@@ -25,7 +25,7 @@ class RunDirectory:
         """A name no other run has."""
         return self.path.name
 
-    def abandoned(self) -> Iterator[Path]:
+    def abandoned(self) -> Generator[Path, None, None]:
         """The directories of runs that are no more. Each is locked while the caller has it, so only one cleans up."""
         for path in sorted(self.root.glob(f"{_PREFIX}*")):
             if path == self.path:

@@ -20,7 +20,7 @@ _CANARY = re.compile(r"\s*(#|//|<!--).*canary", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _ITEMS = re.compile(r"\n(?=\s*(?:[-+|#>]|\*(?!\*)|\d+[.)]\s))")
 _ITEM = re.compile(r"\s*(?:[-+|#>]+|\*(?!\*)|\d+[.)])\s+")
-_SENTENCES = re.compile(r"(?<=[.!?;])\s+(?=[^a-z])")
+_SENTENCES = re.compile(r"[.!?;]\s+(?=[^a-z])")
 _CODE = re.compile(r"`[^`]*`")
 _CONTEXT = 400  # what is further away from a path than this says nothing about it
 

@@ -15,7 +15,7 @@ from seatrial.testing.contract_base import Bench, ContractBase, scenario
 
 NO_CLIENT = 77
 FETCH = f"""
-if command -v wget >/dev/null 2>&1; then exec wget -q -T 20 -O - "http://127.0.0.1:$PORT/"
+if command -v wget >/dev/null 2>&1; then exec wget -q -O - "http://127.0.0.1:$PORT/"
 elif command -v nc >/dev/null 2>&1; then printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc 127.0.0.1 "$PORT"
 elif command -v python3 >/dev/null 2>&1; then
   exec python3 -c "import urllib.request as r; print(r.urlopen('http://127.0.0.1:$PORT/').read().decode())"
@@ -48,11 +48,13 @@ class NetworkContract(ContractBase):
 
     @scenario
     async def test_without_a_network_the_host_cannot_be_reached(self, bench: Bench) -> None:
-        """The loopback of a sandbox is its own."""
+        """The loopback of a sandbox is its own; the same command reaches a listener in there."""
         bench.need("none", there="none" in bench.capabilities.networks)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            async with _answering(listener):
-                assert _ANSWER not in await _fetch(bench, listener.getsockname()[1], Network("none"))
+        inside = await bench.sandbox.listen(_free_port())
+        with inside, socket.create_server(("127.0.0.1", 0)) as outside:
+            async with _answering(inside), _answering(outside):
+                assert _ANSWER in await _fetch(bench, inside.getsockname()[1], Network("none"))
+                assert _ANSWER not in await _fetch(bench, outside.getsockname()[1], Network("none"))
 
     @scenario
     async def test_with_the_network_of_the_host_it_can(self, bench: Bench) -> None:

@@ -71,7 +71,7 @@ class ProcessContract(ContractBase):
     async def test_at_the_end_of_its_time_a_command_ends_with_all_its_children(self, bench: Bench) -> None:
         """Whether they ignore TERM, hang up or have been orphaned."""
         stubborn = "trap '' TERM HUP; echo $$ >>pids; sleep 1000 & echo $! >>pids; wait"
-        script = f"printf early; nohup sh -c {shlex.quote(stubborn)} >/dev/null 2>&1 & trap '' TERM; sleep 1000; true"
+        script = f"printf early; (sh -c {shlex.quote(stubborn)} &) & trap '' TERM; sleep 1000; true"
         result = await bench.sh(f"( {script} ) & wait; wait", timeout_sec=1.0)
         assert result.timed_out
         assert result.exit_code is None

@@ -18,7 +18,6 @@ traceback and no reward file, so that it can never pass for a failed agent.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -171,8 +170,8 @@ def fenced_blocks(text: str) -> List[Block]:  # noqa: UP006 - runs on 3.8
     blocks: list[Block] = []
     body: list[str] = []
     fence, info, start = "", "", 0
-    for number, ended in enumerate(io.StringIO(text, newline=None), start=1):
-        line = ended.rstrip("\n")
+    # Not splitlines, which also splits at characters that may stand in the middle of a JSON text.
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
         stripped = line.strip()
         if not fence:
             run = len(stripped) - len(stripped.lstrip(stripped[:1])) if stripped[:1] in ("`", "~") else 0

@@ -183,7 +183,7 @@ def fenced_blocks(text: str) -> List[Block]:  # noqa: UP006 - runs on 3.8
         else:
             body.append(line)
     if fence:
-        blocks.append(Block(info, "\n".join(body), start))
+        blocks.append(Block(info, "\n".join(body).rstrip("\n"), start))
     return blocks
 
 

@@ -86,9 +86,12 @@ class LocalBackend:
         return sandbox
 
     async def _destroy_all(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for sandbox in self._sandboxes:
-                group.create_task(sandbox.destroy())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for sandbox in self._sandboxes:
+                    group.create_task(sandbox.destroy())
+        except ExceptionGroup as errors:
+            raise SandboxError("; ".join(map(str, errors.exceptions))) from errors
 
 
 def _refusal(asked: str, thing: str) -> HostUnsupportedError:
@@ -277,10 +280,9 @@ class _Processes:
     async def run(self, spec: ExecSpec, cwd: Path, env: dict[str, str]) -> ExecResult:
         """Run a command until it ends. When its time is over or the caller is cancelled, its session is killed."""
         started = time.monotonic()
-        out = Capture(spec.stdout_path, spec.max_output)
+        out = self._capture(spec.stdout_path, spec.max_output)
         together = spec.stderr_path is not None and spec.stderr_path == spec.stdout_path
-        err = out if together else Capture(spec.stderr_path, spec.max_output)
-        self._captures = [capture for capture in self._captures if capture.open] + [out, err]
+        err = out if together else self._capture(spec.stderr_path, spec.max_output)
         try:
             exit_code = await self._outcome(spec, cwd, env, (out, err))
             stdout, stderr = out.finish(), err.finish()
@@ -299,6 +301,11 @@ class _Processes:
         """Stop listening to what the commands print."""
         for capture in self._captures:
             capture.close()
+
+    def _capture(self, path: Path | None, limit: int) -> Capture:
+        capture = Capture(path, limit)
+        self._captures = [earlier for earlier in self._captures if earlier.open] + [capture]
+        return capture
 
     async def _outcome(
         self, spec: ExecSpec, cwd: Path, env: dict[str, str], outputs: tuple[Capture, Capture]

@@ -1,13 +1,15 @@
 """Users and groups of a sandbox, read from its own /etc/passwd and /etc/group.
 
 Not by `pwd` and `grp`: those ask libc, which loads name service modules out of the sandbox's root, and these would
-run with all the rights their loader still has at that moment.
+run with all the rights their loader still has at that moment. An agent may have written these files: a number always
+means that number, and lines that make no sense are passed over.
 """
 
 import os
 from dataclasses import dataclass
 
 _MAX_BYTES = 2**20
+_MAX_ID = 2**32 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,33 +23,54 @@ class Account:
     name: str
 
 
+ROOT = Account(0, 0, (0,), "/root", "root")
+
+
 def find_account(user: str | int | None) -> Account:
     """The account of a name, a number, or `name:group`; root when None. Raises LookupError naming the user."""
-    wanted, _, group = str(0 if user is None else user).partition(":")
-    found = _passwd_entry(wanted)
-    if found is None:
-        raise LookupError(f"user {wanted!r} is not in the sandbox's /etc/passwd")
+    if user is None:
+        return ROOT
+    wanted, _, group = str(user).partition(":")
+    account = _by_number(int(wanted)) if wanted.isdigit() else _by_name(wanted)
     if not group:
-        return found
-    gid = next((int(row[2]) for row in _rows("/etc/group") if group in (row[0], row[2])), None)
-    if gid is None and not group.isdigit():
-        raise LookupError(f"group {group!r} is not in the sandbox's /etc/group")
-    return Account(found.uid, int(group) if gid is None else gid, (), found.home, found.name)
+        return account
+    gid = int(group) if group.isdigit() else _group_number(group)
+    return Account(account.uid, gid, (gid,), account.home, account.name)
 
 
-def _passwd_entry(wanted: str) -> Account | None:
-    for row in _rows("/etc/passwd"):
-        if wanted in (row[0], row[2]) and len(row) >= 6:
-            member_of = [int(line[2]) for line in _rows("/etc/group") if row[0] in line[-1].split(",")]
-            return Account(int(row[2]), int(row[3]), tuple({int(row[3]), *member_of}), row[5] or "/", row[0])
-    if not wanted.isdigit():
-        return None
-    # A number needs no entry; root has a home even in an image with no /etc at all.
-    number = int(wanted)
-    return Account(number, number, (number,), "/root" if number == 0 else "/", wanted)
+def _by_name(name: str) -> Account:
+    for row in _rows("/etc/passwd", 6):
+        if row[0] == name and _is_id(row[3]):
+            return _account(row)
+    raise LookupError(f"user {name!r} is not in the sandbox's /etc/passwd")
 
 
-def _rows(path: str) -> list[list[str]]:
+def _by_number(uid: int) -> Account:
+    if uid > _MAX_ID:
+        raise LookupError(f"user {uid} is not a possible number")
+    if uid == 0:
+        return ROOT
+    for row in _rows("/etc/passwd", 6):
+        if int(row[2]) == uid and _is_id(row[3]):
+            return _account(row)
+    return Account(uid, uid, (uid,), "/", str(uid))
+
+
+def _account(row: list[str]) -> Account:
+    gid = int(row[3])
+    member_of = [int(line[2]) for line in _rows("/etc/group", 4) if row[0] in line[3].split(",")]
+    return Account(int(row[2]), gid, tuple({gid, *member_of}), row[5] or "/", row[0])
+
+
+def _group_number(name: str) -> int:
+    for row in _rows("/etc/group", 4):
+        if row[0] == name:
+            return int(row[2])
+    raise LookupError(f"group {name!r} is not in the sandbox's /etc/group")
+
+
+def _rows(path: str, width: int) -> list[list[str]]:
+    """The lines of a table that have a usable number in their third column."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -58,5 +81,9 @@ def _rows(path: str) -> list[list[str]]:
         return []
     finally:
         os.close(descriptor)
-    rows = [line.split(":") for line in text.splitlines()]
-    return [row for row in rows if len(row) >= 4 and row[2].isdigit()]
+    rows = [line.split(":") for line in text.split("\n")]
+    return [row for row in rows if len(row) >= width and _is_id(row[2])]
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _MAX_ID

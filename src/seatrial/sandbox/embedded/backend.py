@@ -125,30 +125,41 @@ class EmbeddedBackend:
         _check_layers(spec.image.layers)
         limits = self._enforceable(spec)
         name = f"{self._run.name}-{next(self._names)}"
-        state = self._run.path / name
         group = self._hierarchy.create(self._run.name, name, limits.model_copy(update={"storage_mb": None}))
+        building = asyncio.ensure_future(self._build(spec, limits, name))
         try:
-            if spec.image.base == "host":
-                await self._prepare_host_image()
-            disk = await self._make_disk(limits, name)
-            state.mkdir(mode=0o755)
-            await self._client.call(
-                "create",
-                name=name,
-                state=str(state),
-                base=spec.image.base,
-                layers=[str(layer) for layer in spec.image.layers],
-                hostname=spec.hostname,
-                workdir=spec.workdir,
-                join=list(group.join_files),
-                disk=disk,
-            )
+            await asyncio.shield(building)
         except BaseException:
-            await finish(self._abandon(name, group))
+            await finish(self._undo(building, name, group))
             raise
         sandbox = EmbeddedSandbox(self._client, Made(name, spec, limits, group, lambda: self._forget(name, group)))
         self._sandboxes[name] = sandbox
         return sandbox
+
+    async def _build(self, spec: SandboxSpec, limits: LimitSpec, name: str) -> None:
+        if spec.image.base == "host":
+            await self._prepare_host_image()
+        disk = await self._make_disk(limits, name)
+        state = self._run.path / name
+        state.mkdir(mode=0o755)
+        await self._client.call(
+            "create",
+            name=name,
+            state=str(state),
+            base=spec.image.base,
+            layers=[str(layer) for layer in spec.image.layers],
+            hostname=spec.hostname,
+            workdir=spec.workdir,
+            disk=disk,
+        )
+
+    async def _undo(self, building: "asyncio.Future[None]", name: str, group: ControlGroup) -> None:
+        """Wait for a sandbox that nobody wants any more, since nothing can stop its making half-way, and remove it."""
+        with contextlib.suppress(SandboxError, OSError):
+            await building
+            await self._client.call("destroy", name=name)
+        with contextlib.suppress(SandboxError):
+            await self._abandon(name, group)
 
     def _enforceable(self, spec: SandboxSpec) -> LimitSpec:
         """The limits that will hold; refuses the spec if that is not all of them and all are required."""

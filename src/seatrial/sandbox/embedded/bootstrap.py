@@ -29,6 +29,7 @@ from seatrial.sandbox.embedded.syscalls import (
     bind,
     mount,
     prctl,
+    restrict,
     set_read_only,
     unshare,
 )
@@ -75,6 +76,7 @@ def _enter_user_namespace(control: socket.socket) -> None:
 def _lock_host_view(state_root: str) -> None:
     """Make the host's whole tree read-only in here, but for our own directory and the cgroups."""
     bind(state_root, state_root)
+    restrict(state_root, MS_NODEV | MS_NOSUID)
     set_read_only("/", read_only=True, recursive=True)
     writable = [state_root, "/proc", *_cgroup_mounts()]
     for path in writable:

@@ -10,17 +10,34 @@ from seatrial.sandbox.embedded.roots import Tree
 _START = "start.json"
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _MAX_ENTRIES = 200_000
+_MAX_DEPTH = 100
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, bool]]:
-    """Every entry of one writable directory as (relative path, status, is an opaque directory), parents first."""
-    top = f"upper/{name}"
-    for folder, folders, files, descriptor in os.fwalk(top, dir_fd=state, follow_symlinks=False):
-        inside = folder[len(top) + 1 :]
-        for entry in sorted(folders + files):
-            status = os.lstat(entry, dir_fd=descriptor)
-            path = f"{inside}/{entry}" if inside else entry
-            yield path, status, stat.S_ISDIR(status.st_mode) and _is_opaque(entry, descriptor)
+    """Every entry of one writable directory as (relative path, status, is an opaque directory), parents first.
+
+    What lies deeper than anybody builds by hand is left out; the directory it begins in is not.
+    """
+    top = os.open(f"upper/{name}", _FOLDER, dir_fd=state)
+    try:
+        yield from _walk(top, "", 0)
+    finally:
+        os.close(top)
+
+
+def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_result, bool]]:
+    for entry in sorted(os.listdir(folder)):
+        status = os.lstat(entry, dir_fd=folder)
+        path = inside + entry
+        is_folder = stat.S_ISDIR(status.st_mode)
+        yield path, status, is_folder and _is_opaque(entry, folder)
+        if is_folder and depth < _MAX_DEPTH:
+            below = os.open(entry, _FOLDER, dir_fd=folder)
+            try:
+                yield from _walk(below, f"{path}/", depth + 1)
+            finally:
+                os.close(below)
 
 
 def _is_opaque(entry: str, descriptor: int) -> bool:

@@ -6,17 +6,18 @@ file system may have changed by then.
 
 import errno
 import os
-import select
 import signal
 import socket
 
 from seatrial.sandbox.archive import pack, unpack
 from seatrial.sandbox.embedded.accounts import find_account
+from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Command, Transfer
 from seatrial.sandbox.embedded.rootfs import enter_verifier_view
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.syscalls import (
+    CLONE_NEWCGROUP,
     CLONE_NEWNET,
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -32,19 +33,24 @@ _BACKLOG = 4096
 _VERIFIER_ROOT_MB = 1024
 
 
-def run_command(command: Command, descriptors: list[int], shift: int | None) -> None:
+def run_command(command: Command, descriptors: list[int], shift: int | None, report: int) -> None:
     """Become the command. The namespaces are joined already; what is left is to give up every right but a few."""
     os.setsid()
     for standard in (0, 1, 2):
         os.dup2(descriptors[standard], standard)
+    unshare(CLONE_NEWCGROUP)  # so that the command's own cgroup looks like the top
+    close_all_but([report] if shift is None else [report, shift])
     account = find_account(command.user)
-    os.chdir(command.cwd)
     if shift is not None:
         setns(shift, CLONE_NEWUSER)
+        os.close(shift)
     deny_system_calls()
     drop_capabilities()
     if shift is not None or os.getuid() == 0:
         _become(account.uid, account.gid, account.groups)
+    # Last, when nothing is open and no right is left: the agent decides where this path leads.
+    os.chdir(command.cwd)
+    os.umask(0o022)
     env = {"HOME": account.home, "USER": account.name, **command.env}
     _reset_signals()
     _execute(command.argv, env)
@@ -120,11 +126,11 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def make_verifier_view(owner: int, report: socket.socket) -> None:
+def make_verifier_view(*, rootless: bool, owner: int, report: socket.socket) -> None:
     """Build the verifier's private root on top of the outer view and report its mount namespace."""
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    enter_verifier_view(size_mb=_VERIFIER_ROOT_MB, owner=owner)
+    enter_verifier_view(size_mb=_VERIFIER_ROOT_MB, rootless=rootless, owner=owner)
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     send(report, {"ready": True}, [namespace])
 
@@ -134,26 +140,6 @@ def try_shift(path: str, shift: int) -> None:
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     bind_shifted(path, path, shift)
-
-
-def kill_everyone() -> None:
-    """Kill every process of this pid namespace but its first and ourselves, and wait until all are dead."""
-    own = os.getpid()
-    while True:
-        try:
-            os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        others = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, own)]
-        if not others:
-            return
-        for pid in others:
-            try:
-                descriptor = os.pidfd_open(pid)
-            except ProcessLookupError:
-                continue
-            select.select([descriptor], [], [])
-            os.close(descriptor)
 
 
 def fail(report: socket.socket, error: BaseException) -> None:

@@ -31,6 +31,7 @@ class SpawnerClient:
         self._greeting: asyncio.Future[dict[str, Any]] | None = None
         self.many_users = mode != "user"
         self._numbers = 0
+        self._sending = asyncio.Lock()
 
     async def start(self) -> None:
         """Start the spawner. Raises SandboxError with its reason when it cannot run here."""
@@ -70,7 +71,8 @@ class SpawnerClient:
         number = self._numbers
         future = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
-            await self._send({"id": number, "op": operation, **fields}, descriptors)
+            async with self._sending:  # one at a time: the event loop knows only one waiter per socket
+                await self._send({"id": number, "op": operation, **fields}, descriptors)
             answer, passed = await asyncio.shield(future)
         finally:
             if not future.done():
@@ -104,6 +106,10 @@ class SpawnerClient:
         """A future for the exit code of the command started under `token`."""
         future = self._exits[token] = asyncio.get_running_loop().create_future()
         return future
+
+    def forget_exit(self, token: str) -> None:
+        """Nobody waits for that command any more."""
+        self._exits.pop(token, None)
 
     def _on_readable(self) -> None:
         assert self._connection is not None  # noqa: S101 - the reader is removed before the connection is

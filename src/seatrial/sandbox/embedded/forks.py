@@ -7,11 +7,12 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from seatrial.sandbox.embedded.children import fail
+from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.protocol import receive
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, prctl, setns, unshare
 
@@ -41,8 +42,11 @@ class Forks:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         poll.register(self._wakeup, select.POLLIN)
 
-    def start(self, work: Work, pids: int | None = None, *, new_pids: bool = False) -> Child:
-        """Fork a child that does `work`, in the pid namespace of the process `pids` or in a new one."""
+    def start(self, work: Work, *, keep: Iterable[int] = (), pids: int | None = None, new_pids: bool = False) -> Child:
+        """Fork a child that does `work`, in the pid namespace of the process `pids` or in a new one.
+
+        Of our descriptors it has those in `keep`, and no other.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if new_pids:
             unshare(CLONE_NEWPID)
@@ -51,7 +55,7 @@ class Forks:
         try:
             pid = os.fork()
             if pid == 0:
-                _be_child(work, theirs)
+                _be_child(work, theirs, keep)
         finally:
             setns(self._own_pids, CLONE_NEWPID)
         theirs.close()
@@ -99,9 +103,10 @@ class Forks:
             child.on_exit(os.waitstatus_to_exitcode(status))
 
 
-def _be_child(work: Work, report: socket.socket) -> NoReturn:
+def _be_child(work: Work, report: socket.socket, keep: Iterable[int]) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
+        close_all_but([report.fileno(), *keep])
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         work(report)

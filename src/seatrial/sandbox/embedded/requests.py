@@ -11,7 +11,7 @@ Request = TypeVar("Request")
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A sandbox to make: where its files go, what its root is made of, and which cgroups it joins."""
+    """A sandbox to make: where its files go and what its root is made of."""
 
     name: str
     state: str
@@ -19,7 +19,6 @@ class Box:
     layers: list[str]
     hostname: str
     workdir: str
-    join: list[str]
     disk: str | None  # "tmpfs:SIZE_MB" or "loop:IMAGE_PATH"
 
 

@@ -97,11 +97,16 @@ def mount_dev(target: str, *, rootless: bool, owner: int) -> None:
         os.symlink(destination, f"{target}/{name}")
     os.mkdir(f"{target}/pts")
     os.mkdir(f"{target}/shm")
-    group = "" if rootless else f",gid={owner + 5}"
-    mount("devpts", f"{target}/pts", "devpts", MS_NOSUID | MS_NOEXEC, f"newinstance,ptmxmode=0666,mode=0620{group}")
+    mount_pts(f"{target}/pts", rootless=rootless, owner=owner)
     mount_shm(f"{target}/shm")
     # Device files keep working on a read-only directory; that nobody can add one is the point.
     mount(None, target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC)
+
+
+def mount_pts(target: str, *, rootless: bool, owner: int) -> None:
+    """Terminals of one's own: whoever shares them can type into them."""
+    group = "" if rootless else f",gid={owner + 5}"
+    mount("devpts", target, "devpts", MS_NOSUID | MS_NOEXEC, f"newinstance,ptmxmode=0666,mode=0620{group}")
 
 
 def mount_shm(target: str) -> None:
@@ -126,7 +131,7 @@ def furnish(root: str, *, rootless: bool, owner: int) -> None:
     mount_sys(f"{root}/sys")
 
 
-def enter_verifier_view(*, size_mb: int, owner: int) -> None:
+def enter_verifier_view(*, size_mb: int, rootless: bool, owner: int) -> None:
     """Give this mount namespace a root of its own: the sandbox's directories, and private /tests and /logs/verifier.
 
     The new root is a tmpfs the agent has no way to reach. Were those two directories mounted onto the agent's root
@@ -147,6 +152,7 @@ def enter_verifier_view(*, size_mb: int, owner: int) -> None:
         for entry in os.listdir("/logs"):
             if entry != "verifier":
                 _show_again(f"/logs/{entry}", f"{scratch}/logs/{entry}")
+    mount_pts(f"{scratch}/dev/pts", rootless=rootless, owner=owner)
     mount_shm(f"{scratch}/dev/shm")
     pivot_root(scratch)
 

@@ -13,7 +13,8 @@ from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, restr
 
 # The machine's own system, without homes, logs, services' data and everything else that is somebody's.
 SYSTEM_FOLDERS = ("usr", "etc", "opt", "var/lib/dpkg", "var/lib/apt", "var/cache/debconf")
-_MASKED_FOLDERS = ("etc", "opt")
+# All of them but /usr, which is large and holds programs.
+_MASKED_FOLDERS = SYSTEM_FOLDERS[1:]
 _EMPTY_FOLDERS = ("root", "home", "run", "mnt", "srv", "var/log", "var/lib", "var/cache", "proc", "sys", "dev")
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -81,8 +82,21 @@ def mount_trees_as_user(trees: Sequence[Tree], state: str) -> str:
 
 
 def prepare_host_image(folder: str) -> None:
-    """Make the skeleton of the host image and the masks that hide what an ordinary user may not read."""
-    skeleton = f"{folder}/skeleton"
+    """Make the skeleton of the host image and the masks that hide what an ordinary user may not read.
+
+    The folder appears complete or not at all, and making it a second time changes nothing.
+    """
+    if os.path.isdir(folder):
+        return
+    part = f"{folder}.{os.getpid()}"
+    _make_skeleton(f"{part}/skeleton")
+    for name in _MASKED_FOLDERS:
+        if os.path.isdir(f"/{name}"):
+            _mask(name, f"{part}/mask/{name}")
+    os.rename(part, folder)
+
+
+def _make_skeleton(skeleton: str) -> None:
     for name in (*_EMPTY_FOLDERS, *SYSTEM_FOLDERS):
         os.makedirs(f"{skeleton}/{name}", exist_ok=True)
     for name in ("tmp", "var/tmp"):
@@ -92,8 +106,6 @@ def prepare_host_image(folder: str) -> None:
     for name in _LINKS:
         if os.path.islink(f"/{name}"):
             os.symlink(os.readlink(f"/{name}"), f"{skeleton}/{name}")
-    for name in _MASKED_FOLDERS:
-        _mask(name, f"{folder}/mask/{name}")
 
 
 def _mask(folder: str, target: str) -> None:

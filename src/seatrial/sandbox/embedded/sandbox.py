@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -49,6 +49,7 @@ class EmbeddedSandbox:
         self._view_made = False
         self._view_lock = asyncio.Lock()
         self._destroyed = False
+        self._teardown: asyncio.Future[None] | None = None
 
     @property
     def limits_enforced(self) -> LimitSpec:
@@ -89,25 +90,33 @@ class EmbeddedSandbox:
     async def _run(self, spec: ExecSpec, network_env: dict[str, str], out: Capture, err: Capture) -> int | None:
         token = f"{self._made.name}/{next(self._tokens)}"
         exited = self._client.expect_exit(token)
-        stdin = _as_file(spec.stdin)
         try:
-            await self._call("exec", [stdin, out.writer, err.writer], **self._command(spec, token, network_env))
-        finally:
-            os.close(stdin)
-            out.release_writer()
-            err.release_writer()
-        try:
+            # Starting counts too: whoever shares a pid namespace with a process that starts can stop it.
             async with asyncio.timeout(spec.timeout_sec):
+                await self._start(spec, token, network_env, (out, err))
                 return await asyncio.shield(exited)
         except TimeoutError:
-            await self.kill_all(spec.phase)
-            await exited
+            await finish(self._end(spec.phase, exited))
             return None
         except asyncio.CancelledError:
             await finish(self._end(spec.phase, exited))
             raise
 
+    async def _start(self, spec: ExecSpec, token: str, network_env: dict[str, str], outputs: Sequence[Capture]) -> None:
+        stdin = _as_file(spec.stdin)
+        try:
+            writers = [capture.writer for capture in outputs]
+            await self._call("exec", [stdin, *writers], **self._command(spec, token, network_env))
+        except SandboxError:
+            self._client.forget_exit(token)
+            raise
+        finally:
+            os.close(stdin)
+            for capture in outputs:
+                capture.release_writer()
+
     async def _end(self, phase: Phase, exited: asyncio.Future[int]) -> None:
+        """Kill a phase and wait for the command that was running in it."""
         if not self._destroyed:
             await self.kill_all(phase)
             await exited
@@ -182,14 +191,21 @@ class EmbeddedSandbox:
         )
 
     async def destroy(self) -> None:
-        """End every process and remove every trace; more than once is fine."""
-        if self._destroyed:
-            return
+        """End every process and remove every trace; more than once, at once or after a cancellation is fine."""
+        if self._teardown is None:
+            self._teardown = asyncio.ensure_future(self._tear_down())
+        await finish(_until(self._teardown))
+
+    async def _tear_down(self) -> None:
         self._destroyed = True
         for capture in self._captures:
             capture.close()
         await self._outbound.close()
         await self._made.forget()
+
+
+async def _until(task: "asyncio.Future[None]") -> None:
+    await task
 
 
 def _as_file(content: bytes) -> int:

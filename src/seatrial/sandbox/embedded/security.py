@@ -28,6 +28,9 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "fsopen": (430, 430),
     "fspick": (433, 433),
     "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
     "ioperm": (173, None),
     "iopl": (172, None),
     "kexec_file_load": (320, 294),
@@ -55,6 +58,8 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 }
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
+_SOCKET = {"x86_64": 41, "aarch64": 198}
+_AF_VSOCK = 40
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NAMESPACE_FLAGS = 0x7E020000
 
@@ -88,6 +93,12 @@ def build_filter(machine: str) -> bytes:
         (_LOAD, 0, 0, _FIRST_ARGUMENT_OFFSET),
         (_ANY_BIT, 0, 1, _NAMESPACE_FLAGS),
         _fail(errno.EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+        # Sockets to the hypervisor belong to no network namespace.
+        (_EQUAL, 0, 4, _SOCKET[machine]),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT_OFFSET),
+        (_EQUAL, 0, 1, _AF_VSOCK),
+        _fail(errno.EAFNOSUPPORT),
         (_RETURN, 0, 0, _ALLOW),
     ]
     program += [(_EQUAL, len(denied) - index, 0, number) for index, number in enumerate(denied)]

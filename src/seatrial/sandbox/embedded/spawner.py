@@ -8,22 +8,22 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from seatrial.sandbox.embedded import children
 from seatrial.sandbox.embedded.changes import write_changes, write_size
 from seatrial.sandbox.embedded.forks import Forks
-from seatrial.sandbox.embedded.inits import run_outer_init
+from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, run_outer_init
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.removal import remove_tree
 from seatrial.sandbox.embedded.requests import Box, Command, Mode, Target, Transfer, decode
 from seatrial.sandbox.embedded.roots import plan_trees, prepare_host_image
+from seatrial.sandbox.embedded.settle import write_text
 from seatrial.sandbox.embedded.snapshot import copy_layer
 from seatrial.sandbox.embedded.syscalls import (
-    CLONE_NEWCGROUP,
     CLONE_NEWIPC,
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -32,7 +32,7 @@ from seatrial.sandbox.embedded.syscalls import (
 )
 
 Reply = Callable[[dict[str, Any], list[int]], None]
-_SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
+_SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
 
 
 @dataclass(slots=True)
@@ -42,10 +42,13 @@ class Running:
     box: Box
     pid: int
     outer: int
+    link: socket.socket
     inner: int = -1
     state: int = -1
     view: int = -1
     dead: bool = False
+    closed: bool = False
+    kills: list[Reply] = field(default_factory=list)
 
     def descriptors(self) -> list[int]:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
@@ -65,11 +68,15 @@ class Spawner:
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self._forks = Forks(self._poll)
+        self._links: dict[int, Running] = {}
 
     def serve(self) -> None:
         """Handle events until the control connection ends, which ends everything."""
         while True:
             for descriptor, _ in self._poll.poll():
+                if descriptor in self._links:
+                    self._on_killed(self._links[descriptor])
+                    continue
                 if descriptor != self._control.fileno():
                     self._forks.handle(descriptor)
                     continue
@@ -89,10 +96,10 @@ class Spawner:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _answer_after(self, work: Callable[[], None], reply: Reply, pids: int | None = None) -> None:
+    def _answer_after(self, work: Callable[[], None], reply: Reply, keep: Iterable[int] = ()) -> None:
         """Let a child do something, and answer when it has ended: with its complaint if it had one."""
         complaints: list[dict[str, Any]] = []
-        child = self._forks.start(lambda _: work(), pids)
+        child = self._forks.start(lambda _: work(), keep=keep)
         child.on_report = lambda message, _: complaints.append(message) if message else None
         child.on_exit = lambda code: reply(complaints[0] if complaints else _ending(code), [])
 
@@ -105,40 +112,68 @@ class Spawner:
 
     def _on_check_shift(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         path = decode(Target, message).path
-        self._answer_after(lambda: children.try_shift(path, self._shift or 0), reply)
+        self._answer_after(lambda: children.try_shift(path, self._shift or 0), reply, self._shift_descriptor())
+
+    def _shift_descriptor(self) -> list[int]:
+        return [] if self._shift is None else [self._shift]
 
     def _on_create(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         box = decode(Box, message)
         start = partial(run_outer_init, box, self._prepared, mode=self._mode, shift=self._shift, owner=self._owner)
-        child = self._forks.start(lambda report: start(report=report), new_pids=True)
-        running = Running(box, child.pid, os.pidfd_open(child.pid))
-
-        def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
-            if answer is None or "ready" not in answer:
-                child.on_exit = lambda _: self._close(running)
-                reply(answer or {"error": "the sandbox's first process died while it was built"}, [])
-                return
-            running.inner, running.state = descriptors
-            self._running[box.name] = running
-            reply({}, [])
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        keep = [theirs.fileno(), *self._shift_descriptor()]
+        child = self._forks.start(lambda _: start(link=theirs), keep=keep, new_pids=True)
+        theirs.close()
+        running = Running(box, child.pid, os.pidfd_open(child.pid), ours, kills=[reply])
+        self._links[ours.fileno()] = running
+        self._poll.register(ours, select.POLLIN)
 
         def died(_: int) -> None:
-            running.dead = True  # out of memory, for instance; what it held is let go when it is destroyed
+            running.dead = True
+            self._fail_kills(running, {"error": "the sandbox's first process is gone"})
 
-        child.on_report, child.on_exit = ready, died
+        def complain(answer: dict[str, Any] | None, _: list[int]) -> None:
+            if answer:
+                self._fail_kills(running, answer)
+
+        child.on_report, child.on_exit = complain, died
+
+    def _on_killed(self, running: Running) -> None:
+        """An outer init has done as told: built the sandbox, or killed and made the agent's namespaces anew."""
+        received = receive(running.link)
+        if received is None:  # it has ended; its exit says the rest
+            self._poll.unregister(running.link)
+            del self._links[running.link.fileno()]
+            return
+        message, descriptors = received
+        if running.inner >= 0:
+            os.close(running.inner)
+        running.inner = descriptors[0]
+        if "ready" in message:
+            running.state = descriptors[1]
+            self._running[running.box.name] = running
+        running.kills.pop(0)({}, [])
+
+    def _fail_kills(self, running: Running, answer: dict[str, Any]) -> None:
+        waiting, running.kills = running.kills, []
+        for reply in waiting:
+            reply(answer, [])
+        if running.box.name not in self._running:
+            self._close(running)
 
     def _on_exec(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         command = decode(Command, message)
         running = self._running[command.name]
 
-        def work(_: socket.socket) -> None:
+        def work(report: socket.socket) -> None:
             for file in command.join:
-                with open(file, "w") as members:
-                    members.write("0")
+                write_text(file, "0")
             self._join(running, command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
-            children.run_command(command, descriptors, self._shift)
+            children.run_command(command, descriptors, self._shift, report.fileno())
 
-        child = self._forks.start(work, running.inner if command.phase == "agent" else running.outer)
+        keep = [*descriptors, *running.descriptors(), *self._shift_descriptor()]
+        pids = running.inner if command.phase == "agent" else running.outer
+        child = self._forks.start(work, keep=keep, pids=pids)
         child.on_report = lambda answer, _: reply(answer or {}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 
@@ -159,7 +194,7 @@ class Spawner:
 
         def work(report: socket.socket) -> None:
             setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-            children.make_verifier_view(self._owner, report)
+            children.make_verifier_view(rootless=self._mode == "user", owner=self._owner, report=report)
 
         def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
             if answer and "ready" in answer:
@@ -167,7 +202,7 @@ class Spawner:
                 answer = {}
             reply(answer or {}, [])
 
-        child = self._forks.start(work, running.outer)
+        child = self._forks.start(work, keep=running.descriptors(), pids=running.outer)
         child.on_report = ready
 
     def _on_put(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
@@ -190,12 +225,13 @@ class Spawner:
             self._join(running, transfer.phase, 0)
             move(transfer, descriptors[0], self._shift)
 
-        self._answer_after(work, reply)
+        self._answer_after(work, reply, [*descriptors, *running.descriptors(), *self._shift_descriptor()])
 
     def _on_listen(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         target = decode(Target, message)
         running = self._running[target.name]
-        child = self._forks.start(lambda report: children.open_listener(running.outer, target.port, report))
+        listen = partial(children.open_listener, running.outer, target.port)
+        child = self._forks.start(listen, keep=[running.outer])
 
         def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
             reply(answer or {"error": "no listener"}, descriptors)
@@ -207,27 +243,28 @@ class Spawner:
     def _on_kill(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         target = decode(Target, message)
         running = self._running[target.name]
-        pids = running.inner if target.phase == "agent" else running.outer
-
-        def work() -> None:
-            setns(pids, CLONE_NEWNS)
-            children.kill_everyone()
-
-        self._answer_after(work, reply, pids)
+        if running.dead:
+            reply({"error": "the sandbox's first process is gone"}, [])
+            return
+        running.kills.append(reply)
+        running.link.send(KILL_AGENT if target.phase == "agent" else KILL_ALL)
 
     def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
         trees = plan_trees(running.box.base, running.box.layers, self._prepared)
-        self._answer_after(lambda: write_changes(running.state, trees, descriptors[0]), reply)
+        work = partial(write_changes, running.state, trees, descriptors[0])
+        self._answer_after(work, reply, [running.state, *descriptors])
 
     def _on_snapshot(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
         trees = plan_trees(running.box.base, running.box.layers, self._prepared)
-        self._answer_after(lambda: copy_layer(running.state, trees, descriptors[0], self._owner), reply)
+        work = partial(copy_layer, running.state, trees, descriptors[0], self._owner)
+        self._answer_after(work, reply, [running.state, *descriptors])
 
     def _on_size(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
-        self._answer_after(lambda: write_size(running.state, descriptors[0]), reply)
+        work = partial(write_size, running.state, descriptors[0])
+        self._answer_after(work, reply, [running.state, *descriptors])
 
     def _on_destroy(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         running = self._running.pop(decode(Target, message).name)
@@ -242,8 +279,15 @@ class Spawner:
         self._forks.child(running.pid).on_exit = gone
         os.kill(running.pid, signal.SIGKILL)
 
-    @staticmethod
-    def _close(running: Running) -> None:
+    def _close(self, running: Running) -> None:
+        """Let go of everything that keeps a sandbox's namespaces and mounts alive."""
+        if running.closed:
+            return
+        running.closed = True
+        if running.link.fileno() in self._links:
+            self._poll.unregister(running.link)
+            del self._links[running.link.fileno()]
+        running.link.close()
         for descriptor in running.descriptors():
             os.close(descriptor)
 

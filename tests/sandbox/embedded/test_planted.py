@@ -1,0 +1,208 @@
+"""What an agent leaves for us to stumble over: links, odd files, odd trees. None leads out, none stops us."""
+
+import io
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from seatrial.errors import SandboxError
+from seatrial.sandbox.api import ExecSpec, Phase, SandboxSpec
+from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import get_file, new_archive, put_file
+from tests.sandbox.embedded.support import ask, in_both_modes, needs_python, needs_root, python, run, shell
+
+pytestmark = [needs_root, needs_python, in_both_modes]
+
+DESCRIPTORS = range(3, 40)  # what the spawner has open while it has two sandboxes, and some more
+NESTED = """
+import os
+for _ in range(5000):
+    os.mkdir("d")
+    os.chdir("d")
+"""
+
+
+@pytest.mark.parametrize("phase", ["agent", "verifier"])
+def test_a_working_directory_that_links_to_our_own_descriptors(mode, phase: Phase):
+    """Whoever starts a command still has the spawner's files open: a link into /proc/self/fd must not reach them."""
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as victim, open_sandbox(backend, SandboxSpec()) as sandbox:
+            await put_file(victim, "/app/secret", b"of the victim")
+            reached = []
+            for number in DESCRIPTORS:
+                await sandbox.exec(shell(f"rm -rf /app; ln -s /proc/self/fd/{number} /app", cwd="/"))
+                reached += [number] if await leads_out(sandbox, phase) else []
+            assert reached == []
+            assert await get_file(victim, "/app/secret", limit=100) == b"of the victim"
+
+    async def leads_out(sandbox, phase):
+        try:
+            result = await sandbox.exec(shell("ls; echo forged >upper/root/app/secret", phase=phase))
+        except SandboxError:
+            return False  # a link that leads nowhere
+        return b"upper" in result.stdout
+
+    run(attack, mode)
+
+
+def test_a_working_directory_that_links_to_a_process(mode):
+    """Such links would lead to the host for as long as a new command is on its way in; commands start all the time."""
+    code = """if 1:
+        import os, time
+        links = ["root", "cwd", "fd/3", "fd/11"]
+        end = time.monotonic() + 3
+        highest = 2
+        while time.monotonic() < end:
+            highest = max(highest, *(int(name) for name in os.listdir("/proc") if name.isdigit()))
+            for pid in range(highest, highest + 4):
+                for link in links:
+                    os.symlink(f"/proc/{pid}/{link}", "/next")
+                    os.rename("/next", "/app")
+    """
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await sandbox.exec(shell("rmdir /app; ln -s /tmp /app", cwd="/"))
+            await sandbox.exec(shell(f"setsid python3 -c '{code}' >/dev/null 2>&1 &", cwd="/"))
+            seen = set()
+            while (await sandbox.exec(shell("pgrep -f links", cwd="/"))).exit_code == 0:
+                try:
+                    result = await sandbox.exec(
+                        shell("cat /proc/self/mountinfo | wc -l; ls -d vmlinuz* lost+found upper")
+                    )
+                except SandboxError:
+                    continue
+                seen |= set(result.stdout.decode().split()[1:])
+            assert seen == set()
+
+    run(attack, mode)
+
+
+@pytest.mark.parametrize("phase", ["agent", "verifier"])
+def test_files_put_and_got_through_links_into_proc(mode, phase: Phase):
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as victim, open_sandbox(backend, SandboxSpec()) as sandbox:
+            for number in DESCRIPTORS:
+                await sandbox.exec(shell(f"rm -rf /app/link; ln -s /proc/self/fd/{number} /app/link"))
+                try:
+                    await put_file(sandbox, "/app/link/upper/root/app/forged", b"x", phase=phase)
+                except SandboxError:
+                    continue
+            for path in ("/app/link/upper", "/app/link/start.json", "/proc/self/fd", "/proc/1/root/etc/passwd"):
+                with pytest.raises((SandboxError, FileNotFoundError)), new_archive() as archive:
+                    await sandbox.get(path, archive, phase=phase)
+            assert await ask(victim, shell("ls /app")) == ""
+
+    run(attack, mode)
+
+
+def test_put_and_get_follow_links_no_further_than_the_sandbox(mode, tmp_path: Path):
+    """An absolute link means a path inside, whatever is at that path outside."""
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await sandbox.exec(shell(f"ln -s {tmp_path} way; ln -s {secret} copy; ln -s / root"))
+            for path in ("/app/way/secret", "/app/copy", f"/app/root{secret}"):
+                with pytest.raises((SandboxError, FileNotFoundError)):
+                    await get_file(sandbox, path, limit=100)
+            await put_file(sandbox, "/app/copy", b"inside")
+            assert await get_file(sandbox, "/app/copy", limit=100) == b"inside"
+            assert await ask(sandbox, shell("readlink way")) == str(tmp_path)
+
+    run(attack, mode)
+    assert secret.read_text() == "of the host"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret"]
+
+
+@pytest.mark.parametrize("name", ["/etc/absolute", "../../etc/above", "a/../../above"])
+def test_archive_members_that_point_elsewhere(mode, name):
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            with new_archive() as archive:
+                with tarfile.open(fileobj=archive, mode="w") as tar:
+                    tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+                archive.seek(0)
+                with pytest.raises(SandboxError, match=name):
+                    await sandbox.put("/app", archive)
+            assert await ask(sandbox, shell("find / -xdev -name above; ls /etc/absolute || true")) == ""
+
+    run(attack, mode)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "root:x:0:not-a-number::/:/bin/sh",
+        "root:x:0:99999999999::/:/bin/sh",
+        "root:x:0:\u00b2::/:/bin/sh",
+        "0:x:1234:1234::/:/bin/sh",
+        "other:x:0:1234::/:/bin/sh",
+        "\0" * 1000,
+        ":" * 1000,
+    ],
+    ids=["no number", "huge", "superscript", "named zero", "a second root", "zeros", "colons"],
+)
+def test_root_is_root_whatever_the_list_of_users_says(mode, line):
+    """Else an agent chooses whom the verifier runs as, or that it cannot run at all."""
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await put_file(sandbox, "/etc/passwd", f"{line}\n".encode())
+            await put_file(sandbox, "/etc/group", f"{line}\n".encode())
+            assert await ask(sandbox, ExecSpec(("id", "-u"), phase="verifier", timeout_sec=20)) == "0"
+            assert await ask(sandbox, ExecSpec(("id", "-g"), phase="verifier", timeout_sec=20)) == "0"
+
+    run(attack, mode)
+
+
+@pytest.mark.parametrize("kind", ["mkfifo", "ln -s /dev/zero", "ln -s /proc/kmsg", "ln -s /etc/passwd", "mkdir"])
+def test_a_list_of_users_that_is_no_file(mode, kind):
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, shell(f"rm /etc/passwd /etc/group; {kind} /etc/passwd; {kind} /etc/group"))
+            assert await ask(sandbox, ExecSpec(("id", "-u"), phase="verifier", timeout_sec=20)) == "0"
+
+    run(attack, mode)
+
+
+def test_a_tree_too_deep_to_walk_by_recursion(mode, tmp_path: Path):
+    """It can be measured and removed like any other; above all, it does not keep the next run from starting."""
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, python(NESTED))
+            assert ((await sandbox.usage()).disk_bytes or 0) > 0
+            await ask(sandbox, shell("echo x >/app/after"))
+            assert "/app/after" in (await sandbox.changes()).added
+
+    try:
+        run(attack, mode, tmp_path)
+        assert list(tmp_path.iterdir()) == []
+        run(lambda backend: backend.probe(), mode, tmp_path)
+    finally:  # should it be there still, not even pytest could remove it
+        subprocess.run(["rm", "-rf", tmp_path], check=True, timeout=60)
+
+
+def test_names_that_are_no_text(mode):
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, python(r"open(b'/app/\xff\n', 'w'); import os; os.mkdir(b'/\xfe\\')"))
+            changes = await sandbox.changes()
+            assert len([path for path in changes.added if path.startswith("/app/")]) == 1
+            assert await ask(sandbox, shell("ls /app | wc -c", phase="verifier")) == "3"
+
+    run(attack, mode)
+
+
+def test_a_root_with_thousands_of_entries_delays_no_verifier(mode):
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, python("import os\nfor number in range(3000): os.mkdir(f'/{number}')"))
+            assert await ask(sandbox, shell("echo judged", phase="verifier")) == "judged"
+
+    run(attack, mode)

@@ -88,11 +88,6 @@ class Bench:
             with tarfile.open(fileobj=archive, mode="r:") as tar:
                 return {info.name: (info, _content(tar, info)) for info in tar}
 
-    async def is_gone(self, pid: str) -> bool:
-        """Whether a process of the sandbox runs no more; one that nobody has waited for yet is gone."""
-        state = await self.ask(f"cut -d ' ' -f 3 /proc/{pid}/stat 2>/dev/null || true")
-        return state in ("", "Z")
-
     def need(self, name: str, *, there: bool) -> None:
         """Skip the scenario, with the backend's own reason, unless the backend can do the thing."""
         if not there:

@@ -144,8 +144,8 @@ FILES = [
         for path, value in {
             "/proc/sys/kernel/core_pattern": "core", "/proc/sys/kernel/hostname": "other", "/proc/sysrq-trigger": "h",
             "/proc/sys/vm/drop_caches": "1", "/proc/sys/kernel/modprobe": "/sbin/modprobe",
-            "/proc/irq/default_smp_affinity": "3", "/proc/sys/net/ipv4/ip_forward": "0", "/sys/kernel/uevent_helper": "x", "/sys/power/state": "x",
-            "/sys/class/net/lo/mtu": "65536", "/dev/kmsg": "x",
+            "/proc/irq/default_smp_affinity": "3", "/proc/sys/net/ipv4/ip_forward": "0", "/dev/kmsg": "x",
+            "/sys/kernel/uevent_helper": "x", "/sys/power/state": "x", "/sys/class/net/lo/mtu": "65536",
         }.items()
     ),
     Attack("a new control group", "os.mkdir('/sys/fs/cgroup/mine')", READ_ONLY | NOT_THERE),

@@ -15,7 +15,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox import local
+from seatrial.sandbox import processes
 from seatrial.sandbox.api import ExecResult, ExecSpec, Image, Network, SandboxBackend, SandboxSpec
 from seatrial.sandbox.local import LocalBackend, LocalSandbox, UnisolatedWarning
 from seatrial.sandbox.session import open_sandbox
@@ -223,7 +223,7 @@ def test_who_forgets_his_environment_is_known_by_his_session():
             await sh(sandbox, "mkfifo started; env -i /bin/sh -mc 'sleep 1000 & echo $! >started' >/dev/null 2>&1 &")
             pid = int((await sh(sandbox, "cat started")).stdout)
             await sandbox.kill_all()
-            assert pid not in {living for living, _ in local._living()}
+            assert pid not in {living for living, _ in processes._living()}
 
     asyncio.run(run())
 
@@ -247,7 +247,7 @@ def test_many_commands_leave_few_traces_and_in_the_end_none():
         async with local_sandbox() as sandbox:
             for _ in range(150):
                 await sandbox.exec(ExecSpec(("true",), network=HOST))
-            assert len(children() - before) <= local._MANY_LEADERS
+            assert len(children() - before) <= processes._MANY_LEADERS
 
     before = children()
     asyncio.run(run())
@@ -272,7 +272,7 @@ def test_a_process_without_its_first_thread_counts_as_living():
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
-            assert process.pid in {pid for pid, _ in local._living()}
+            assert process.pid in {pid for pid, _ in processes._living()}
         finally:
             process.kill()
 

@@ -44,10 +44,17 @@ HOST_IMAGE = Image("host", base="host")
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Who a command may reach. `hosts` (names, `*.name`, addresses, CIDR) matters only with `allowlist`."""
+    """Who a command may reach.
+
+    `hosts` (names, `*.name`, addresses, CIDR) are the ones an `allowlist` opens; with `public`, listed addresses open
+    ranges that are closed otherwise, such as private networks.
+    """
 
     mode: NetworkMode = "none"
     hosts: tuple[str, ...] = ()
+
+
+NO_NETWORK = Network()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExecSpec:
-    """One command. Output goes to the given files, or into the result; beyond `max_output` bytes it is dropped."""
+    """One command. Each output stream goes to its file, or into the result; beyond `max_output` bytes it is dropped."""
 
     argv: tuple[str, ...]
     phase: Phase = "agent"
@@ -72,7 +79,7 @@ class ExecSpec:
     cwd: str | None = None
     user: str | int | None = None
     timeout_sec: float | None = None
-    network: Network = Network()
+    network: Network = NO_NETWORK
     stdin: bytes = b""
     stdout_path: Path | None = None
     stderr_path: Path | None = None
@@ -128,7 +135,7 @@ class Sandbox(Protocol):
     async def get(
         self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = MAX_ARCHIVE_BYTES
     ) -> None:
-        """Pack a file or directory into a tar archive (a real file). Raises FileNotFoundError."""
+        """Pack a file under its own name, or a directory as `.`, into a tar archive. Raises FileNotFoundError."""
         ...
 
     async def listen(self, port: int) -> socket.socket:
@@ -140,7 +147,7 @@ class Sandbox(Protocol):
         ...
 
     async def changes(self) -> FileChanges:
-        """What differs from the image."""
+        """Which files differ from the image; directories are not listed."""
         ...
 
     async def snapshot(self, layer: Path) -> None:

@@ -18,9 +18,9 @@ class Capture:
     """One output stream of one command. `writer` is the end to give to the command and then to close here."""
 
     def __init__(self, path: Path | None, limit: int) -> None:
+        self._sink: BinaryIO | None = path.open("wb") if path else io.BytesIO()
         self._reader, self.writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._reader, False)
-        self._sink: BinaryIO | None = path.open("wb") if path else io.BytesIO()
         self._room = limit
         self.truncated = False
         self._loop = asyncio.get_running_loop()
@@ -45,7 +45,10 @@ class Capture:
     def _keep(self, sink: BinaryIO, data: bytes) -> None:
         if len(data) > self._room:
             self.truncated = True
-        sink.write(data[: self._room])
+        try:
+            sink.write(data[: self._room])
+        except OSError:  # a full disk: the command must go on, and its reader learns that something is missing
+            self.truncated, self._room = True, 0
         self._room -= min(len(data), self._room)
 
     def finish(self) -> bytes:

@@ -9,14 +9,11 @@ import asyncio
 import errno
 import os
 import posixpath
-import signal
 import socket
-import subprocess
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Iterator, Set
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Literal, Self, TypeVar
@@ -27,7 +24,7 @@ from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.archive import open_folder, pack, unpack
-from seatrial.sandbox.capture import Capture
+from seatrial.sandbox.processes import Processes, closing
 
 T = TypeVar("T")
 
@@ -39,8 +36,6 @@ _MISSING = {
     "many_users": f"plain processes belong to the user who runs Seatrial; {_INSTEAD}",
     "layers": f"plain processes see the files of the host; {_INSTEAD}",
 }
-_MANY_LEADERS = 64
-_MACHINE_ERRORS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class UnisolatedWarning(UserWarning):
@@ -106,7 +101,7 @@ class LocalSandbox:
         self._forget = forget
         self._scratch = tempfile.TemporaryDirectory(prefix="seatrial-", dir=directory)
         self._root = Path(self._scratch.name).resolve()
-        self._processes = _Processes(f"SANDBOX_ROOT={self._root}")
+        self._processes = Processes(f"SANDBOX_ROOT={self._root}")
         self._file_work = asyncio.Lock()
         self._destroyed = self._removed = False
 
@@ -231,12 +226,12 @@ class LocalSandbox:
 
     @contextmanager
     def _open(self, way: tuple[str, ...], missing: Literal["make", "raise"]) -> Iterator[int]:
-        with _closing(os.open(self._root, os.O_RDONLY)) as top, _closing(open_folder(top, way, missing=missing)) as end:
+        with closing(os.open(self._root, os.O_RDONLY)) as top, closing(open_folder(top, way, missing=missing)) as end:
             yield end
 
     def _copy(self, layer: Path) -> None:
         layer.mkdir(parents=True)
-        with tempfile.TemporaryFile() as archive, _closing(os.open(layer, os.O_RDONLY)) as folder:
+        with tempfile.TemporaryFile() as archive, closing(os.open(layer, os.O_RDONLY)) as folder:
             pack(str(self._root), archive, api.MAX_ARCHIVE_BYTES)
             archive.seek(0)
             unpack(archive, folder)
@@ -258,176 +253,3 @@ def _size(entry: os.DirEntry[str]) -> int:
         return entry.stat(follow_symlinks=False).st_size
     except FileNotFoundError:
         return 0  # gone since its directory was read
-
-
-@contextmanager
-def _closing(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-class _Processes:
-    """What a sandbox has started. A process belongs to it by its session, or by the mark in its environment."""
-
-    def __init__(self, mark: str) -> None:
-        self._mark = mark.encode()
-        # The first process of each session, not waited for: its number must not go to a stranger, whom we would kill.
-        self._leaders: dict[int, subprocess.Popen[bytes]] = {}
-        self._captures: list[Capture] = []
-
-    async def run(self, spec: ExecSpec, cwd: Path, env: dict[str, str]) -> ExecResult:
-        """Run a command until it ends. When its time is over or the caller is cancelled, its session is killed."""
-        started = time.monotonic()
-        out = self._capture(spec.stdout_path, spec.max_output)
-        together = spec.stderr_path is not None and spec.stderr_path == spec.stdout_path
-        err = out if together else self._capture(spec.stderr_path, spec.max_output)
-        try:
-            exit_code = await self._outcome(spec, cwd, env, (out, err))
-            stdout, stderr = out.finish(), err.finish()
-        except BaseException:
-            out.close()
-            err.close()
-            raise
-        return ExecResult(exit_code, time.monotonic() - started, stdout, stderr, out.truncated or err.truncated)
-
-    async def end_all(self) -> None:
-        """Kill everything; returns when it is dead."""
-        await self._end(self._leaders.keys(), self._mark)
-        self._forget_empty_sessions()
-
-    def close(self) -> None:
-        """Stop listening to what the commands print."""
-        for capture in self._captures:
-            capture.close()
-
-    def _capture(self, path: Path | None, limit: int) -> Capture:
-        capture = Capture(path, limit)
-        self._captures = [earlier for earlier in self._captures if earlier.open] + [capture]
-        return capture
-
-    async def _outcome(
-        self, spec: ExecSpec, cwd: Path, env: dict[str, str], outputs: tuple[Capture, Capture]
-    ) -> int | None:
-        out, err = outputs
-        try:
-            leader = self._start(spec, cwd, env, (out.writer, err.writer))
-        except OSError as error:
-            return _explain(spec.argv[0], error, err.writer)
-        finally:
-            out.release_writer()
-            err.release_writer()
-        ended = False
-        try:
-            with suppress(TimeoutError), _closing(os.pidfd_open(leader.pid)) as handle:
-                async with asyncio.timeout(spec.timeout_sec):
-                    await _readable(handle)
-                    ended = True
-        finally:
-            if not ended:
-                await finish(self._end({leader.pid} & self._leaders.keys()))
-        return _exit_code(leader) if ended else None
-
-    def _start(
-        self, spec: ExecSpec, cwd: Path, env: dict[str, str], outputs: tuple[int, int]
-    ) -> subprocess.Popen[bytes]:
-        if len(self._leaders) >= _MANY_LEADERS:
-            self._forget_empty_sessions()
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(spec.stdin)
-            stdin.seek(0)
-            out, err = outputs
-            leader = subprocess.Popen(  # noqa: S603 - the argument list is the caller's command
-                spec.argv, stdin=stdin, stdout=out, stderr=err, cwd=cwd, env=env, start_new_session=True
-            )
-        self._leaders[leader.pid] = leader
-        return leader
-
-    async def _end(self, sessions: Set[int], mark: bytes | None = None) -> None:
-        for session in sessions:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(session, signal.SIGKILL)  # at once for the whole group, however fast it forks
-        while found := _members(sessions, mark):
-            with ExitStack() as stack:
-                handles = {pid: _hold(pid) for pid in found}
-                held = {pid: stack.enter_context(_closing(h)) for pid, h in handles.items() if h is not None}
-                # Asked again, now that the numbers are held: one may have gone to a stranger in between.
-                for pid in held.keys() & _members(sessions, mark):
-                    _kill(held[pid])
-                    await _readable(held[pid])
-
-    def _forget_empty_sessions(self) -> None:
-        in_use = {session for _, session in _living()}
-        for pid in self._leaders.keys() - in_use:
-            self._leaders.pop(pid).wait()
-
-
-def _living() -> Iterator[tuple[int, int]]:
-    """Every living process of this machine, with its session."""
-    with os.scandir("/proc") as entries:
-        names = [entry.name for entry in entries if entry.name.isdigit()]
-    for name in names:
-        try:
-            fields = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        # A process looks dead when its first thread has ended, though others of its threads may go on.
-        if fields[0] not in (b"Z", b"X") or fields[17] != b"1":
-            yield int(name), int(fields[3])
-
-
-def _members(sessions: Set[int], mark: bytes | None) -> set[int]:
-    return {pid for pid, session in _living() if session in sessions or (mark and _is_marked(pid, mark))}
-
-
-def _is_marked(pid: int, mark: bytes) -> bool:
-    try:
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-
-
-def _hold(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-
-
-def _kill(handle: int) -> None:
-    try:
-        signal.pidfd_send_signal(handle, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    except PermissionError as error:
-        raise SandboxError("a process has changed its user and cannot be ended by this one") from error
-
-
-async def _readable(descriptor: int) -> None:
-    """Wait for a descriptor; that of a process becomes readable when the process ends."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)
-
-
-def _exit_code(leader: subprocess.Popen[bytes]) -> int:
-    """How an ended process ended, without waiting for it in the system's sense: see `_Processes._leaders`."""
-    if leader.returncode is not None:
-        return leader.returncode
-    found = os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
-    assert found is not None  # noqa: S101 - only with WNOHANG there may be nothing
-    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-
-
-def _explain(command: str, error: OSError, stderr: int) -> int:
-    """The exit code a shell would give a command that cannot be run, after saying why."""
-    if error.errno in _MACHINE_ERRORS:
-        raise error
-    # Shortened, because a pipe takes only so much before somebody reads it.
-    os.write(stderr, f"{command[:1000]}: {os.strerror(error.errno or 0)}\n".encode("utf-8", "replace"))
-    return 127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126

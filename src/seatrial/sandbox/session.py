@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from seatrial.concurrency import finish
-from seatrial.sandbox.api import ExecResult, ExecSpec, Phase, Sandbox, SandboxBackend, SandboxSpec
+from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Phase, Sandbox, SandboxBackend, SandboxSpec
 
 
 @asynccontextmanager
@@ -18,7 +18,13 @@ async def open_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> AsyncItera
 
 
 async def run_shell(
-    sandbox: Sandbox, script: str, *, phase: Phase = "agent", timeout_sec: float | None = None
+    sandbox: Sandbox,
+    script: str,
+    *,
+    phase: Phase = "agent",
+    timeout_sec: float | None = None,
+    network: Network = NO_NETWORK,
 ) -> ExecResult:
     """Run a shell command line."""
-    return await sandbox.exec(ExecSpec(("/bin/sh", "-c", script), phase=phase, timeout_sec=timeout_sec))
+    command = ("/bin/sh", "-c", script)
+    return await sandbox.exec(ExecSpec(command, phase=phase, timeout_sec=timeout_sec, network=network))

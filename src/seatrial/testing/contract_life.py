@@ -86,7 +86,7 @@ class LifeContract(ContractBase):
         mark = new_mark()
         detach = "setsid " if (await bench.sh("command -v setsid")).exit_code == 0 else ""
         await bench.ask(f"sleep 1000 & {detach}sleep 1000 >/dev/null 2>&1 & :", env={"MARK": mark})
-        assert len(self.leftovers(mark)) == 2
+        assert self.leftovers(mark) != []
         await bench.sandbox.destroy()
         assert self.leftovers(mark) == []
 

@@ -95,6 +95,7 @@ def _cgroup_mounts() -> list[str]:
 def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
     """Serve until the control connection ends."""
     control.set_inheritable(False)
+    os.umask(0o022)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     prctl(PR_SET_DUMPABLE, 0)
     shift = _make_shift_namespace() if mode == "userns" else None

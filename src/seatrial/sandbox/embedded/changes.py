@@ -81,12 +81,13 @@ def write_changes(state: int, trees: Sequence[Tree], target: int) -> None:
     for tree in trees:
         prefix = f"/{tree.folder}/" if tree.folder else "/"
         for kind, path in _tree_changes(state, tree, start):
-            found[kind].append(prefix + path)
+            # A name that is not UTF-8 is shown with its odd bytes written out.
+            found[kind].append(os.fsencode(prefix + path).decode("utf-8", "backslashreplace"))
             if sum(map(len, found.values())) > _MAX_ENTRIES:
                 raise OSError(0, f"more than {_MAX_ENTRIES:,} files changed")
     ordered = {kind: sorted(paths) for kind, paths in found.items()}
-    with os.fdopen(os.dup(target), "w", encoding="utf-8", errors="backslashreplace") as file:
-        json.dump(ordered, file, ensure_ascii=False)
+    with os.fdopen(os.dup(target), "w") as file:
+        json.dump(ordered, file)
 
 
 def _read_start(state: int) -> dict[str, list[int]]:

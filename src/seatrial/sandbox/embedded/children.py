@@ -91,7 +91,7 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
 
 def unpack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
     """Unpack an archive below a directory of the joined view, as the sandbox's own root."""
-    _enter_user_namespace(shift)
+    _become_sandbox_root(shift)
     os.makedirs(transfer.path, exist_ok=True)
     directory = os.open(transfer.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with os.fdopen(os.dup(archive), "rb") as file:
@@ -100,17 +100,18 @@ def unpack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
 
 def pack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
     """Pack a path of the joined view into an archive."""
-    _enter_user_namespace(shift)
+    _become_sandbox_root(shift)
     with os.fdopen(os.dup(archive), "wb") as file:
         pack(transfer.path, file, transfer.limit)
 
 
-def _enter_user_namespace(shift: int | None) -> None:
-    if shift is None:
-        return
-    setns(shift, CLONE_NEWUSER)
-    os.setresgid(0, 0, 0)
-    os.setresuid(0, 0, 0)
+def _become_sandbox_root(shift: int | None) -> None:
+    """Have the rights of root inside and no others: the agent decides where the paths lead that we follow."""
+    if shift is not None:
+        setns(shift, CLONE_NEWUSER)
+        os.setresgid(0, 0, 0)
+        os.setresuid(0, 0, 0)
+    drop_capabilities()
 
 
 def open_listener(init: int, port: int, report: socket.socket) -> None:

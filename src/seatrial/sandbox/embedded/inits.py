@@ -99,7 +99,6 @@ class InnerInit:
 
     def __init__(self, *, rootless: bool) -> None:
         self._rootless = rootless
-        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.descriptor = -1
         self.restart()
 
@@ -116,7 +115,9 @@ class InnerInit:
 
     def _start(self) -> int:
         done, ready = os.pipe2(os.O_CLOEXEC)
-        setns(self._own_pids, CLONE_NEWPID)  # a second unshare works only from where the first one started
+        own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        setns(own_pids, CLONE_NEWPID)  # a second unshare works only from where the first one started
+        os.close(own_pids)
         unshare(CLONE_NEWPID)
         child = os.fork()
         if child == 0:
@@ -144,6 +145,8 @@ class InnerInit:
 def _hold_nothing(keep: list[int]) -> None:
     """Become a process that has nothing open, cannot be looked into, and lets the kernel bury its orphans."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # A signal with a handler, such as Python's own for Ctrl-C, would reach even a first process.
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     nothing = os.open("/dev/null", os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)

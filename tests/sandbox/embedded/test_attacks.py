@@ -57,9 +57,9 @@ def test_the_filter_knows_the_other_doors_into_the_kernel(box):
 @pytest.mark.parametrize("mode", MODES)
 def test_the_first_process_cannot_be_ended(mode):
     with open_box(mode) as box:
-        every = "import os\nfor number in range(1, 65):\n    if number not in (32, 33): os.kill(1, number)"
-        assert box.exec(python(every)).exit_code == 0
-        assert box.exec(shell("kill -9 -1")).exit_code in (0, -9)
+        for number in {*range(1, 65)} - {32, 33}:
+            assert box.exec(shell(f"kill -{number} 1")).exit_code in (0, 1)  # 1: not even allowed to try
+        assert box.exec(shell("kill -9 -1")).exit_code in (0, 1, -9)
         assert box.ask(shell("echo alive")) == "alive"
 
 

@@ -10,6 +10,7 @@ from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import ExecSpec, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from seatrial.testing.contract_base import new_mark
+from tests.sandbox.embedded.attacks import STOPPER
 from tests.sandbox.embedded.support import (
     ask,
     in_both_modes,
@@ -36,25 +37,6 @@ for generation in range(4):
         os.fork()
 while True:
     time.sleep(1000)
-"""
-# Three that stop every other process as it appears: those of the next commands, and whoever comes to kill.
-STOPPER = """
-import os, signal
-reader, writer = os.pipe()
-if os.fork() and os.fork():
-    os.close(writer)
-else:
-    os.close(writer)
-    os.setsid()
-    os.read(reader, 1)
-own = {int(name) for name in os.listdir("/proc") if name.isdigit()}
-while True:
-    for pid in range(2, max(own) + 60):
-        if pid not in own:
-            try:
-                os.kill(pid, signal.SIGSTOP)
-            except OSError:
-                pass
 """
 
 

@@ -1,8 +1,11 @@
 """What an agent leaves for us to stumble over: links, odd files, odd trees. None leads out, none stops us."""
 
+import asyncio
 import io
+import os
 import subprocess
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,18 @@ from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, new_archive, put_file
-from tests.sandbox.embedded.support import ask, in_both_modes, needs_python, needs_root, python, run, shell
+from tests.sandbox.embedded.attacks import STOPPER
+from tests.sandbox.embedded.support import (
+    ask,
+    children,
+    in_both_modes,
+    needs_python,
+    needs_root,
+    python,
+    run,
+    shell,
+    wait_until,
+)
 
 pytestmark = [needs_root, needs_python, in_both_modes]
 
@@ -48,37 +62,41 @@ def test_a_working_directory_that_links_to_our_own_descriptors(mode, phase: Phas
     run(attack, mode)
 
 
-def test_a_working_directory_that_links_to_a_process(mode):
-    """Such links would lead to the host for as long as a new command is on its way in; commands start all the time."""
-    code = """if 1:
-        import os, time
-        links = ["root", "cwd", "fd/3", "fd/11"]
-        end = time.monotonic() + 3
-        highest = 2
-        while time.monotonic() < end:
-            highest = max(highest, *(int(name) for name in os.listdir("/proc") if name.isdigit()))
-            for pid in range(highest, highest + 4):
-                for link in links:
-                    os.symlink(f"/proc/{pid}/{link}", "/next")
-                    os.rename("/next", "/app")
-    """
+@pytest.mark.parametrize("phase", ["agent", "verifier"])
+def test_a_newcomer_that_is_stopped_on_its_way_in_opens_no_door(mode, phase: Phase, tmp_path: Path):
+    """Until it has entered, its root is the host's: links through it must be as closed to us as they are inside."""
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
 
     async def attack(backend):
         async with open_sandbox(backend, SandboxSpec()) as sandbox:
-            await sandbox.exec(shell("rmdir /app; ln -s /tmp /app", cwd="/"))
-            await sandbox.exec(shell(f"setsid python3 -c '{code}' >/dev/null 2>&1 &", cwd="/"))
-            seen = set()
-            while (await sandbox.exec(shell("pgrep -f links", cwd="/"))).exit_code == 0:
-                try:
-                    result = await sandbox.exec(
-                        shell("cat /proc/self/mountinfo | wc -l; ls -d vmlinuz* lost+found upper")
-                    )
-                except SandboxError:
-                    continue
-                seen |= set(result.stdout.decode().split()[1:])
-            assert seen == set()
+            stopping = [asyncio.ensure_future(sandbox.exec(python(STOPPER)))]
+            await asyncio.to_thread(wait_until, lambda: len(children(os.getpid())) > 6)
+            stopping += [asyncio.ensure_future(sandbox.exec(shell("sleep 1000"))) for _ in range(12)]
+            for pid in range(2, 24):
+                await plant(sandbox, "/app", "way", f"/proc/{pid}/root")
+                with suppress(SandboxError, FileNotFoundError):
+                    assert await get_file(sandbox, f"/app/way{secret}", limit=100, phase=phase) == b"of the host"
+                    pytest.fail(f"the host was read through process {pid}")
+                with suppress(SandboxError):
+                    await put_file(sandbox, f"/app/way{tmp_path}/forged", b"x", phase=phase)
+            for task in stopping:
+                task.cancel()
+            await asyncio.wait(stopping)
 
-    run(attack, mode)
+    run(attack, mode, tmp_path)
+    assert not (tmp_path / "forged").exists()
+
+
+async def plant(sandbox, directory, name, target):
+    """Make a link, as an agent could at any time."""
+    with new_archive() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            tar.addfile(link)
+        archive.seek(0)
+        await sandbox.put(directory, archive)
 
 
 @pytest.mark.parametrize("phase", ["agent", "verifier"])
@@ -86,14 +104,12 @@ def test_files_put_and_got_through_links_into_proc(mode, phase: Phase):
     async def attack(backend):
         async with open_sandbox(backend, SandboxSpec()) as victim, open_sandbox(backend, SandboxSpec()) as sandbox:
             for number in DESCRIPTORS:
-                await sandbox.exec(shell(f"rm -rf /app/link; ln -s /proc/self/fd/{number} /app/link"))
-                try:
-                    await put_file(sandbox, "/app/link/upper/root/app/forged", b"x", phase=phase)
-                except SandboxError:
-                    continue
-            for path in ("/app/link/upper", "/app/link/start.json", "/proc/self/fd", "/proc/1/root/etc/passwd"):
-                with pytest.raises((SandboxError, FileNotFoundError)), new_archive() as archive:
-                    await sandbox.get(path, archive, phase=phase)
+                await plant(sandbox, "/app", "way", f"/proc/self/fd/{number}")
+                with suppress(SandboxError):
+                    await put_file(sandbox, "/app/way/upper/root/app/forged", b"x", phase=phase)
+                for path in ("/app/way/upper", "/app/way/start.json"):
+                    with pytest.raises((SandboxError, FileNotFoundError)), new_archive() as archive:
+                        await sandbox.get(path, archive, phase=phase)
             assert await ask(victim, shell("ls /app")) == ""
 
     run(attack, mode)

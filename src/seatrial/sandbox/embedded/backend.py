@@ -45,10 +45,14 @@ class EmbeddedBackend:
         self._run = RunDirectory(self._root or state_root())
         try:
             self._client, self._mode = await self._start()
+        except BaseException:
+            self._remove_run()
+            raise
+        try:
             self._support = self._hierarchy.usable_limits()
             await self._clear_leftovers()
         except BaseException:
-            self._remove_run()
+            await finish(self._close())
             raise
         return self
 
@@ -59,7 +63,11 @@ class EmbeddedBackend:
                 await client.start()
             except SandboxError as error:
                 raise HostUnsupportedError(f"{error}; `seatrial doctor` shows what is missing") from None
-            reason = await self._why_not(client, mode)
+            try:
+                reason = await self._why_not(client, mode)
+            except BaseException:
+                await finish(client.close())
+                raise
             if reason is None or mode == self._wanted:
                 return client, mode
             self._missing["userns"] = reason
@@ -84,8 +92,9 @@ class EmbeddedBackend:
 
     async def _clear_leftovers(self) -> None:
         for path in self._run.abandoned():
-            await asyncio.to_thread(self._hierarchy.sweep, path.name)
-            await self._client.call("remove", path=str(path))
+            with contextlib.suppress(SandboxError):  # what cannot be removed now must not stop this run
+                await asyncio.to_thread(self._hierarchy.sweep, path.name)
+                await self._client.call("remove", path=str(path))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -102,7 +111,8 @@ class EmbeddedBackend:
         self._remove_run()
 
     def _remove_run(self) -> None:
-        shutil.rmtree(self._run.path, ignore_errors=True)
+        with contextlib.suppress(RecursionError):  # the next run removes what is nested too deeply
+            shutil.rmtree(self._run.path, ignore_errors=True)
         self._run.release()
 
     async def probe(self) -> Capabilities:

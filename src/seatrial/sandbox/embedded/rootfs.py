@@ -148,7 +148,7 @@ def enter_verifier_view(*, size_mb: int, rootless: bool, owner: int) -> None:
         os.mkdir(f"{scratch}/{folder}")
         os.chmod(f"{scratch}/{folder}", mode)
         os.chown(f"{scratch}/{folder}", owner, owner)
-    if stat.S_ISDIR(_mode("/logs")):
+    if os.path.isdir("/logs") and not os.path.islink("/logs"):
         for entry in os.listdir("/logs"):
             if entry != "verifier":
                 _show_again(f"/logs/{entry}", f"{scratch}/logs/{entry}")
@@ -157,21 +157,22 @@ def enter_verifier_view(*, size_mb: int, rootless: bool, owner: int) -> None:
     pivot_root(scratch)
 
 
-def _mode(path: str) -> int:
-    try:
-        return os.lstat(path).st_mode
-    except OSError:
-        return 0
-
-
 def _show_again(source: str, target: str) -> None:
-    """Bind a directory or file; a link is copied, and anything else (a pipe, a socket) is left out."""
-    mode = _mode(source)
+    """Bind a directory or file; a link is copied, and anything else (a pipe, a socket) is left out.
+
+    By descriptor, so that what was looked at is what is bound: the agent may be renaming things meanwhile.
+    """
+    try:
+        descriptor = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    mode, found = os.fstat(descriptor).st_mode, f"/proc/self/fd/{descriptor}"
     if stat.S_ISDIR(mode):
         os.mkdir(target)
-        bind(source, target, recursive=True)
+        bind(found, target, recursive=True)
     elif stat.S_ISLNK(mode):
-        os.symlink(os.readlink(source), target)
+        os.symlink(os.readlink("", dir_fd=descriptor), target)
     elif stat.S_ISREG(mode):
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
-        bind(source, target)
+        bind(found, target)
+    os.close(descriptor)

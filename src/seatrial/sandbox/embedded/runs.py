@@ -17,8 +17,11 @@ class RunDirectory:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.path = root / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
-        self.path.mkdir(mode=0o700)
-        self._lock = _lock(self.path)
+        # Locked before it has its name: by its name, others would take a run that is not locked for a dead one.
+        unnamed = root / f"new-{self.path.name}"
+        unnamed.mkdir(mode=0o700)
+        self._lock = _lock(unnamed)
+        unnamed.rename(self.path)
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """EmbeddedSandbox: one sandbox of the embedded backend, as the Sandbox Protocol describes it."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -99,7 +100,8 @@ class EmbeddedSandbox:
             await finish(self._end(spec.phase, exited))
             return None
         except asyncio.CancelledError:
-            await finish(self._end(spec.phase, exited))
+            with contextlib.suppress(SandboxError):  # destroyed meanwhile: then it has ended too
+                await finish(self._end(spec.phase, exited))
             raise
 
     async def _start(self, spec: ExecSpec, token: str, network_env: dict[str, str], outputs: Sequence[Capture]) -> None:

@@ -51,6 +51,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "setns": (308, 268),
     "settimeofday": (164, 170),
     "swapoff": (168, 225),
+    "syslog": (103, 116),
     "swapon": (167, 224),
     "umount2": (166, 39),
     "unshare": (272, 97),

@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from seatrial.sandbox.embedded.changes import walk_upper
+from seatrial.sandbox.embedded.changes import is_whiteout, walk_upper
 from seatrial.sandbox.embedded.roots import Tree
 
 _CHUNK = 2**24
@@ -21,12 +21,18 @@ def copy_layer(state: int, trees: Sequence[Tree], target: int, owner: int) -> No
         _copy_attributes(source, base, os.stat(source), owner)
         folders = []
         for path, status, _ in walk_upper(state, tree.name):
+            if _is_device(status):
+                continue  # dead inside, but it would be alive on the host
             _copy_entry(f"{source}/{path}", f"{base}/{path}", status)
             _copy_attributes(f"{source}/{path}", f"{base}/{path}", status, owner)
             if stat.S_ISDIR(status.st_mode):
                 folders.append((f"{base}/{path}", status))
         for path, status in reversed(folders):  # writing into them has changed their times
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _is_device(status: os.stat_result) -> bool:
+    return (stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)) and not is_whiteout(status)
 
 
 def _copy_entry(source: str, target: str, status: os.stat_result) -> None:

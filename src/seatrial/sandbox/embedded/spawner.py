@@ -140,7 +140,10 @@ class Spawner:
 
     def _on_killed(self, running: Running) -> None:
         """An outer init has done as told: built the sandbox, or killed and made the agent's namespaces anew."""
-        received = receive(running.link)
+        try:
+            received = receive(running.link)
+        except ConnectionResetError:  # it was killed before it had read all our orders
+            received = None
         if received is None:  # it has ended; its exit says the rest
             self._poll.unregister(running.link)
             del self._links[running.link.fileno()]
@@ -270,6 +273,7 @@ class Spawner:
         running = self._running.pop(decode(Target, message).name)
 
         def gone(_: int) -> None:
+            self._fail_kills(running, {"error": "the sandbox has been destroyed"})
             self._close(running)
             self._answer_after(lambda: remove_tree(running.box.state), reply)
 

@@ -1,6 +1,7 @@
 """What several test modules share: a factory for task folders, and a task to score against."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,16 @@ def raw(output: bytes | None = None, **files: bytes) -> RawArtifacts:
     found = {name: RawFile(name, "ok", data, len(data)) for name, data in named.items()}
     answer = None if output is None else RawFile("output", "ok", output, len(output))
     return RawArtifacts(files=found, output=answer)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where $SEATRIAL_REQUIRE names a part, a test that is skipped for want of it has failed."""
+    report = yield
+    required = [part for part in os.environ.get("SEATRIAL_REQUIRE", "").split(",") if part]
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = str(report.longrepr[2])
+        if any(part in reason for part in required):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} must not be skipped here: {reason}"
+    return report

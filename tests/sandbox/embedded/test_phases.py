@@ -28,8 +28,11 @@ def attempt(what, action, *arguments):
     if result not in (None, -1, b"", []):
         found.add(f"{what}: {result!r}"[:200])
 def read(path):
-    with open(path, "rb") as file:
-        return file.read(100)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.read(descriptor, 100)
+    finally:
+        os.close(descriptor)
 def signal_it(pid):
     os.kill(pid, 0)
     return "can be signalled"
@@ -72,7 +75,7 @@ open("/app/done", "w").write("x")
 JUDGE = """
 cd /tests; exec 7<secret 9>/logs/verifier/log; echo judging >&9
 cat /tests/secret >/dev/null; echo 0 >/logs/verifier/reward.txt; touch /app/judging
-until [ -e /app/enough ]; do :; done
+cat /app/enough
 ls /tests; cat /tests/secret /logs/verifier/reward.txt
 """
 # Each is done by the agent before the verifier starts, to have a word in what the verifier sees.
@@ -101,6 +104,16 @@ async def stage(sandbox: Sandbox) -> None:
 async def judge(sandbox: Sandbox, **changes) -> ExecResult:
     script = "cat /tests/secret; ls /tests; sh /tests/test.sh; cat /logs/verifier/reward.txt"
     return await sandbox.exec(shell(script, phase="verifier", cwd="/", **changes))
+
+
+async def appears(sandbox: Sandbox, path: str) -> None:
+    """Wait for a file, by a way that nobody inside can see."""
+    while True:
+        try:
+            await get_file(sandbox, path, limit=100)
+        except FileNotFoundError:
+            continue
+        return
 
 
 def play(mode, scene: Callable[[Sandbox], Awaitable[None]]) -> None:
@@ -148,15 +161,17 @@ def test_the_verifier_talks_to_the_agent_s_service(mode):
 def test_a_spy_left_behind_finds_nothing_of_the_verifier(mode):
     async def scene(sandbox):
         mark = new_mark()
+        await ask(sandbox, shell("mkfifo /app/enough"))
         await ask(sandbox, python(SPY, mark))
-        await ask(sandbox, shell("until [ -e /app/spying ]; do :; done"))
+        await appears(sandbox, "/app/spying")
         await stage(sandbox)
         async with asyncio.TaskGroup() as group:
             script = f"{JUDGE} : {mark}"
             judging = group.create_task(ask(sandbox, shell(script, phase="verifier", env={"MARK": mark})))
-            await ask(sandbox, shell("until [ -e /app/judging ]; do :; done"))
-            await ask(sandbox, shell("touch /app/stop; until [ -e /app/done ]; do :; done"))
-            await ask(sandbox, shell("touch /app/enough"))
+            await appears(sandbox, "/app/judging")
+            await put_file(sandbox, "/app/stop", b"")
+            await appears(sandbox, "/app/done")
+            await ask(sandbox, shell("echo >/app/enough"))
         spied = json.loads(await get_file(sandbox, "/app/spied.json", limit=10**6))
         assert spied["rounds"] > 0
         assert spied["found"] == []
@@ -194,7 +209,8 @@ def test_taking_folders_away_while_the_verifier_runs_changes_nothing(mode):
             except OSError:
                 pass
             os.makedirs(path, exist_ok=True)
-        for name, text in {"/tests/secret": "forged", "/tests/test.sh": "echo 1", "/logs/verifier/reward.txt": "1"}.items():
+        forged = {"/tests/secret": "forged", "/tests/test.sh": "echo 1", "/logs/verifier/reward.txt": "1"}
+        for name, text in forged.items():
             os.makedirs(os.path.dirname(name), exist_ok=True)
             open(name, "w").write(text)
     """

@@ -145,8 +145,8 @@ class InnerInit:
 def _hold_nothing(keep: list[int]) -> None:
     """Become a process that has nothing open, cannot be looked into, and lets the kernel bury its orphans."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # A signal with a handler, such as Python's own for Ctrl-C, would reach even a first process.
-    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    # A signal with a handler, such as Python's own for Ctrl-C, would reach even a first process; others are dropped.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     nothing = os.open("/dev/null", os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)

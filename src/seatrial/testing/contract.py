@@ -9,13 +9,16 @@ skipped with its own reason from `missing`; that it refuses such things is teste
 name of the limit, the network mode, or `guarded_phases`, `many_users`, `layers`.
 """
 
+import sys
+
 import pytest
 
 _PARTS = ("base", "exec", "files", "life", "limits", "network", "processes")
 # Before they are imported, so that a failed assertion shows its values to the author of a backend.
-pytest.register_assert_rewrite(*(f"seatrial.testing.contract_{part}" for part in _PARTS))
+_MODULES = (f"seatrial.testing.contract_{part}" for part in _PARTS)
+pytest.register_assert_rewrite(*(name for name in _MODULES if name not in sys.modules))
 
-from seatrial.testing.contract_base import Bench, ContractBase, scenario  # noqa: E402
+from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario  # noqa: E402
 from seatrial.testing.contract_exec import ExecContract  # noqa: E402
 from seatrial.testing.contract_files import ChangesContract, FileContract  # noqa: E402
 from seatrial.testing.contract_life import LifeContract  # noqa: E402
@@ -23,7 +26,7 @@ from seatrial.testing.contract_limits import LimitContract  # noqa: E402
 from seatrial.testing.contract_network import NetworkContract  # noqa: E402
 from seatrial.testing.contract_processes import PhaseContract, ProcessContract  # noqa: E402
 
-__all__ = ["Bench", "ContractBase", "SandboxContract", "scenario"]
+__all__ = ["Bench", "ContractBase", "SandboxContract", "new_mark", "scenario"]
 
 
 class SandboxContract(

@@ -9,7 +9,7 @@ from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import ExecSpec, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
-from seatrial.testing.contract_base import new_mark
+from seatrial.testing.contract import new_mark
 from tests.sandbox.embedded.attacks import STOPPER
 from tests.sandbox.embedded.support import (
     ask,

@@ -9,7 +9,7 @@ import pytest
 from seatrial.sandbox.api import ExecResult, Sandbox, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, put_file
-from seatrial.testing.contract_base import new_mark
+from seatrial.testing.contract import new_mark
 from tests.sandbox.embedded.support import ask, in_both_modes, needs_python, needs_root, python, run, shell
 
 pytestmark = [needs_root, needs_python, in_both_modes]

@@ -63,8 +63,13 @@ class SpawnerClient:
         self._greeting = asyncio.get_running_loop().create_future()
         return await self._greeting
 
-    async def call(self, operation: str, descriptors: Sequence[int] = (), **fields: Any) -> list[int]:
-        """Carry out one request; returns the descriptors of the answer. Raises SandboxError with the reason."""
+    async def call(
+        self, operation: str, descriptors: Sequence[int] = (), *, sent: asyncio.Event | None = None, **fields: Any
+    ) -> list[int]:
+        """Carry out one request; returns the descriptors of the answer. Raises SandboxError with the reason.
+
+        `sent` is set once the spawner is sure to carry it out, whatever becomes of us.
+        """
         if self._connection is None:
             raise SandboxError("the sandbox spawner is gone")
         self._numbers += 1
@@ -73,6 +78,8 @@ class SpawnerClient:
         try:
             async with self._sending:  # one at a time: the event loop knows only one waiter per socket
                 await self._send({"id": number, "op": operation, **fields}, descriptors)
+            if sent:
+                sent.set()
             answer, passed = await asyncio.shield(future)
         finally:
             if not future.done():

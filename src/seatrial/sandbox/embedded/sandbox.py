@@ -68,8 +68,12 @@ class EmbeddedSandbox:
         """Give the verifier its own view of the files, the first time it is needed."""
         async with self._view_lock:
             if not self._view_made:
-                await self._client.call("view", name=self._made.name)
-                self._view_made = True
+                # To its end, cancelled or not: a second one would hide what is in the first.
+                await finish(self._create_view())
+
+    async def _create_view(self) -> None:
+        await self._client.call("view", name=self._made.name)
+        self._view_made = True
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Run a command; at the end of its time, every process of its phase is killed with it."""
@@ -90,36 +94,37 @@ class EmbeddedSandbox:
 
     async def _run(self, spec: ExecSpec, network_env: dict[str, str], out: Capture, err: Capture) -> int | None:
         token = f"{self._made.name}/{next(self._tokens)}"
-        exited = self._client.expect_exit(token)
+        exited, sent = self._client.expect_exit(token), asyncio.Event()
         try:
             # Starting counts too: whoever shares a pid namespace with a process that starts can stop it.
             async with asyncio.timeout(spec.timeout_sec):
-                await self._start(spec, token, network_env, (out, err))
+                await self._start(spec, self._command(spec, token, network_env), (out, err), sent)
                 return await asyncio.shield(exited)
         except TimeoutError:
-            await finish(self._end(spec.phase, exited))
+            await finish(self._end(spec.phase, exited, sent))
             return None
         except asyncio.CancelledError:
             with contextlib.suppress(SandboxError):  # destroyed meanwhile: then it has ended too
-                await finish(self._end(spec.phase, exited))
+                await finish(self._end(spec.phase, exited, sent))
             raise
+        finally:
+            self._client.forget_exit(token)
 
-    async def _start(self, spec: ExecSpec, token: str, network_env: dict[str, str], outputs: Sequence[Capture]) -> None:
+    async def _start(
+        self, spec: ExecSpec, command: dict[str, Any], outputs: Sequence[Capture], sent: asyncio.Event
+    ) -> None:
         stdin = _as_file(spec.stdin)
         try:
             writers = [capture.writer for capture in outputs]
-            await self._call("exec", [stdin, *writers], **self._command(spec, token, network_env))
-        except SandboxError:
-            self._client.forget_exit(token)
-            raise
+            await self._call("exec", [stdin, *writers], sent=sent, **command)
         finally:
             os.close(stdin)
             for capture in outputs:
                 capture.release_writer()
 
-    async def _end(self, phase: Phase, exited: asyncio.Future[int]) -> None:
-        """Kill a phase and wait for the command that was running in it."""
-        if not self._destroyed:
+    async def _end(self, phase: Phase, exited: asyncio.Future[int], sent: asyncio.Event) -> None:
+        """Kill a phase and wait for the command that was started in it, if it was."""
+        if sent.is_set() and not self._destroyed:
             await self.kill_all(phase)
             await exited
 

@@ -32,6 +32,7 @@ from seatrial.sandbox.embedded.syscalls import (
 )
 
 Reply = Callable[[dict[str, Any], list[int]], None]
+_GONE = {"error": "the sandbox's first process is gone"}
 _SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
 
 
@@ -128,15 +129,15 @@ class Spawner:
         self._links[ours.fileno()] = running
         self._poll.register(ours, select.POLLIN)
 
+        complaints: list[dict[str, Any]] = []
+
         def died(_: int) -> None:
+            # Only now, not when it complained: its mounts are gone with it, and whoever asked can clear up behind it.
             running.dead = True
-            self._fail_kills(running, {"error": "the sandbox's first process is gone"})
+            self._fail_kills(running, complaints[0] if complaints else _GONE)
 
-        def complain(answer: dict[str, Any] | None, _: list[int]) -> None:
-            if answer:
-                self._fail_kills(running, answer)
-
-        child.on_report, child.on_exit = complain, died
+        child.on_report = lambda answer, _: complaints.append(answer) if answer else None
+        child.on_exit = died
 
     def _on_killed(self, running: Running) -> None:
         """An outer init has done as told: built the sandbox, or killed and made the agent's namespaces anew."""
@@ -247,7 +248,7 @@ class Spawner:
         target = decode(Target, message)
         running = self._running[target.name]
         if running.dead:
-            reply({"error": "the sandbox's first process is gone"}, [])
+            reply(_GONE, [])
             return
         running.kills.append(reply)
         running.link.send(KILL_AGENT if target.phase == "agent" else KILL_ALL)

@@ -28,11 +28,16 @@ needs_python = pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"attacks ar
 T = TypeVar("T")
 
 
-def run(work: Callable[[EmbeddedBackend], Awaitable[T]], mode: Mode, root: Path | None = None) -> T:
+def run(
+    work: Callable[[EmbeddedBackend], Awaitable[T]],
+    mode: Mode,
+    root: Path | None = None,
+    patience: float = PATIENCE_SEC,
+) -> T:
     """Do something with a backend of its own, within a time that no healthy machine needs."""
 
     async def play() -> T:
-        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend(mode, root) as backend:
+        async with asyncio.timeout(patience), EmbeddedBackend(mode, root) as backend:
             return await work(backend)
 
     return asyncio.run(play())

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from seatrial.sandbox.api import ExecResult, Sandbox, SandboxSpec
+from seatrial.sandbox.api import ExecResult, Phase, Sandbox, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.testing.contract import new_mark
@@ -17,7 +17,7 @@ pytestmark = [needs_root, needs_python, in_both_modes]
 # Left behind by the agent: spies until it is told to stop, and writes down whatever it found.
 SPY = """
 import ctypes, glob, json, os, signal, sys
-mark, found, rounds = sys.argv[1], set(), 0
+mark, found = sys.argv[1], set()
 libc = ctypes.CDLL(None, use_errno=True)
 own = {int(name) for name in os.listdir("/proc") if name.isdigit()}
 def attempt(what, action, *arguments):
@@ -38,15 +38,13 @@ def signal_it(pid):
     return "can be signalled"
 def trace(pid):
     return "traced" if libc.ptrace(ctypes.c_long(0x4206), pid, None, None) == 0 else None
-def take_over(old, new):
-    os.rename(old, new)
-    return "renamed"
 if os.fork():
     os._exit(0)
 os.setsid()
 open("/app/spying", "w").write("x")
-while not os.path.exists("/app/stop"):
-    rounds += 1
+stop = False
+while not stop:
+    stop = os.path.exists("/app/stop")
     for path in ("/tests/secret", "/tests/test.sh", "/logs/verifier/reward.txt", "/logs/verifier/log"):
         attempt(path, read, path)
     for pattern in ("root/tests/*", "root/logs/verifier/*", "cwd/secret", "cwd/reward.txt", "fd/*"):
@@ -65,10 +63,9 @@ while not os.path.exists("/app/stop"):
     for name in os.listdir("/dev/pts"):
         if name.isdigit():
             attempt(f"terminal {name}", read, f"/dev/pts/{name}")
-    for old in ("/tests", "/logs/verifier"):
-        attempt(old, os.listdir, old)
-        attempt(f"rename {old}", take_over, old, old + "-taken")
-json.dump({"rounds": rounds, "found": sorted(found)}, open("/app/spied.json", "w"))
+    for folder in ("/tests", "/logs/verifier"):
+        attempt(folder, os.listdir, folder)
+json.dump(sorted(found), open("/app/spied.json", "w"))
 open("/app/done", "w").write("x")
 """
 # What a judge does: reads its test, waits until it has been looked for thoroughly, and writes its reward.
@@ -158,25 +155,38 @@ def test_the_verifier_talks_to_the_agent_s_service(mode):
     play(mode, scene)
 
 
+async def spy_on_a_judge(sandbox: Sandbox, phase: Phase) -> tuple[str, list[str]]:
+    """What the judge of a phase says, and what a spy of the agent has found meanwhile."""
+    mark = new_mark()
+    await ask(sandbox, shell("mkfifo /app/enough; mkdir -p /tests /logs/verifier"))
+    await ask(sandbox, python(SPY, mark))
+    await appears(sandbox, "/app/spying")
+    await put_file(sandbox, "/tests/secret", b"what was staged\n", phase=phase)
+    async with asyncio.TaskGroup() as group:
+        judging = group.create_task(ask(sandbox, shell(f"{JUDGE} : {mark}", phase=phase, env={"MARK": mark})))
+        await appears(sandbox, "/app/judging")
+        await put_file(sandbox, "/app/stop", b"")
+        await appears(sandbox, "/app/done")
+        await ask(sandbox, shell("echo >/app/enough"))
+    return judging.result(), json.loads(await get_file(sandbox, "/app/spied.json", limit=10**6))
+
+
 def test_a_spy_left_behind_finds_nothing_of_the_verifier(mode):
     async def scene(sandbox):
-        mark = new_mark()
-        await ask(sandbox, shell("mkfifo /app/enough"))
-        await ask(sandbox, python(SPY, mark))
-        await appears(sandbox, "/app/spying")
-        await stage(sandbox)
-        async with asyncio.TaskGroup() as group:
-            script = f"{JUDGE} : {mark}"
-            judging = group.create_task(ask(sandbox, shell(script, phase="verifier", env={"MARK": mark})))
-            await appears(sandbox, "/app/judging")
-            await put_file(sandbox, "/app/stop", b"")
-            await appears(sandbox, "/app/done")
-            await ask(sandbox, shell("echo >/app/enough"))
-        spied = json.loads(await get_file(sandbox, "/app/spied.json", limit=10**6))
-        assert spied["rounds"] > 0
-        assert spied["found"] == []
-        assert judging.result() == "secret\ntest.sh\nwhat was staged\n0"
+        said, found = await spy_on_a_judge(sandbox, "verifier")
+        assert said == "secret\nwhat was staged\n0"
+        assert found == []
         assert await get_file(sandbox, "/logs/verifier/reward.txt", limit=9, phase="verifier") == b"0\n"
+
+    play(mode, scene)
+
+
+def test_the_same_spy_finds_whatever_is_not_guarded(mode):
+    """Else the test above would say nothing."""
+
+    async def scene(sandbox):
+        _, found = await spy_on_a_judge(sandbox, "agent")
+        assert {entry.split()[0].strip(":") for entry in found} >= {"process", "environment", "signal", "/tests/secret"}
 
     play(mode, scene)
 

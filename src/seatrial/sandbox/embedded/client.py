@@ -32,6 +32,7 @@ class SpawnerClient:
         self.many_users = mode != "user"
         self._numbers = 0
         self._sending = asyncio.Lock()
+        self._room: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
         """Start the spawner. Raises SandboxError with its reason when it cannot run here."""
@@ -91,23 +92,25 @@ class SpawnerClient:
         return list(passed)
 
     async def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
-        while True:
-            assert self._connection is not None  # noqa: S101 - checked by the caller
+        while self._connection is not None:
             try:
                 return send(self._connection, message, descriptors)
             except BlockingIOError:
-                await self._writable()
+                await self._writable(self._connection)
             except OSError as error:
                 raise SandboxError(f"the sandbox spawner is gone: {error}") from None
+        raise SandboxError("the sandbox spawner is gone")
 
-    async def _writable(self) -> None:
+    async def _writable(self, connection: socket.socket) -> None:
+        """Wait until there is room, or until there will never be any again."""
         loop = asyncio.get_running_loop()
-        ready = loop.create_future()
-        loop.add_writer(self._connection, ready.set_result, None)  # type: ignore[arg-type]
+        self._room = loop.create_future()
+        loop.add_writer(connection, _settle, self._room)
         try:
-            await ready
+            await self._room
         finally:
-            loop.remove_writer(self._connection)  # type: ignore[arg-type]
+            if connection is self._connection:
+                loop.remove_writer(connection)
 
     def expect_exit(self, token: str) -> asyncio.Future[int]:
         """A future for the exit code of the command started under `token`."""
@@ -144,29 +147,41 @@ class SpawnerClient:
 
     def _on_end(self) -> None:
         """The spawner is gone and every sandbox with it: whoever waits for something learns so."""
-        assert self._connection is not None  # noqa: S101
-        asyncio.get_running_loop().remove_reader(self._connection)
-        self._connection.close()
-        self._connection = None
+        self._let_go()
         lost = SandboxError("the sandbox spawner ended unexpectedly")
         waiting: list[asyncio.Future[Any]] = [*self._answers.values(), *self._exits.values()]
         for future in [*waiting, *([self._greeting] if self._greeting else [])]:
             if not future.done():
                 future.set_exception(lost)
+                future.exception()  # seen: whoever was waiting may have been cancelled meanwhile
         self._answers.clear()
         self._exits.clear()
 
+    def _let_go(self) -> None:
+        """Close our end; the spawner ends itself when it notices, if it still can."""
+        if self._connection is None:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._connection)
+        loop.remove_writer(self._connection)
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+        self._connection = None
+        if self._room is not None:
+            _settle(self._room)
+
     async def close(self) -> None:
         """End the spawner and everything it runs; returns when its process is gone."""
-        if self._connection is not None:
-            asyncio.get_running_loop().remove_reader(self._connection)
-            with contextlib.suppress(OSError):
-                self._connection.shutdown(socket.SHUT_RDWR)
-            self._connection.close()
-            self._connection = None
+        self._let_go()
         if self._process is not None:
             await asyncio.to_thread(self._process.wait)
             self._process = None
+
+
+def _settle(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 def _drop_late_answer(future: asyncio.Future[tuple[dict[str, Any], list[int]]]) -> None:

@@ -16,9 +16,8 @@ pytestmark = [needs_root, needs_python, in_both_modes]
 
 # Left behind by the agent: spies until it is told to stop, and writes down whatever it found.
 SPY = """
-import ctypes, glob, json, os, signal, sys
+import glob, json, os, sys
 mark, found = sys.argv[1], set()
-libc = ctypes.CDLL(None, use_errno=True)
 own = {int(name) for name in os.listdir("/proc") if name.isdigit()}
 def attempt(what, action, *arguments):
     try:
@@ -30,14 +29,15 @@ def attempt(what, action, *arguments):
 def read(path):
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        return os.read(descriptor, 100)
+        return os.read(descriptor, 4096)
     finally:
         os.close(descriptor)
 def signal_it(pid):
     os.kill(pid, 0)
     return "can be signalled"
-def trace(pid):
-    return "traced" if libc.ptrace(ctypes.c_long(0x4206), pid, None, None) == 0 else None
+def open_memory(pid):
+    os.close(os.open(f"/proc/{pid}/mem", os.O_RDWR))
+    return "can be changed"
 if os.fork():
     os._exit(0)
 os.setsid()
@@ -53,13 +53,13 @@ while not stop:
                 continue
             attempt(path, read, path)
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdigit() and int(name) != os.getpid():
             attempt(f"process {name}", lambda: mark if mark in read(f"/proc/{name}/cmdline").decode() else None)
             attempt(f"environment {name}", lambda: mark if mark in read(f"/proc/{name}/environ").decode() else None)
     for pid in range(2, 200):
         if pid not in own and pid != os.getpid():
             attempt(f"signal {pid}", signal_it, pid)
-            attempt(f"trace {pid}", trace, pid)
+            attempt(f"memory {pid}", open_memory, pid)
     for name in os.listdir("/dev/pts"):
         if name.isdigit():
             attempt(f"terminal {name}", read, f"/dev/pts/{name}")
@@ -186,7 +186,13 @@ def test_the_same_spy_finds_whatever_is_not_guarded(mode):
 
     async def scene(sandbox):
         _, found = await spy_on_a_judge(sandbox, "agent")
-        assert {entry.split()[0].strip(":") for entry in found} >= {"process", "environment", "signal", "/tests/secret"}
+        assert {entry.split()[0].strip(":") for entry in found} >= {
+            "process",
+            "environment",
+            "memory",
+            "signal",
+            "/tests/secret",
+        }
 
     play(mode, scene)
 

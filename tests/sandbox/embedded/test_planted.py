@@ -201,7 +201,7 @@ def test_a_tree_too_deep_to_walk_by_recursion(mode, tmp_path: Path):
         assert list(tmp_path.iterdir()) == []
         run(lambda backend: backend.probe(), mode, tmp_path)
     finally:  # should it be there still, not even pytest could remove it
-        subprocess.run(["rm", "-rf", tmp_path], check=True, timeout=60)
+        subprocess.run(["/bin/rm", "-rf", tmp_path], check=True, timeout=60)
 
 
 def test_names_that_are_no_text(mode):

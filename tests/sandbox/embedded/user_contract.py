@@ -2,10 +2,32 @@
 
 import asyncio
 import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
 
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.testing.contract import SandboxContract
+from tests.sandbox.embedded import test_exhaustion, test_phases, test_planted
+from tests.sandbox.embedded.attacks import ALL, PRELUDE
+from tests.sandbox.embedded.support import needs_python, open_box, python
+
+# Those that depend most on who the host's user is.
+SCENES: list[Callable[..., None]] = [
+    test_exhaustion.test_stopping_the_next_command_does_not_stop_its_clock,
+    test_exhaustion.test_stopping_whoever_comes_to_kill_does_not_help,
+    test_phases.test_a_spy_left_behind_finds_nothing_of_the_verifier,
+    test_phases.test_a_terminal_of_the_verifier_is_its_own,
+]
+SCENES_WITH_FILES: list[Callable[..., None]] = [
+    partial(test_planted.test_a_newcomer_that_is_stopped_on_its_way_in_opens_no_door, phase="agent"),
+    partial(test_planted.test_a_newcomer_that_is_stopped_on_its_way_in_opens_no_door, phase="verifier"),
+    test_planted.test_a_tree_too_deep_to_walk_by_recursion,
+    test_planted.test_put_and_get_follow_links_no_further_than_the_sandbox,
+]
 
 
 class TestAsUser(SandboxContract):
@@ -19,3 +41,23 @@ class TestAsUser(SandboxContract):
                 return capabilities.mode, capabilities.many_users
 
         assert asyncio.run(look()) == ("user", os.environ["USERS_EXPECTED"] == "many")
+
+
+@needs_python
+def test_attacks_are_refused() -> None:
+    disk = f"DISK = {Path('/').stat().st_dev}\n"
+    with open_box("user") as box:
+        outcomes = {name: box.ask(python(PRELUDE, disk + attack.code)) for name, attack in ALL.items()}
+    assert {name: outcome for name, outcome in outcomes.items() if outcome not in ALL[name].refused} == {}
+
+
+@needs_python
+@pytest.mark.parametrize("scene", SCENES)
+def test_hostile_scenes_end_as_they_do_for_root(scene: Callable[..., None]) -> None:
+    scene(mode="user")
+
+
+@needs_python
+@pytest.mark.parametrize("scene", SCENES_WITH_FILES)
+def test_hostile_scenes_with_files_end_as_they_do_for_root(scene: Callable[..., None], tmp_path: Path) -> None:
+    scene(mode="user", tmp_path=tmp_path)

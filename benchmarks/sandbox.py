@@ -33,16 +33,23 @@ from seatrial.sandbox.embedded.requests import Mode
 SERIAL_RUNS = 15
 ROUNDS = 3
 RUNS_PER_ROUND = {8: 16, 32: 32}  # of Docker; ours are so much faster that more are needed for a measurable time
-OUR_RUNS = 4
+OUR_RUNS = 3
 IDLE = 50
+WIDTH = 36
 
 PROMISED_RATIO = 12
 PROMISED_READY_MS = 15
 PROMISED_IDLE_MB = 3
 
 
-def percentiles(seconds: Sequence[float]) -> str:
-    return f"{median(seconds) * 1000:7.1f} /{quantiles(seconds, n=20)[-1] * 1000:7.1f}"
+def total(found: Sequence[Laps]) -> float:
+    """The median of whole runs, in seconds."""
+    return median(laps.seconds["total"] for laps in found)
+
+
+def percentiles(found: Sequence[Laps]) -> str:
+    p95 = quantiles((laps.seconds["total"] for laps in found), n=20)[-1]
+    return f"{total(found) * 1000:7.1f} /{p95 * 1000:7.1f}"
 
 
 async def timed(case: Case) -> Laps:
@@ -84,28 +91,21 @@ def is_docker(name: str) -> bool:
 
 
 async def report_start_to_exit(cases: list[Case]) -> None:
-    print(f"\nStart to exit of `true`, one at a time, {SERIAL_RUNS} turns        p50 /    p95 ms   vs docker run")
     samples = await take_turns(cases, SERIAL_RUNS)
-    medians = {name: median(laps.seconds["total"] for laps in found) for name, found in samples.items()}
-    docker = next((value for name, value in medians.items() if is_docker(name)), None)
+    docker = next((total(found) for name, found in samples.items() if is_docker(name)), None)
+    print(f"\n{'Start to exit of `true`, ms':{WIDTH}}    p50 /    p95   docker run takes")
     for name, found in samples.items():
-        ratio = f"{docker / medians[name]:10.1f}×" if docker else ""
-        print(f"  {name:50} {percentiles([laps.seconds['total'] for laps in found])} {ratio}")
+        ratio = f"{docker / total(found):12.1f} x" if docker else ""
+        print(f"{name:{WIDTH}}{percentiles(found)}{ratio}")
 
 
 async def report_steps(cases: list[Case]) -> None:
-    print(f"\nLifecycle with 1 kB in and out, one at a time, {SERIAL_RUNS} turns; p50 of the steps in ms")
-    print(f"  {'':32}" + "".join(f"{step:>9}" for step in STEPS) + "    total p50 /    p95")
     samples = await take_turns(cases, SERIAL_RUNS)
+    print(f"\n{'Lifecycle, one at a time, ms':{WIDTH}}" + "".join(f"{step:>9}" for step in STEPS) + "    p50 /    p95")
     for name, found in samples.items():
         steps = "".join(f"{median(laps.seconds[step] for laps in found) * 1000:9.1f}" for step in STEPS)
-        print(f"  {name:32}{steps}      {percentiles([laps.seconds['total'] for laps in found])}")
-    ready = min(
-        median(laps.seconds["create"] for laps in found) * 1000
-        for name, found in samples.items()
-        if not is_docker(name)
-    )
-    print(f"  ready after {ready:.1f} ms at best   promised ≤ {PROMISED_READY_MS} ms on a quiet machine")
+        print(f"{name:{WIDTH}}{steps}{percentiles(found)}")
+    print(f"{'promised on a quiet machine':{WIDTH}}{f'≤ {PROMISED_READY_MS}':>9}")
 
 
 async def report_rates(cases: list[Case]) -> None:
@@ -115,26 +115,29 @@ async def report_rates(cases: list[Case]) -> None:
             for case in cases:
                 many = runs if is_docker(case.name) else runs * OUR_RUNS
                 rates.setdefault((case.name, at_once), []).append(await rate(case, many, at_once))
-    print(f"\nLifecycles per second, median of {ROUNDS} turns; against Docker promised ≥ {PROMISED_RATIO}×")
-    print(f"  {'':32}" + "".join(f"{f'{at_once} at once':>14}{'vs Docker':>11}" for at_once in RUNS_PER_ROUND))
     middle = {key: median(values) for key, values in rates.items()}
     docker = {at_once: value for (name, at_once), value in middle.items() if is_docker(name)}
+    print(
+        f"\n{'Lifecycles per second':{WIDTH}}"
+        + "".join(f"{f'{n} at once':>12}{'of Docker':>12}" for n in RUNS_PER_ROUND)
+    )
     for case in cases:
         cells = ""
         for at_once in RUNS_PER_ROUND:
             value = middle[case.name, at_once]
-            ratio = f"{value / docker[at_once]:.1f}×" if docker else ""
-            cells += f"{value:12.1f}/s{ratio:>11}"
-        print(f"  {case.name:32}{cells}")
+            ratio = f"{value / docker[at_once]:.1f} x" if docker else ""
+            cells += f"{value:12.1f}{ratio:>12}"
+        print(f"{case.name:{WIDTH}}{cells}")
+    print(f"{'promised':{WIDTH}}" + f"{'':12}{f'≥ {PROMISED_RATIO} x':>12}" * len(RUNS_PER_ROUND))
 
 
 async def report_idle_memory(modes: Sequence[Mode], images: Sequence[Image]) -> None:
-    print(f"\nMemory of one idle sandbox, mean of {IDLE}; promised ≤ {PROMISED_IDLE_MB} MB")
+    print(f"\n{f'Memory of an idle one, MB (of {IDLE})':{WIDTH}}{'processes':>12}{'less free':>12}")
     for mode in modes:
         for image in images:
             held, taken = await idle_memory(mode, SandboxSpec(image=image))
-            name = f"embedded, {mode}, {image.reference}"
-            print(f"  {name:32}{held:8.2f} MB in processes (Pss){taken:8.2f} MB less available")
+            print(f"{f'embedded, {mode}, {image.reference}':{WIDTH}}{held:12.2f}{taken:12.2f}")
+    print(f"{'promised':{WIDTH}}{f'≤ {PROMISED_IDLE_MB}':>12}{f'≤ {PROMISED_IDLE_MB}':>12}")
 
 
 async def idle_memory(mode: Mode, spec: SandboxSpec) -> tuple[float, float]:

@@ -24,13 +24,14 @@ _BWRAP = ("--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/p
 
 
 class Laps:
-    """A stopwatch for one lifecycle: each call ends the step it names."""
+    """A stopwatch for one lifecycle."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
-    def __call__(self, step: str) -> None:
+    def end(self, step: str) -> None:
+        """Note how long the step took that ends now."""
         now = time.perf_counter()
         self.seconds[step] = now - self._last
         self._last = now
@@ -86,14 +87,14 @@ async def _run_once(backend: SandboxBackend, image: Image, _: Laps) -> None:
 
 async def _live(backend: SandboxBackend, image: Image, laps: Laps) -> None:
     async with open_sandbox(backend, SandboxSpec(image=image)) as sandbox:
-        laps("create")
+        laps.end("create")
         await put_file(sandbox, "/app/input", CONTENT)
-        laps("put")
+        laps.end("put")
         await _succeed(sandbox, _TRUE)
-        laps("exec")
+        laps.end("exec")
         assert await get_file(sandbox, "/app/input", limit=10_000) == CONTENT
-        laps("get")
-    laps("destroy")
+        laps.end("get")
+    laps.end("destroy")
 
 
 async def _succeed(sandbox: Sandbox, command: tuple[str, ...]) -> None:
@@ -125,15 +126,15 @@ class DockerRuns:
     def _live(self, laps: Laps) -> None:
         container = self._engine.create(["/bin/sleep", "86400"])
         self._engine.start(container)
-        laps("create")
+        laps.end("create")
         self._engine.put(container, "/app", _one_file())
-        laps("put")
+        laps.end("put")
         assert self._engine.execute(container, list(_TRUE)) == 0
-        laps("exec")
+        laps.end("exec")
         assert _only_file(self._engine.get(container, "/app/input")) == CONTENT
-        laps("get")
+        laps.end("get")
         self._engine.remove(container)
-        laps("destroy")
+        laps.end("destroy")
 
 
 def _one_file() -> bytes:

@@ -24,7 +24,8 @@ from urllib.parse import quote
 _IMAGE = f"seatrial-benchmark:{os.getpid()}"
 _LABEL = f"seatrial-benchmark={os.getpid()}"
 _DEFAULT_SOCKET = Path("/var/run/docker.sock")
-_KEY_FILE = Path("/etc/docker/key.json")  # the one thing a daemon writes outside of its own directories
+# Made whatever directories the daemon is told to use.
+_STRAYS = [Path(name) for name in ("/etc/docker/key.json", "/opt/containerd", "/run/containerd", "/run/docker")]
 _START_SEC = 20.0
 _STOP_SEC = 30.0
 _APPLETS = ("sh", "true", "sleep", "cat")
@@ -175,7 +176,7 @@ def _private_daemon() -> Iterator[Path]:
     program = shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None or os.geteuid() != 0:
         raise DockerError("no daemon answers, and none can be started (as root on Debian: apt-get install docker.io)")
-    had_key = _KEY_FILE.exists()
+    strays = [path for path in _STRAYS if not path.exists()]
     with tempfile.TemporaryDirectory(prefix="seatrial-docker-") as folder:
         place, group = Path(folder), f"seatrial-benchmark-{os.getpid()}"
         paths = ["--data-root", f"{place}/data", "--exec-root", f"{place}/exec", "-p", f"{place}/pid"]
@@ -190,8 +191,11 @@ def _private_daemon() -> Iterator[Path]:
         finally:
             _end_daemon(daemon, place)
             _remove_groups(group)
-            if not had_key:
-                _KEY_FILE.unlink(missing_ok=True)
+            for path in strays:
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
 
 
 def _await_daemon(daemon: subprocess.Popen[bytes], place: Path) -> None:

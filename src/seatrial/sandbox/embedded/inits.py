@@ -82,16 +82,27 @@ def _obey(link: socket.socket, inner: "InnerInit") -> None:
 
 
 def _kill_everyone() -> None:
-    """End every other process of this pid namespace; all that are ours to wait for are gone when this returns."""
-    try:
-        os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    try:
-        while True:
-            os.waitpid(-1, 0)  # with SIGCHLD ignored, this comes back only when no child is left
-    except ChildProcessError:
-        return
+    """End every other process of this pid namespace; returns when none is alive, though some may wait to be buried."""
+    while True:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        living = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1" and _is_alive(name)]
+        if not living:
+            return
+        for pid in living:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            select.select([descriptor], [], [])
+            os.close(descriptor)
+
+
+def _is_alive(pid: str) -> bool:
+    """Whether a process is more than a zombie, which only waits for the spawner to ask for its exit code."""
+    return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"])
 
 
 class InnerInit:

@@ -18,6 +18,7 @@ from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecSpec, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.testing.contract import new_mark
 from tests.conftest import REPOSITORY
 from tests.sandbox.embedded.support import (
     PATIENCE_SEC,
@@ -149,15 +150,16 @@ def test_killing_the_first_process_of_one_sandbox_harms_no_other(mode, which, tm
     """As the kernel does when the machine is out of memory."""
 
     async def scene(backend):
+        mark = new_mark()
         async with open_sandbox(backend, SandboxSpec()) as other, open_sandbox(backend, SandboxSpec()) as sandbox:
-            await ask(sandbox, shell("sleep 1000 >/dev/null 2>&1 &", env={"MARK": "of the killed"}))
-            waiting = asyncio.ensure_future(sandbox.exec(ExecSpec(("sleep", "1000"), env={"MARK": "of the killed"})))
-            await asyncio.to_thread(wait_until, lambda: len(processes("of the killed")) == 2)
-            (command,) = {parent_of(pid) for pid in processes("of the killed")} - set(spawners())
+            await ask(sandbox, shell("sleep 1000 >/dev/null 2>&1 &", env={"MARK": mark}))
+            waiting = asyncio.ensure_future(sandbox.exec(ExecSpec(("sleep", "1000"), env={"MARK": mark})))
+            await asyncio.to_thread(wait_until, lambda: len(processes(mark)) == 2)
+            (command,) = {parent_of(pid) for pid in processes(mark)} - set(spawners())
             os.kill(command if which == "inner" else parent_of(command), signal.SIGKILL)
             with suppress(SandboxError):
                 assert (await waiting).exit_code == -9
-            await asyncio.to_thread(wait_until, lambda: processes("of the killed") == [])
+            await asyncio.to_thread(wait_until, lambda: processes(mark) == [])
             assert await ask(other, shell("echo alive")) == "alive"
 
     run(scene, mode, tmp_path)

@@ -1,6 +1,7 @@
 """Using up everything there is, or refusing to end, harms nobody but the sandbox that does it."""
 
 import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from seatrial.sandbox.session import open_sandbox
 from seatrial.testing.contract import new_mark
 from tests.sandbox.embedded.attacks import STOPPER
 from tests.sandbox.embedded.support import (
+    PYTHON,
     ask,
     in_both_modes,
     needs_python,
@@ -23,7 +25,7 @@ from tests.sandbox.embedded.support import (
     wait_until,
 )
 
-pytestmark = [needs_root, needs_python, in_both_modes]
+pytestmark = [needs_root, needs_python]
 
 MIB = 2**20
 FORK_BOMB = "b() { b | b & }; b; while :; do :; done"
@@ -44,6 +46,7 @@ def within(**limits) -> SandboxSpec:
     return SandboxSpec(limits=LimitSpec.model_validate(limits))
 
 
+@in_both_modes
 def test_a_fork_bomb_stops_at_the_limit_and_ends_with_its_time(mode):
     async def attack(backend):
         mark = new_mark()
@@ -58,6 +61,7 @@ def test_a_fork_bomb_stops_at_the_limit_and_ends_with_its_time(mode):
     run(attack, mode)
 
 
+@in_both_modes
 def test_too_much_memory_is_killed_and_counted(mode):
     async def attack(backend):
         async with open_sandbox(backend, within(memory_mb=64)) as sandbox:
@@ -68,6 +72,7 @@ def test_too_much_memory_is_killed_and_counted(mode):
     run(attack, mode)
 
 
+@in_both_modes
 def test_many_small_processes_do_not_get_the_sandbox_itself_killed(mode):
     """The kernel ends the largest process first: that must never be one of ours."""
     code = """if 1:
@@ -90,6 +95,7 @@ def test_many_small_processes_do_not_get_the_sandbox_itself_killed(mode):
     run(attack, mode)
 
 
+@in_both_modes
 @pytest.mark.parametrize("phase", ["agent", "verifier"])
 def test_shared_memory_is_bounded_and_counts_as_memory(mode, phase):
     fill = "dd if=/dev/zero of=/dev/shm/big bs=1M count=200"
@@ -110,6 +116,7 @@ def test_shared_memory_is_bounded_and_counts_as_memory(mode, phase):
     run(attack, mode)
 
 
+@in_both_modes
 def test_disk_beyond_the_limit(mode):
     """Whatever folder it is written to, and however many files it takes."""
     code = """if 1:
@@ -133,6 +140,7 @@ def test_disk_beyond_the_limit(mode):
     run(attack, mode)
 
 
+@in_both_modes
 def test_two_gigabytes_of_output(mode, tmp_path: Path):
     async def attack(backend):
         async with open_sandbox(backend, SandboxSpec()) as sandbox:
@@ -144,6 +152,7 @@ def test_two_gigabytes_of_output(mode, tmp_path: Path):
     run(attack, mode)
 
 
+@in_both_modes
 def test_a_flood_from_a_process_left_behind_holds_up_nobody(mode):
     async def attack(backend):
         async with open_sandbox(backend, SandboxSpec()) as sandbox, open_sandbox(backend, SandboxSpec()) as other:
@@ -154,6 +163,7 @@ def test_a_flood_from_a_process_left_behind_holds_up_nobody(mode):
     run(attack, mode)
 
 
+@in_both_modes
 @pytest.mark.parametrize("phase", ["agent", "verifier"])
 def test_processes_that_ignore_everything_are_gone_after_their_time(mode, phase):
     async def attack(backend):
@@ -168,6 +178,7 @@ def test_processes_that_ignore_everything_are_gone_after_their_time(mode, phase)
     run(attack, mode)
 
 
+@in_both_modes
 def test_stopping_whoever_comes_to_kill_does_not_help(mode):
     async def attack(backend):
         mark = new_mark()
@@ -179,6 +190,7 @@ def test_stopping_whoever_comes_to_kill_does_not_help(mode):
     run(attack, mode)
 
 
+@in_both_modes
 def test_stopping_the_next_command_does_not_stop_its_clock(mode):
     """The time of a command counts from the moment it was asked for, also while it is on its way in."""
 
@@ -198,6 +210,7 @@ def test_stopping_the_next_command_does_not_stop_its_clock(mode):
     run(attack, mode)
 
 
+@in_both_modes
 def test_commands_that_start_while_all_are_killed_hold_up_nobody(mode):
     """Each of them ends, by the signal or before it began; a call that kills comes back in any case."""
 
@@ -219,6 +232,7 @@ def test_commands_that_start_while_all_are_killed_hold_up_nobody(mode):
     run(attack, mode)
 
 
+@in_both_modes
 def test_ending_the_verifier_leaves_the_agent_s_place_usable(mode):
     async def attack(backend):
         mark = new_mark()
@@ -233,3 +247,28 @@ def test_ending_the_verifier_leaves_the_agent_s_place_usable(mode):
             assert await ask(sandbox, shell("cat /tests/file", phase="verifier")) == "kept"
 
     run(attack, mode)
+
+
+def test_what_there_is_only_so_much_of_per_user_is_not_taken_from_others():
+    """Inotify instances, for one: the kernel counts them by user, and by whoever made the user's namespace."""
+    take = """if 1:
+        import ctypes, os, time
+        libc = ctypes.CDLL(None)
+        while libc.inotify_init() >= 0:
+            pass
+        if os.fork() == 0:
+            for number in (0, 1, 2):
+                os.close(number)
+            time.sleep(1000)
+    """
+    one_more = "import ctypes; print(ctypes.CDLL(None).inotify_init() >= 0)"
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as greedy, open_sandbox(backend, SandboxSpec()) as other:
+            await ask(greedy, python(take))
+            assert await ask(greedy, python(one_more)) == "False"
+            assert await ask(other, python(one_more)) == "True"
+            outside = await asyncio.to_thread(subprocess.check_output, [PYTHON, "-c", one_more])  # noqa: ASYNC221 - a moment, at the end
+            assert outside == b"True\n"
+
+    run(attack, "userns")

@@ -176,6 +176,32 @@ def test_root_is_root_whatever_the_list_of_users_says(mode, line):
     run(attack, mode)
 
 
+@pytest.mark.parametrize("phase", ["agent", "verifier"])
+@pytest.mark.parametrize("trick", ["rm -rf /app", "rm -rf /app; echo >/app", "rm -rf /app; ln -s /nowhere /app"])
+def test_a_working_directory_that_is_gone_is_no_failure_of_the_sandbox(mode, phase: Phase, trick):
+    """It ends like any command that cannot be run, so that nobody can turn a bad result into a broken machine."""
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, shell(trick, cwd="/"))
+            result = await sandbox.exec(shell("echo here", phase=phase))
+            assert result.exit_code == 126
+            assert b"/app" in result.stderr
+
+    run(attack, mode)
+
+
+def test_a_user_who_is_gone_is_no_failure_of_the_sandbox(mode):
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, shell("sed -i /nobody/d /etc/passwd"))
+            result = await sandbox.exec(ExecSpec(("id",), user="nobody", phase="verifier"))
+            assert result.exit_code == 126
+            assert b"nobody" in result.stderr
+
+    run(attack, mode)
+
+
 @pytest.mark.parametrize("kind", ["mkfifo", "ln -s /dev/zero", "ln -s /proc/kmsg", "ln -s /etc/passwd", "mkdir"])
 def test_a_list_of_users_that_is_no_file(mode, kind):
     async def attack(backend):
@@ -220,5 +246,33 @@ def test_a_root_with_thousands_of_entries_delays_no_verifier(mode):
         async with open_sandbox(backend, SandboxSpec()) as sandbox:
             await ask(sandbox, python("import os\nfor number in range(3000): os.mkdir(f'/{number}')"))
             assert await ask(sandbox, shell("echo judged", phase="verifier")) == "judged"
+
+    run(attack, mode)
+
+
+def test_files_that_come_and_go_while_we_look(mode):
+    """What is gone by the time it is looked at has never been there."""
+    code = """if 1:
+        import os
+        os.mkdir("d")
+        while True:
+            for number in range(50):
+                open(f"d/{number}", "w").close()
+                os.makedirs(f"d/{number}x/below")
+            for number in range(50):
+                os.unlink(f"d/{number}")
+                os.rmdir(f"d/{number}x/below")
+                os.rmdir(f"d/{number}x")
+    """
+
+    async def attack(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            running = asyncio.ensure_future(sandbox.exec(python(code)))
+            await put_file(sandbox, "/app/steady", b"x")
+            for _ in range(30):
+                assert ((await sandbox.usage()).disk_bytes or 0) > 0
+                assert "/app/steady" in (await sandbox.changes()).added
+            running.cancel()
+            await asyncio.wait([running])
 
     run(attack, mode)

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Mode
+from seatrial.sandbox.embedded.shifting import SHIFT_BASE, make_user_namespace
 from seatrial.sandbox.embedded.spawner import Spawner
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWNS,
@@ -33,10 +34,6 @@ from seatrial.sandbox.embedded.syscalls import (
     set_read_only,
     unshare,
 )
-
-# Above the ranges that distributions and systemd hand out, so that no other user's files can have these owners.
-SHIFT_BASE = 0x70000000
-SHIFT_COUNT = 65536
 
 
 def first_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
@@ -98,7 +95,7 @@ def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) 
     os.umask(0o022)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     prctl(PR_SET_DUMPABLE, 0)
-    shift = _make_shift_namespace() if mode == "userns" else None
+    shift = make_user_namespace(SHIFT_BASE) if mode == "userns" else None
     spawner = Spawner(control, mode, shift, SHIFT_BASE if mode == "userns" else 0, f"{state_root}/{run}/prepared")
     # Objects that never move again need not be copied into every child by the collector's bookkeeping.
     gc.collect()
@@ -107,27 +104,6 @@ def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) 
     send(control, {"up": os.getpid()})
     spawner.serve()
     os._exit(0)
-
-
-def _make_shift_namespace() -> int:
-    """A user namespace whose root is an otherwise unused id of this machine; commands enter it last of all."""
-    ours, theirs = socket.socketpair()
-    child = os.fork()
-    if child == 0:
-        ours.close()
-        unshare(CLONE_NEWUSER)
-        theirs.send(b"!")
-        theirs.recv(1)
-        os._exit(0)
-    ours.recv(1)
-    for name in ("uid_map", "gid_map"):
-        with open(f"/proc/{child}/{name}", "w") as file:
-            file.write(f"0 {SHIFT_BASE} {SHIFT_COUNT}")
-    descriptor = os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-    ours.close()
-    theirs.close()
-    os.waitpid(child, 0)
-    return descriptor
 
 
 def main() -> NoReturn:

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from seatrial.sandbox.embedded.roots import Tree
 
@@ -28,16 +29,17 @@ def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, boo
 
 def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_result, bool]]:
     for entry in sorted(os.listdir(folder)):
-        status = os.lstat(entry, dir_fd=folder)
-        path = inside + entry
-        is_folder = stat.S_ISDIR(status.st_mode)
-        yield path, status, is_folder and _is_opaque(entry, folder)
-        if is_folder and depth < _MAX_DEPTH:
-            below = os.open(entry, _FOLDER, dir_fd=folder)
-            try:
-                yield from _walk(below, f"{path}/", depth + 1)
-            finally:
-                os.close(below)
+        with suppress(FileNotFoundError, NotADirectoryError):  # gone or replaced since the directory was read
+            status = os.lstat(entry, dir_fd=folder)
+            path = inside + entry
+            is_folder = stat.S_ISDIR(status.st_mode)
+            yield path, status, is_folder and _is_opaque(entry, folder)
+            if is_folder and depth < _MAX_DEPTH:
+                below = os.open(entry, _FOLDER, dir_fd=folder)
+                try:
+                    yield from _walk(below, f"{path}/", depth + 1)
+                finally:
+                    os.close(below)
 
 
 def _is_opaque(entry: str, descriptor: int) -> bool:

@@ -40,12 +40,12 @@ def run_command(command: Command, descriptors: list[int], shift: int | None, rep
         os.dup2(descriptors[standard], standard)
     unshare(CLONE_NEWCGROUP)  # so that the command's own cgroup looks like the top
     close_all_but([report] if shift is None else [report, shift])
-    account = find_account(command.user)
     if shift is not None:
         setns(shift, CLONE_NEWUSER)
         os.close(shift)
     deny_system_calls()
     drop_capabilities()
+    account = find_account(command.user)  # with no right left that the agent does not have: it may have planted a link
     if shift is not None or os.getuid() == 0:
         _become(account.uid, account.gid, account.groups)
     # Last, when nothing is open and no right is left: the agent decides where this path leads.

@@ -18,6 +18,7 @@ from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.rootfs import furnish, mount_proc
 from seatrial.sandbox.embedded.roots import mount_trees, mount_trees_as_user, plan_trees
 from seatrial.sandbox.embedded.settle import read_text, settle_in, write_text
+from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -60,10 +61,12 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
     pivot_root(root)
     settle_in(box, owner, name_servers)
     remember_start(state)
-    _hold_nothing(keep=[link.fileno(), state])
+    own = [state] if shift is None else [state, make_user_namespace(owner_of(box.name))]
+    _hold_nothing(keep=[link.fileno(), *own])
     inner = InnerInit(rootless=rootless)
-    send(link, {"ready": True}, [inner.descriptor, state])
-    os.close(state)
+    send(link, {"ready": True}, [inner.descriptor, *own])
+    for descriptor in own:
+        os.close(descriptor)
     _obey(link, inner)
 
 

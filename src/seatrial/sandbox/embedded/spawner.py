@@ -38,7 +38,7 @@ _SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
 
 @dataclass(slots=True)
 class Running:
-    """A sandbox that is up: descriptors of its two inits, of its files, and of the verifier's view once made."""
+    """A sandbox that is up: descriptors of its two inits, files and users, and of the verifier's view once made."""
 
     box: Box
     pid: int
@@ -46,6 +46,7 @@ class Running:
     link: socket.socket
     inner: int = -1
     state: int = -1
+    users: int | None = None
     view: int = -1
     dead: bool = False
     closed: bool = False
@@ -53,7 +54,8 @@ class Running:
 
     def descriptors(self) -> list[int]:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
-        return [number for number in (self.outer, self.inner, self.state, self.view) if number >= 0]
+        found = (self.outer, self.inner, self.state, self.users, self.view)
+        return [number for number in found if number is not None and number >= 0]
 
 
 class Spawner:
@@ -154,7 +156,7 @@ class Spawner:
             os.close(running.inner)
         running.inner = descriptors[0]
         if "ready" in message:
-            running.state = descriptors[1]
+            running.state, running.users = descriptors[1], descriptors[2] if len(descriptors) > 2 else None
             self._running[running.box.name] = running
         running.kills.pop(0)({}, [])
 
@@ -173,9 +175,9 @@ class Spawner:
             for file in command.join:
                 write_text(file, "0")
             self._join(running, command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
-            children.run_command(command, descriptors, self._shift, report.fileno())
+            children.run_command(command, descriptors, running.users, report.fileno())
 
-        keep = [*descriptors, *running.descriptors(), *self._shift_descriptor()]
+        keep = [*descriptors, *running.descriptors()]
         pids = running.inner if command.phase == "agent" else running.outer
         child = self._forks.start(work, keep=keep, pids=pids)
         child.on_report = lambda answer, _: reply(answer or {}, [])
@@ -227,9 +229,9 @@ class Spawner:
 
         def work() -> None:
             self._join(running, transfer.phase, 0)
-            move(transfer, descriptors[0], self._shift)
+            move(transfer, descriptors[0], running.users)
 
-        self._answer_after(work, reply, [*descriptors, *running.descriptors(), *self._shift_descriptor()])
+        self._answer_after(work, reply, [*descriptors, *running.descriptors()])
 
     def _on_listen(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         target = decode(Target, message)

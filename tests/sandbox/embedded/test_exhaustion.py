@@ -268,7 +268,7 @@ def test_what_there_is_only_so_much_of_per_user_is_not_taken_from_others():
             await ask(greedy, python(take))
             assert await ask(greedy, python(one_more)) == "False"
             assert await ask(other, python(one_more)) == "True"
-            outside = await asyncio.to_thread(subprocess.check_output, [PYTHON, "-c", one_more])  # noqa: ASYNC221 - a moment, at the end
+            outside = await asyncio.to_thread(subprocess.check_output, [PYTHON, "-c", one_more])
             assert outside == b"True\n"
 
     run(attack, "userns")

@@ -177,16 +177,16 @@ def test_root_is_root_whatever_the_list_of_users_says(mode, line):
 
 
 @pytest.mark.parametrize("phase", ["agent", "verifier"])
-@pytest.mark.parametrize("trick", ["rm -rf /app", "rm -rf /app; echo >/app", "rm -rf /app; ln -s /nowhere /app"])
-def test_a_working_directory_that_is_gone_is_no_failure_of_the_sandbox(mode, phase: Phase, trick):
+def test_a_working_directory_that_is_gone_is_no_failure_of_the_sandbox(mode, phase: Phase):
     """It ends like any command that cannot be run, so that nobody can turn a bad result into a broken machine."""
 
     async def attack(backend):
-        async with open_sandbox(backend, SandboxSpec()) as sandbox:
-            await ask(sandbox, shell(trick, cwd="/"))
-            result = await sandbox.exec(shell("echo here", phase=phase))
-            assert result.exit_code == 126
-            assert b"/app" in result.stderr
+        for instead in ("true", "echo >/app", "ln -s /nowhere /app"):
+            async with open_sandbox(backend, SandboxSpec()) as sandbox:
+                await ask(sandbox, shell(f"rm -rf /app; {instead}", cwd="/"))
+                result = await sandbox.exec(shell("echo here", phase=phase))
+                assert result.exit_code == 126, instead
+                assert b"/app" in result.stderr
 
     run(attack, mode)
 

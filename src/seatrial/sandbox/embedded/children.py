@@ -8,6 +8,7 @@ import errno
 import os
 import signal
 import socket
+from typing import NoReturn
 
 from seatrial.sandbox.archive import pack, unpack
 from seatrial.sandbox.embedded.accounts import find_account
@@ -30,6 +31,7 @@ from seatrial.sandbox.embedded.syscalls import (
 )
 
 _BACKLOG = 4096
+_CANNOT_RUN, _NOT_FOUND = 126, 127
 _VERIFIER_ROOT_MB = 1024
 
 
@@ -45,11 +47,14 @@ def run_command(command: Command, descriptors: list[int], shift: int | None, rep
         os.close(shift)
     deny_system_calls()
     drop_capabilities()
-    account = find_account(command.user)  # with no right left that the agent does not have: it may have planted a link
-    if shift is not None or os.getuid() == 0:
-        _become(account.uid, account.gid, account.groups)
-    # Last, when nothing is open and no right is left: the agent decides where this path leads.
-    os.chdir(command.cwd)
+    # From here on with no right that the agent does not have: it decides what these paths are and where they lead.
+    try:
+        account = find_account(command.user)
+        if shift is not None or os.getuid() == 0:
+            _become(account.uid, account.gid, account.groups)
+        os.chdir(command.cwd)
+    except (OSError, LookupError) as error:
+        _give_up(str(error), _CANNOT_RUN)
     os.umask(0o022)
     env = {"HOME": account.home, "USER": account.name, **command.env}
     _reset_signals()
@@ -85,8 +90,13 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 reason = error.errno or errno.EACCES
-    os.write(2, f"{argv[0]}: {os.strerror(reason)}\n".encode("utf-8", "replace"))
-    os._exit(127 if reason == errno.ENOENT else 126)
+    _give_up(f"{argv[0]}: {os.strerror(reason)}", _NOT_FOUND if reason == errno.ENOENT else _CANNOT_RUN)
+
+
+def _give_up(reason: str, code: int) -> NoReturn:
+    """End like a shell that cannot run a command. It is not for us to fail: the agent may have brought it about."""
+    os.write(2, f"{reason}\n".encode("utf-8", "replace"))
+    os._exit(code)
 
 
 def unpack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:

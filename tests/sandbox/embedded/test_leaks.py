@@ -89,7 +89,7 @@ def test_a_command_has_three_descriptors(box, phase):
 def test_the_first_processes_hold_no_file(box):
     """What they had open would live as long as the sandbox, and so would whatever is behind it."""
     first = [pid for pid in children(os.getpid()) if nested_pids(pid)[-1] == "1" and len(nested_pids(pid)) > 2]
-    assert len(first) == 2
+    assert len(first) >= 2  # other tests may have sandboxes of their own in this process
     for pid in first:
         for number, target in descriptors(pid).items():
             assert target == "/dev/null" or not target.startswith("/"), (pid, number, target)

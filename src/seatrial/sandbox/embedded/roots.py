@@ -133,11 +133,19 @@ def _copy_folders(source: str, target: str, relative: str) -> None:
 def _private_entries(top: str) -> Iterator[str]:
     for folder, folders, files in os.walk(top):
         for name in list(folders):
-            status = os.lstat(f"{folder}/{name}")
-            if stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o001:
+            mode = _mode(f"{folder}/{name}")
+            if stat.S_ISDIR(mode) and not mode & 0o001:
                 folders.remove(name)
                 yield os.path.relpath(f"{folder}/{name}", top)
         for name in files:
-            status = os.lstat(f"{folder}/{name}")
-            if stat.S_ISREG(status.st_mode) and not status.st_mode & 0o004:
+            mode = _mode(f"{folder}/{name}")
+            if stat.S_ISREG(mode) and not mode & 0o004:
                 yield os.path.relpath(f"{folder}/{name}", top)
+
+
+def _mode(path: str) -> int:
+    """The type and permissions of an entry, 0 when it is gone since its directory was read."""
+    try:
+        return os.lstat(path).st_mode
+    except FileNotFoundError:
+        return 0

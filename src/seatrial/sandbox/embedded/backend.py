@@ -157,7 +157,7 @@ class EmbeddedBackend:
             name=name,
             state=str(state),
             base=spec.image.base,
-            layers=[os.path.abspath(layer) for layer in spec.image.layers],
+            layers=[os.path.abspath(layer) for layer in spec.image.layers],  # noqa: ASYNC240 - no look at the disk
             hostname=spec.hostname,
             workdir=spec.workdir,
             disk=disk,

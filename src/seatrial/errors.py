@@ -6,9 +6,15 @@
     │   ├── DatasetNotFoundError no task where one was asked for
     │   ├── ArtifactsError       the folder or file to score is not there
     │   ├── RubricError          dimensions, weights or strategy make no sense
+    │   ├── JobError             a job cannot be planned, started or resumed as asked
     │   └── HostUnsupportedError this machine cannot do what was asked
+    ├── StoreError               results cannot be written or read
     └── TrialError               a trial could not be run; recorded, never scored
-        └── SandboxError         the sandbox itself failed
+        ├── SandboxError         the sandbox itself failed
+        │   └── ContentError     what is in the sandbox is not what was asked for: the inhabitants' doing
+        ├── AgentSetupError      the agent cannot be started on this task
+        ├── HealthcheckError     the environment did not become ready
+        └── VerifierStageError   the verifier cannot be started on this task
 
 What strangers wrote (a reward file, an agent's output) never raises: it becomes data in an EvaluationResult.
 """
@@ -49,6 +55,10 @@ class RubricError(UsageError):
         super().__init__(message)
 
 
+class JobError(UsageError):
+    """A job cannot be planned, started, resumed or read as asked; the message says what stands in the way."""
+
+
 class HostUnsupportedError(UsageError):
     """This machine cannot do what was asked; the message says why, and how it could."""
 
@@ -56,6 +66,34 @@ class HostUnsupportedError(UsageError):
 class TrialError(SeatrialError):
     """The machinery failed, not the agent: recorded as a failure of the trial, never as a reward."""
 
+    retryable = False
+
 
 class SandboxError(TrialError):
     """The sandbox itself failed. A command that exits with an error is not one of these."""
+
+    retryable = True
+
+
+class ContentError(SandboxError):
+    """Something in the sandbox is too large, too deep or of the wrong kind to be taken out of it."""
+
+    retryable = False
+
+
+class AgentSetupError(TrialError):
+    """The agent cannot be started on this task, however often one tries."""
+
+
+class HealthcheckError(TrialError):
+    """The environment of the task did not become ready."""
+
+    retryable = True
+
+
+class VerifierStageError(TrialError):
+    """The verifier cannot be started on this task."""
+
+
+class StoreError(SeatrialError):
+    """Results cannot be written or read: a full disk, a missing right, a record that is not one."""

@@ -24,6 +24,7 @@ Outcome = Literal[
     "cancelled",
 ]
 Phase = Literal["setup", "agent", "collect", "verify", "score", "store"]
+IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
 
 
 class TaskRef(StrictModel):
@@ -69,6 +70,7 @@ class PhaseTime(StrictModel):
     """When a phase ran."""
 
     phase: Phase
+    step: str | None = None
     started_at: Timestamp
     finished_at: Timestamp
 
@@ -99,13 +101,19 @@ class ModelUsage(StrictModel):
 
 
 class VerifierRun(StrictModel):
-    """How the verifier ran; its exit code never overrides the reward it wrote."""
+    """How the verifier ran; its exit code never overrides the reward it wrote.
+
+    `survivors` are processes the agent left running; `restored` are files it had planted or changed to take over the
+    verifier's tools, which were put back before the verifier ran.
+    """
 
     exit_code: int | None = None
     timed_out: bool = False
     duration_sec: NonNegative
-    isolation: Literal["guarded", "kill", "separate", "exposed"]
+    isolation: IsolationLevel
     survivors: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    truncated: bool = False
     stdout_path: str | None = None
     stderr_path: str | None = None
 
@@ -135,6 +143,24 @@ class FileChanges(StrictModel):
     removed: tuple[str, ...] = ()
 
 
+class ChangeCounts(StrictModel):
+    """How many files the agent added, modified and removed; `changes.json` beside the record names them."""
+
+    added: NonNegativeInt = 0
+    modified: NonNegativeInt = 0
+    removed: NonNegativeInt = 0
+
+
+class StepRecord(StrictModel):
+    """One step of a multi-step task, as far as it went; its evaluation is missing when it was never judged."""
+
+    name: str
+    agent_result: AgentResult | None = None
+    verifier_run: VerifierRun | None = None
+    provenance: Provenance | None = None
+    evaluation: EvaluationResult | None = None
+
+
 class Failure(StrictModel):
     """Why there is no evaluation: the machinery failed or was stopped, not the agent."""
 
@@ -146,7 +172,11 @@ class Failure(StrictModel):
 
 
 class TrialRecord(StrictModel):
-    """One stored trial: either an evaluation or a failure, never both, never neither."""
+    """One stored trial: either an evaluation or a failure, never both, never neither.
+
+    `attempt` counts the trials of one agent at one task, all of which count; `tries` how often this one had to be
+    started because the machinery failed, of which only the last counts.
+    """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
     trial_id: Annotated[str, Field(min_length=1)]
@@ -157,6 +187,7 @@ class TrialRecord(StrictModel):
     agent: AgentRef
     sandbox: SandboxRef
     attempt: Annotated[int, Field(ge=1)] = 1
+    tries: Annotated[int, Field(ge=1)] = 1
     times: tuple[PhaseTime, ...] = ()
     resources: ResourceUse | None = None
     agent_result: AgentResult | None = None
@@ -164,7 +195,8 @@ class TrialRecord(StrictModel):
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
     artifacts: tuple[ArtifactRecord, ...] = ()
-    changes: FileChanges | None = None
+    changes: ChangeCounts | None = None
+    steps: tuple[StepRecord, ...] = ()
     pass_threshold: Fraction01 = 1.0
     evaluation: EvaluationResult | None = None
     failure: Failure | None = None

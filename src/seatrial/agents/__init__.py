@@ -1,0 +1,1 @@
+"""Who works in a sandbox: the agents that come with Seatrial, and the Protocol for all others."""

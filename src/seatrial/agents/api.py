@@ -1,0 +1,51 @@
+"""What an agent is: given a task and a place, it says which files to lay out for it and which command to run.
+
+An agent does nothing itself. The trial stages, runs and watches, the same way for all of them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from seatrial.model.job import AgentOptions
+from seatrial.model.record import AgentRef
+from seatrial.model.task import Task, TaskStep
+
+ENTRY_POINTS = "seatrial.agents"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """Where an agent is about to work; `step` is None in a task that has none."""
+
+    task: Task
+    step: TaskStep | None
+    workdir: str
+    host_env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLaunch:
+    """What to do for an agent: lay out `trees` (directory inside → directory here), then run `argv`."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    trees: Mapping[str, Path] = field(default_factory=dict)
+
+
+class Agent(Protocol):
+    """One agent of a job, ready for any task."""
+
+    @property
+    def ref(self) -> AgentRef:
+        """How records name it."""
+        ...
+
+    def prepare(self, context: AgentContext) -> AgentLaunch | None:
+        """What to run; None when there is nothing to run. Raises AgentSetupError when it cannot do this task."""
+        ...
+
+
+AgentFactory = Callable[[AgentOptions], Agent]
+"""What a plug-in registers. It raises UsageError for options it cannot use."""

@@ -1,0 +1,1 @@
+"""Many trials: planning, carrying out, resuming."""

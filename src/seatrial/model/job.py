@@ -1,0 +1,99 @@
+"""What a job is: which tasks, by which agents, how often and how; and the lock that pins down what that meant.
+
+`JobSpec` is what people write, on the command line or in a file. `JobFile` is what is stored: the spec beside the exact
+content of every task, so that a resumed job is the same job or says what is different.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from seatrial.model.base import Fraction01, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.config import Positive
+
+JOB_SCHEMA_VERSION: Literal[1] = 1
+
+Isolation = Literal["guarded", "kill", "separate"]
+"""What happens to the agent's processes while its work is judged: kept apart, ended first, or in another sandbox."""
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class AgentOptions(StrictModel):
+    """One agent of a job. `name` is a plug-in; `label` tells two of the same name apart. `env` may have templates."""
+
+    name: Annotated[str, Field(min_length=1)]
+    label: str | None = None
+    command: str | None = None
+    model: str | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """How the agent is called in trial ids and reports."""
+        return self.label or self.name
+
+
+class TrialOptions(StrictModel):
+    """How every trial of a job is run and judged. `image` is `auto`, `host`, or a directory with a root file system."""
+
+    backend: str = "embedded"
+    image: str = "auto"
+    isolation: Isolation = "guarded"
+    enforcement: Literal["required", "partial"] = "required"
+    network: Literal["task", "none"] = "task"
+    private_hosts: Literal["refuse", "allow"] = "refuse"
+    agent_timeout_multiplier: Positive = 1.0
+    verifier_timeout_multiplier: Positive = 1.0
+    pass_threshold: Fraction01 = 1.0
+    keep: Literal["record", "snapshot"] = "record"
+
+
+class RunOptions(StrictModel):
+    """How a job is carried out on this machine, which has no part in what its results mean."""
+
+    concurrent: Count | None = None
+    starting: Count | None = None
+    retries: NonNegativeInt = 2
+    max_trials: Count | None = None
+    max_wall_sec: Positive | None = None
+    shuffle_seed: int | None = None
+
+
+class JobSpec(StrictModel):
+    """What to run. `tasks` are paths of tasks or folders of tasks; globs choose among their ids."""
+
+    name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    tasks: Annotated[tuple[str, ...], Field(min_length=1)]
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    agents: Annotated[tuple[AgentOptions, ...], Field(min_length=1)]
+    attempts: Count = 1
+    trial: TrialOptions = TrialOptions()
+    run: RunOptions = RunOptions()
+
+    @model_validator(mode="after")
+    def _agents_can_be_told_apart(self) -> Self:
+        titles = [agent.title for agent in self.agents]
+        if repeated := {title for title in titles if titles.count(title) > 1}:
+            raise ValueError(f"two agents are called {sorted(repeated)[0]!r}; give one of them a `label`")
+        return self
+
+
+class LockedTask(StrictModel):
+    """Exactly which task was meant. `root` is where it was, relative to nothing: an absolute path."""
+
+    id: str
+    name: str
+    root: str
+    digest: Sha256
+
+
+class JobFile(StrictModel):
+    """The stored form of a job."""
+
+    schema_version: Annotated[int, Field(ge=1, le=1)] = JOB_SCHEMA_VERSION
+    seatrial_version: str
+    created_at: Timestamp
+    spec: JobSpec
+    tasks: tuple[LockedTask, ...]

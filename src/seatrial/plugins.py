@@ -1,0 +1,23 @@
+"""Plug-ins by entry point. Ours register in the same way as those of strangers."""
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from seatrial.errors import UsageError
+
+
+def plugin_names(group: str) -> list[str]:
+    """The names that are registered in a group such as `seatrial.agents`."""
+    return sorted({entry.name for entry in entry_points(group=group)})
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """The object registered under a name. Raises UsageError that lists the names there are."""
+    found = entry_points(group=group, name=name)
+    if not found:
+        known = ", ".join(plugin_names(group)) or "none"
+        raise UsageError(f"there is no {group.rpartition('.')[2].rstrip('s')} called {name!r}; there are: {known}")
+    try:
+        return next(iter(found)).load()
+    except Exception as error:  # a stranger's module may fail in any way while it is imported
+        raise UsageError(f"the plug-in {name!r} of {group} cannot be loaded: {error}") from error

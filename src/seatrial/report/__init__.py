@@ -1,0 +1,1 @@
+"""What a job amounts to, for people and for programs."""

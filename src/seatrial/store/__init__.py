@@ -1,0 +1,1 @@
+"""Jobs and records on disk."""

@@ -1,0 +1,1 @@
+"""One trial: the lifecycle from a task to a record."""

@@ -1,0 +1,52 @@
+"""What happens while trials run, for whoever watches: a progress display, a log, a program.
+
+Events inform and nothing depends on them: an observer that is slow or broken must not change a result.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from seatrial.model.record import Failure, Phase, TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStarted:
+    """A trial has been given its turn; `tries` is 1 for the first time."""
+
+    trial_id: str
+    task_id: str
+    agent: str
+    tries: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStarted:
+    """A trial has come to a phase, of a step when it has several."""
+
+    trial_id: str
+    phase: Phase
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRetried:
+    """The machinery failed and the trial will be started again."""
+
+    trial_id: str
+    tries: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFinished:
+    """A trial's record has been stored."""
+
+    record: TrialRecord
+
+
+Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished
+Observer = Callable[[Event], None]
+
+
+def unobserved(_: Event) -> None:
+    """The observer that looks away."""

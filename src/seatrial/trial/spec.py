@@ -1,0 +1,20 @@
+"""TrialSpec: everything one trial needs to know before it starts."""
+
+from dataclasses import dataclass
+
+from seatrial.agents.api import Agent
+from seatrial.model.job import TrialOptions
+from seatrial.model.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """One attempt of one agent at one task."""
+
+    trial_id: str
+    task: Task
+    task_digest: str
+    agent: Agent
+    attempt: int = 1
+    job: str | None = None
+    options: TrialOptions = TrialOptions()

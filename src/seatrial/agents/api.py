@@ -11,6 +11,7 @@ from typing import Protocol
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
+from seatrial.plugins import load_plugin
 
 ENTRY_POINTS = "seatrial.agents"
 
@@ -42,9 +43,19 @@ class Agent(Protocol):
         """How records name it."""
         ...
 
+    def templates(self, task: Task) -> Mapping[str, str]:
+        """The variables it will resolve from the host for a task, so that a missing one is known before the start."""
+        ...
+
     def prepare(self, context: AgentContext) -> AgentLaunch | None:
         """What to run; None when there is nothing to run. Raises AgentSetupError when it cannot do this task."""
         ...
+
+
+def make_agent(options: AgentOptions) -> Agent:
+    """The agent that options describe. Raises UsageError for an unknown name or options it cannot use."""
+    factory: AgentFactory = load_plugin(ENTRY_POINTS, options.name)
+    return factory(options)
 
 
 AgentFactory = Callable[[AgentOptions], Agent]

@@ -1,0 +1,31 @@
+"""The agent that does nothing. A task on which it earns a reward has a verifier that gives rewards away."""
+
+from collections.abc import Mapping
+
+from seatrial.agents.api import AgentContext, AgentLaunch
+from seatrial.errors import UsageError
+from seatrial.model.job import AgentOptions
+from seatrial.model.record import AgentRef
+from seatrial.model.task import Task
+
+
+class NoopAgent:
+    """Leaves the sandbox as it finds it."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        if options.command is not None:
+            raise UsageError(f"the agent {options.name!r} runs nothing, so it takes no command")
+        self._options = options
+
+    @property
+    def ref(self) -> AgentRef:
+        """How records name it."""
+        return AgentRef(name=self._options.title, model=self._options.model)
+
+    def templates(self, _: Task) -> Mapping[str, str]:
+        """Nothing of the host's."""
+        return {}
+
+    def prepare(self, _: AgentContext) -> AgentLaunch | None:
+        """Nothing to run."""
+        return None

@@ -1,0 +1,30 @@
+"""How sure one may be of a mean of rewards, or of a share: confidence intervals that hold for few trials too."""
+
+import math
+from statistics import NormalDist
+
+
+def wilson(mean: float, count: int, level: float = 0.95) -> tuple[float, float]:
+    """The Wilson score interval of a mean of `count` values between 0 and 1: `(low, high)` with low ≤ mean ≤ high.
+
+    For values that are 0 or 1 this is the textbook interval of a proportion. For partial rewards it is conservative: of
+    all distributions on [0, 1] with the same mean, the one on 0 and 1 alone has the largest variance, and that is the
+    variance used here. Values are taken to be independent of each other.
+
+    Raises ValueError when the mean is not in [0, 1], nothing was counted, or the level is not between 0 and 1.
+    """
+    _check(mean, count, level)
+    squared = NormalDist().inv_cdf((1.0 + level) / 2.0) ** 2
+    centre = (mean * count + squared / 2.0) / (count + squared)
+    half = math.sqrt(squared * (mean * (1.0 - mean) * count + squared / 4.0)) / (count + squared)
+    # Rounding may put a bound a hair beyond where it belongs, above all at means of exactly 0 and 1.
+    return max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half))
+
+
+def _check(mean: float, count: int, level: float) -> None:
+    if not 0.0 <= mean <= 1.0:
+        raise ValueError(f"the mean is {mean}, expected a number from 0 to 1")
+    if count < 1:
+        raise ValueError(f"the count is {count}, expected at least 1: there is no interval for no values")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"the level is {level}, expected a number between 0 and 1, such as 0.95")

@@ -135,7 +135,10 @@ class Sandbox(Protocol):
     async def get(
         self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = MAX_ARCHIVE_BYTES
     ) -> None:
-        """Pack a file under its own name, or a directory as `.`, into a tar archive. Raises FileNotFoundError."""
+        """Pack a file under its own name, or a directory as `.`, into a tar archive.
+
+        Raises FileNotFoundError, and ContentError for what is there but too large or not to be packed.
+        """
         ...
 
     async def listen(self, port: int) -> socket.socket:
@@ -146,8 +149,16 @@ class Sandbox(Protocol):
         """End every process of a phase; `verifier` ends the agent's too. Returns when they are gone."""
         ...
 
-    async def changes(self) -> FileChanges:
-        """Which files differ from the image; directories are not listed."""
+    async def processes(self) -> tuple[str, ...]:
+        """The names of the agent's processes that are running now."""
+        ...
+
+    async def renew_verifier(self) -> None:
+        """End what an earlier verifier left running; the next one finds empty `/tests` and `/logs/verifier`."""
+        ...
+
+    async def changes(self, since: float | None = None) -> FileChanges:
+        """Which files differ from the image, if they were touched after `since`; directories are not listed."""
         ...
 
     async def snapshot(self, layer: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Literal
 
-from seatrial.errors import SandboxError
+from seatrial.errors import ContentError, SandboxError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,7 +49,8 @@ def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = No
     """Pack a file under its own name, or a directory as `.` with what is below; links are packed as links.
 
     Pipes, sockets and devices below a directory are left out; hard links become files of their own. Raises
-    FileNotFoundError, and SandboxError when the files and the headers below a directory take more than `limit` bytes.
+    FileNotFoundError, and ContentError for anything else that is there but cannot be packed, such as files and headers
+    that take more than `limit` bytes.
     """
     path = path.rstrip("/") or "/"
     try:
@@ -57,7 +58,7 @@ def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = No
     except NotADirectoryError as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-        raise SandboxError(f"{path!r} is a pipe, a socket or a device: only files, directories and links can be packed")
+        raise ContentError(f"{path!r} is a pipe, a socket or a device: only files, directories and links can be packed")
     with tarfile.open(fileobj=archive, mode="w", encoding="utf-8", errors="surrogateescape") as tar:
         source = _Source(tar, path, limit)
         try:
@@ -65,7 +66,7 @@ def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = No
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise SandboxError(f"{path!r} cannot be packed: {error}") from error
+            raise ContentError(f"{path!r} cannot be packed: {error}") from error
 
 
 def open_folder(top: int, parts: Sequence[str], *, missing: Literal["make", "raise"] = "raise") -> int:
@@ -257,7 +258,7 @@ class _Source:
     def add(self, parent: int | None, name: str, member: str, depth: int) -> None:
         """Pack one entry of a directory with all that is below it."""
         if depth > _MAX_DEPTH:
-            raise SandboxError(f"{self._path!r}: directories are nested more than {_MAX_DEPTH} deep")
+            raise ContentError(f"{self._path!r}: directories are nested more than {_MAX_DEPTH} deep")
         if depth:
             self._spend(_HEADER_BYTES + len(member))
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -289,7 +290,7 @@ class _Source:
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise SandboxError(f"{self._path!r} is larger than the limit of {self._limit} bytes")
+            raise ContentError(f"{self._path!r} is larger than the limit of {self._limit} bytes")
 
 
 def _describe(name: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:

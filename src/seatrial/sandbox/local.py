@@ -9,6 +9,7 @@ import asyncio
 import errno
 import os
 import posixpath
+import shutil
 import socket
 import tempfile
 import warnings
@@ -27,6 +28,8 @@ from seatrial.sandbox.archive import open_folder, pack, unpack
 from seatrial.sandbox.processes import Processes, closing
 
 T = TypeVar("T")
+
+_VERIFIERS = ("tests", "logs/verifier")
 
 _INSTEAD = "use the embedded or a container backend"
 _MISSING = {
@@ -150,9 +153,19 @@ class LocalSandbox:
         self._check()
         await finish(self._processes.end_all())
 
-    async def changes(self) -> FileChanges:
+    async def processes(self) -> tuple[str, ...]:
+        """What was started here and kept its session or SANDBOX_ROOT."""
+        self._check()
+        return self._processes.names()
+
+    async def renew_verifier(self) -> None:
+        """Empty the two directories. What an earlier verifier left running is not known from the agent's."""
+        await self._in_thread(lambda: [shutil.rmtree(self._root / name, ignore_errors=True) for name in _VERIFIERS])
+
+    async def changes(self, since: float | None = None) -> FileChanges:
         """Every file in the scratch directory, which was empty at the start."""
-        found = await self._in_thread(lambda: [os.fsencode(entry.path) for entry in self._files()])
+        after = since or 0.0
+        found = await self._in_thread(lambda: [os.fsencode(e.path) for e in self._files() if _touched(e) > after])
         names = sorted(path.removeprefix(os.fsencode(self._root)) for path in found)
         return FileChanges(added=tuple(name.decode("utf-8", "backslashreplace") for name in names))
 
@@ -246,6 +259,13 @@ class LocalSandbox:
                         folders.append(entry.path)
                     else:
                         yield entry
+
+
+def _touched(entry: os.DirEntry[str]) -> float:
+    try:
+        return entry.stat(follow_symlinks=False).st_ctime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _size(entry: os.DirEntry[str]) -> int:

@@ -58,6 +58,10 @@ class Processes:
         await self._end(self._leaders.keys(), self._mark)
         self._forget_empty_sessions()
 
+    def names(self) -> tuple[str, ...]:
+        """What is running now, by name."""
+        return tuple(sorted(filter(None, map(_name, _members(self._leaders.keys(), self._mark)))))
+
     def close(self) -> None:
         """Stop listening to what the commands print."""
         for capture in self._captures:
@@ -147,6 +151,13 @@ def _is_marked(pid: int, mark: bytes) -> bool:
         return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _hold(pid: int) -> int | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, get_args
 
-from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.api import (
     MAX_ARCHIVE_BYTES,
@@ -133,7 +133,10 @@ class FakeSandbox:
     """Every call, in order, as `put /app` or `exec ls`."""
     ports: dict[int, int] = field(default_factory=dict)
     """Ports listened on inside, with the port of this machine a handler reaches each at."""
+    running: list[str] = field(default_factory=list)
+    """Names of processes that a handler left running."""
     destroyed: bool = False
+    _before_commands: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.files |= self._plan.files
@@ -142,6 +145,8 @@ class FakeSandbox:
         """Ask the handler. An answer that has to be waited for is subject to the command's time-out."""
         line = command_line(spec)
         self._begin("exec", line)
+        if not self.executed:
+            self._before_commands = dict(self.files)
         self.executed.append(spec)
         known = self._plan.commands if callable(self._plan.commands) else self._plan.commands.get(line)
         if known is None:
@@ -175,7 +180,7 @@ class FakeSandbox:
         if not found:
             raise FileNotFoundError(path)
         if sum(map(len, found.values())) > limit:
-            raise SandboxError(f"{path!r} is larger than the limit of {limit} bytes")
+            raise ContentError(f"{path!r} is larger than the limit of {limit} bytes")
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for name, content in sorted(found.items()):
                 info = tarfile.TarInfo(name)
@@ -192,13 +197,25 @@ class FakeSandbox:
         return listener
 
     async def kill_all(self, phase: Phase = "agent") -> None:
-        """Only noted: nothing runs on in a fake."""
+        """Nothing is running any more."""
         self._begin("kill_all", phase)
+        self.running.clear()
 
-    async def changes(self) -> FileChanges:
-        """How `files` differs from what it was at the start."""
+    async def processes(self) -> tuple[str, ...]:
+        """What the test says is running."""
+        self._begin("processes")
+        return tuple(self.running)
+
+    async def renew_verifier(self) -> None:
+        """Forget the files of the verifier, and those the agent planted there: a fake has one file system for all."""
+        self._begin("renew_verifier")
+        for path in [path for path in self.files if path.startswith(("/tests/", "/logs/verifier/"))]:
+            del self.files[path]
+
+    async def changes(self, since: float | None = None) -> FileChanges:
+        """How `files` differs from what it was at the start, or when a command first ran if `since` is given."""
         self._begin("changes")
-        before = self._plan.files
+        before = self._plan.files if since is None else self._before_commands
         return FileChanges(
             added=tuple(sorted(self.files.keys() - before.keys())),
             modified=tuple(sorted(name for name in self.files.keys() & before if self.files[name] != before[name])),

@@ -95,7 +95,16 @@ class NullSandbox:
         """Nothing."""
         self._check()
 
-    async def changes(self) -> FileChanges:
+    async def processes(self) -> tuple[str, ...]:
+        """None."""
+        self._check()
+        return ()
+
+    async def renew_verifier(self) -> None:
+        """Nothing."""
+        self._check()
+
+    async def changes(self, since: float | None = None) -> FileChanges:
         """None."""
         self._check()
         return _NO_CHANGES

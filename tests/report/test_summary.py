@@ -1,0 +1,80 @@
+"""Summaries: only judged trials are in a mean, and every denominator is there."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.model.record import Outcome
+from seatrial.report.summary import OUTCOMES, SCORED, summarise, summary_json
+from seatrial.stats.intervals import wilson
+
+
+@dataclass(frozen=True)
+class Trial:
+    agent: str
+    outcome: Outcome
+    reward: float | None
+
+
+def trials(agent="a", **rewards):
+    return [Trial(agent, outcome, reward) for outcome, values in rewards.items() for reward in values]
+
+
+def test_a_mean_is_over_scored_trials_only():
+    entries = trials(
+        **{"pass": [1.0], "partial": [0.5], "fail": [0.0], "no_output": [0.0], "invalid_output": [0.0]},
+        verifier_error=[0.0, 0.0],
+        infrastructure_error=[None],
+        cancelled=[None],
+    )
+    tally = summarise(entries, {"a": 12}).total
+    assert tally.mean == pytest.approx(0.3)
+    assert tally.interval == wilson(0.3, 5)
+    assert tally.pass_rate == pytest.approx(0.2)
+    assert (tally.planned, tally.finished, tally.scored) == (12, 9, 5)
+    assert (tally.invalid, tally.infrastructure, tally.open) == (2, 1, 3)
+
+
+@pytest.mark.parametrize("entries", [[], trials(infrastructure_error=[None]), trials(verifier_error=[0.0])])
+def test_without_scored_trials_there_is_no_mean(entries):
+    tally = summarise(entries, {"a": 1}).agents["a"]
+    assert (tally.mean, tally.interval, tally.pass_rate) == (None, None, None)
+
+
+def test_agents_are_apart_and_in_the_order_of_the_plan():
+    entries = [*trials("z", fail=[0.0]), *trials("b", **{"pass": [1.0]}), *trials("stray", fail=[0.0])]
+    summary = summarise(entries, {"z": 1, "b": 1, "idle": 1})
+    assert list(summary.agents) == ["z", "b", "idle", "stray"]
+    assert [tally.mean for tally in summary.agents.values()] == [0.0, 1.0, None, 0.0]
+    assert summary.agents["stray"].planned == 0
+    assert summary.total.scored == 3
+
+
+def test_as_json_everything_is_there():
+    document = json.loads(json.dumps(summary_json(summarise(trials(**{"pass": [1.0]}), {"a": 2}))))
+    assert document["agents"] == {"a": document["total"]}
+    assert document["total"] == {
+        "planned": 2,
+        "finished": 1,
+        "scored": 1,
+        "invalid": 0,
+        "infrastructure": 0,
+        "open": 1,
+        "outcomes": {"pass": 1},
+        "mean": 1.0,
+        "interval": list(wilson(1.0, 1)),
+        "pass_rate": 1.0,
+    }
+
+
+@given(st.lists(st.builds(Trial, st.sampled_from("ab"), st.sampled_from(OUTCOMES), st.floats(0.0, 1.0))))
+def test_unscored_trials_change_no_mean(entries):
+    summary = summarise(entries, {"a": 5, "b": 5})
+    judged = summarise([entry for entry in entries if entry.outcome in SCORED], {"a": 5, "b": 5})
+    for name, tally in summary.agents.items():
+        assert tally.mean == judged.agents[name].mean
+        assert tally.interval == judged.agents[name].interval
+    assert summary.total.finished == len(entries) == sum(tally.finished for tally in summary.agents.values())

@@ -11,7 +11,8 @@
     ├── StoreError               results cannot be written or read
     └── TrialError               a trial could not be run; recorded, never scored
         ├── SandboxError         the sandbox itself failed
-        │   └── ContentError     what is in the sandbox is not what was asked for: the inhabitants' doing
+        │   └── ContentError     what is in the sandbox cannot be taken out: the inhabitants' doing
+        │       └── TooLargeError
         ├── AgentSetupError      the agent cannot be started on this task
         ├── HealthcheckError     the environment did not become ready
         └── VerifierStageError   the verifier cannot be started on this task
@@ -79,6 +80,10 @@ class ContentError(SandboxError):
     """Something in the sandbox is too large, too deep or of the wrong kind to be taken out of it."""
 
     retryable = False
+
+
+class TooLargeError(ContentError):
+    """Something in the sandbox is larger than whoever asked for it was ready to take."""
 
 
 class AgentSetupError(TrialError):

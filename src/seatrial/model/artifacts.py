@@ -42,11 +42,15 @@ class RawFile:
 
 @dataclass(frozen=True, slots=True)
 class RawArtifacts:
-    """The verifier's files by name, the agent's output (None when nobody looked for it), and the exit code."""
+    """The verifier's files by name, the agent's output (None when nobody looked for it), and how the verifier ended.
+
+    What a verifier that ran out of time had written by then is not its verdict.
+    """
 
     files: Mapping[str, RawFile] = field(default_factory=dict)
     output: RawFile | None = None
     verifier_exit_code: int | None = None
+    verifier_timed_out: bool = False
 
     def file(self, name: str) -> RawFile:
         """The file of that name; a missing one is an answer too."""

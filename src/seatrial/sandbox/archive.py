@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Literal
 
-from seatrial.errors import ContentError, SandboxError
+from seatrial.errors import ContentError, SandboxError, TooLargeError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,8 +49,8 @@ def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = No
     """Pack a file under its own name, or a directory as `.` with what is below; links are packed as links.
 
     Pipes, sockets and devices below a directory are left out; hard links become files of their own. Raises
-    FileNotFoundError, and ContentError for anything else that is there but cannot be packed, such as files and headers
-    that take more than `limit` bytes.
+    FileNotFoundError, ContentError for anything else that cannot be packed, TooLargeError when files and headers take
+    more than `limit` bytes.
     """
     path = path.rstrip("/") or "/"
     try:
@@ -290,7 +290,7 @@ class _Source:
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise ContentError(f"{self._path!r} is larger than the limit of {self._limit} bytes")
+            raise TooLargeError(f"{self._path!r} is larger than the limit of {self._limit} bytes")
 
 
 def _describe(name: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:

@@ -4,6 +4,7 @@ import io
 import os
 import tarfile
 import tempfile
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,26 +20,45 @@ def new_archive() -> BinaryIO:
 async def put_file(sandbox: Sandbox, path: str, content: bytes, *, mode: int = 0o644, phase: Phase = "agent") -> None:
     """Write one file; its directory is made if needed, and a link in its place is replaced, not followed."""
     directory, _, name = path.rpartition("/")
+    await put_files(sandbox, directory or "/", {name: content}, mode=mode, phase=phase)
+
+
+async def put_files(
+    sandbox: Sandbox, directory: str, files: Mapping[str, bytes], *, mode: int = 0o644, phase: Phase = "agent"
+) -> None:
+    """Write several files below a directory, which is made if needed."""
     with new_archive() as archive:
         with tarfile.open(fileobj=archive, mode="w") as tar:
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), mode
-            tar.addfile(member, io.BytesIO(content))
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(content), mode
+                tar.addfile(member, io.BytesIO(content))
         archive.seek(0)
-        await sandbox.put(directory or "/", archive, phase=phase)
+        await sandbox.put(directory, archive, phase=phase)
 
 
-async def put_tree(sandbox: Sandbox, directory: str, source: Path, *, phase: Phase = "agent") -> None:
-    """Copy a directory of this machine, owned by root inside."""
+async def put_tree(
+    sandbox: Sandbox, directory: str, *sources: Path, skip: Container[str] = (), phase: Phase = "agent"
+) -> None:
+    """Copy directories of this machine over each other, owned by root inside, shell scripts executable.
 
-    def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    What is named in `skip` is left out, at any depth.
+    """
+
+    def as_inside(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        name = member.name.rpartition("/")[2]
+        if name in skip:
+            return None
         member.uid = member.gid = 0
         member.uname = member.gname = "root"
+        if name.endswith(".sh"):
+            member.mode |= 0o555
         return member
 
-    with tempfile.TemporaryFile() as archive:
+    with new_archive() as archive:
         with tarfile.open(fileobj=archive, mode="w") as tar:
-            tar.add(source, arcname=".", filter=owned_by_root)
+            for source in sources:
+                tar.add(source, arcname=".", filter=as_inside)
         archive.seek(0)
         await sandbox.put(directory, archive, phase=phase)
 

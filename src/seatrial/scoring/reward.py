@@ -62,6 +62,8 @@ def read_verdict(raw: RawArtifacts, spec: VerifierSpec, policy: RewardPolicy = "
     ]
     extras = {key: value for file in reversed(found) for key, value in file.extras.items()}
     winner = next((file for file in found if not file.foreign), None)
+    if raw.verifier_timed_out:
+        return Verdict(None, None, (_out_of_time(winner),), extras)
     if winner is None:
         return Verdict(None, None, (_nothing_usable(found, raw.verifier_exit_code),), extras)
     findings = [*winner.notes, *([winner.fault] if winner.fault else [])]
@@ -146,6 +148,11 @@ def _nothing_usable(foreign: list[RewardFile], exit_code: int | None) -> Finding
         return Finding("reward_invalid", f"{named}; expected `reward` or exactly one number")
     ending = "" if exit_code is None else f"; the verifier exited with {exit_code}"
     return Finding("verifier_error", f"the verifier wrote no reward file{ending}")
+
+
+def _out_of_time(unfinished: RewardFile | None) -> Finding:
+    said = f"; {unfinished.name} said {unfinished.value} by then" if unfinished and unfinished.value is not None else ""
+    return Finding("verifier_error", f"the verifier was stopped at the end of its time{said}")
 
 
 def _compare(winner: RewardFile, other: RewardFile) -> Finding:

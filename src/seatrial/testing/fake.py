@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, get_args
 
-from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
+from seatrial.errors import HostUnsupportedError, SandboxError, TooLargeError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.api import (
     MAX_ARCHIVE_BYTES,
@@ -180,7 +180,7 @@ class FakeSandbox:
         if not found:
             raise FileNotFoundError(path)
         if sum(map(len, found.values())) > limit:
-            raise ContentError(f"{path!r} is larger than the limit of {limit} bytes")
+            raise TooLargeError(f"{path!r} is larger than the limit of {limit} bytes")
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for name, content in sorted(found.items()):
                 info = tarfile.TarInfo(name)

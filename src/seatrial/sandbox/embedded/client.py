@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.concurrency import finish
-from seatrial.errors import SandboxError
+from seatrial.errors import ContentError, SandboxError, TooLargeError
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Mode
+
+_ERRORS = {kind.__name__: kind for kind in (ContentError, TooLargeError)}
 
 
 class SpawnerClient:
@@ -88,7 +90,7 @@ class SpawnerClient:
         if "error" in answer:
             if operation == "get" and answer.get("kind") in ("FileNotFoundError", "NotADirectoryError"):
                 raise FileNotFoundError(answer["error"])
-            raise SandboxError(f"{operation}: {answer['error']}")
+            raise _ERRORS.get(answer.get("kind"), SandboxError)(f"{operation}: {answer['error']}")
         return list(passed)
 
     async def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:

@@ -103,7 +103,7 @@ class JobSpec(StrictModel):
     def _agents_can_be_told_apart(self) -> Self:
         titles = [agent.title for agent in self.agents]
         if repeated := {title for title in titles if titles.count(title) > 1}:
-            raise ValueError(f"two agents are called {sorted(repeated)[0]!r}; give one of them a `label`")
+            raise ValueError(f"two agents are called {min(repeated)!r}; give one of them a `label`")
         return self
 
 

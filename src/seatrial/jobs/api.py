@@ -1,0 +1,139 @@
+"""The doors to jobs, for the command line and for scripts: prepare, resume, run; or all in one call."""
+
+import asyncio
+import datetime as dt
+import itertools
+import re
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from seatrial.jobs.agents import make_agent
+from seatrial.jobs.backends import make_backend
+from seatrial.jobs.local import JobOutcome, carry_out
+from seatrial.jobs.plan import trial_id
+from seatrial.jobs.prepare import PreparedJob, check_variables, prepare_job, prepare_resume
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
+from seatrial.model.record import TrialRecord
+from seatrial.model.task import Task
+from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.load import load_task
+from seatrial.trial.events import Observer, unobserved
+from seatrial.trial.run import run_trial as run_one
+from seatrial.trial.spec import TrialSpec
+
+__all__ = [
+    "JobOutcome",
+    "PreparedJob",
+    "job_name",
+    "new_job_folder",
+    "prepare_job",
+    "prepare_resume",
+    "run_job",
+    "run_prepared",
+    "run_trial",
+]
+
+T = TypeVar("T")
+
+_USUAL_TRIAL = TrialOptions()
+_USUAL_RUN = RunOptions()
+
+
+async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobOutcome:
+    """Carry out a prepared job on the backend its spec names. Raises JobError when another run is at it.
+
+    When cancelled, what runs is torn down and the job can be resumed.
+    """
+    if not job.trials:
+        finished = len(job.store.finished())
+        return JobOutcome(job.store, finished, finished, 0, "complete")
+    with job.store.lock():
+        async with make_backend(job.store.file.spec.trial.backend) as backend:
+            return await carry_out(job.store, job.trials, job.tasks, backend, observe)
+
+
+def run_job(
+    tasks: Path | str | Sequence[Path | str],
+    agent: str | AgentOptions | Sequence[AgentOptions] = "oracle",
+    *,
+    attempts: int = 1,
+    folder: Path | None = None,
+    options: TrialOptions = _USUAL_TRIAL,
+    run: RunOptions = _USUAL_RUN,
+) -> JobOutcome:
+    """Run agents on tasks and wait for the end; also from a notebook, where an event loop is running already.
+
+    Without a folder a new one is made below `jobs/`. Raises UsageError before anything starts, StoreError later.
+    """
+    folder = folder or new_job_folder()
+    spec = JobSpec(
+        name=job_name(folder),
+        tasks=tuple(map(str, [tasks] if isinstance(tasks, Path | str) else tasks)),
+        agents=_agents(agent),
+        attempts=attempts,
+        trial=options,
+        run=run,
+    )
+    prepared = prepare_job(spec, folder)
+    return _complete(lambda: run_prepared(prepared))
+
+
+def run_trial(
+    task: Path | str | Task,
+    agent: str | AgentOptions = "oracle",
+    *,
+    options: TrialOptions = _USUAL_TRIAL,
+    folder: Path | None = None,
+) -> TrialRecord:
+    """Run one trial and wait for its record; its files stay in `folder` if one is given. Raises UsageError."""
+    task = task if isinstance(task, Task) else load_task(task)
+    chosen = _agents(agent)[0]
+    check_variables([task], [chosen])
+    spec = TrialSpec(
+        trial_id=trial_id(task.id, chosen.title, 1),
+        task=task,
+        task_digest=digest_folder(task.root),
+        agent=make_agent(chosen),
+        options=options,
+    )
+
+    async def run(place: Path) -> TrialRecord:
+        async with make_backend(options.backend) as backend:
+            return await run_one(spec, backend, place)
+
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _complete(lambda: run(folder))
+    with tempfile.TemporaryDirectory(prefix="seatrial-") as scratch:
+        return _complete(lambda: run(Path(scratch)))
+
+
+def new_job_folder(parent: Path = Path("jobs")) -> Path:
+    """A folder for a new job, named after the time and not taken yet."""
+    name = f"{dt.datetime.now().astimezone():%Y-%m-%d_%H-%M-%S}"
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(path for path in map(parent.joinpath, names) if not path.exists())
+
+
+def job_name(folder: Path) -> str:
+    """What a job in a folder is called: the folder's name, in the letters a job's name may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.absolute().name).lstrip("._-") or "job"
+
+
+def _agents(agent: str | AgentOptions | Sequence[AgentOptions]) -> tuple[AgentOptions, ...]:
+    if isinstance(agent, str):
+        return (AgentOptions(name=agent),)
+    return (agent,) if isinstance(agent, AgentOptions) else tuple(agent)
+
+
+def _complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end, in a thread of its own where an event loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1, "seatrial") as thread:
+        return thread.submit(lambda: asyncio.run(work())).result()

@@ -1,0 +1,90 @@
+"""The local engine: carries out the trials of a job on this machine, side by side, each on its own.
+
+A fixed number of workers take one trial after the other, so a job of any size needs the memory of those that run.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
+from seatrial.jobs.agents import make_agents
+from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memory_of, shielded
+from seatrial.jobs.plan import TrialPlan
+from seatrial.jobs.queue import Stop, TrialQueue
+from seatrial.jobs.resume import remaining
+from seatrial.model.task import Task
+from seatrial.sandbox.api import SandboxBackend
+from seatrial.store.job_store import JobStore
+from seatrial.trial.events import Observer, unobserved
+from seatrial.trial.run import run_trial
+
+_WRITERS = 4  # the disk writes together what several threads want to have written
+_LEAST_CONCURRENT = 4  # trials wait for models and clocks more than they compute
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """How far a job has come. `planned` and `finished` are of the whole job, `started` of this run."""
+
+    store: JobStore
+    planned: int
+    finished: int
+    started: int
+    stopped: Stop
+
+
+async def carry_out(
+    store: JobStore,
+    trials: Sequence[TrialPlan],
+    tasks: Mapping[str, Task],
+    backend: SandboxBackend,
+    observe: Observer = unobserved,
+    run: TrialRunner = run_trial,
+) -> JobOutcome:
+    """Run the trials that have no record yet, on an open backend, within the budgets of the job's spec.
+
+    A trial that fails, in whatever way, is a record and no concern of the others. Raises StoreError when results
+    cannot be stored; then, and when cancelled, what runs is torn down and unrecorded, and the job can be resumed.
+    """
+    finished = store.finished()
+    left = remaining(trials, finished)
+    options = store.file.spec.run
+    concurrent = options.concurrent or max(_LEAST_CONCURRENT, cores())
+    queue = TrialQueue(left, options.max_trials, options.max_wall_sec)
+    admission = Admission(concurrent, machine_memory_mb())
+
+    async def work(bench: Workbench) -> None:
+        while plan := queue.take():
+            async with admission.place(memory_of(tasks[plan.task_id])):
+                if not queue.start():
+                    return
+                await carry_out_trial(bench, plan, tasks[plan.task_id])
+                queue.done += 1
+
+    with ThreadPoolExecutor(_WRITERS, "seatrial-store") as writers:
+        limited = LimitedStarts(backend, options.starting or 2 * cores())
+        agents = make_agents(store.file.spec.agents)
+        bench = Workbench(store, limited, shielded(observe), run, writers, agents)
+        await _side_by_side(lambda: work(bench), min(concurrent, len(left)))
+    planned = len(finished.union(plan.trial_id for plan in trials))
+    return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)
+
+
+async def _side_by_side(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
+    """Run several workers; the first error of one ends them all and comes out as it was."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(work())
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,146 @@
+"""From what was asked for to a job that can be carried out: a new one, or one that is gone on with."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seatrial.errors import JobError
+from seatrial.jobs.agents import make_agents
+from seatrial.jobs.backends import check_backend
+from seatrial.jobs.lock import lock_task, make_job_file
+from seatrial.jobs.plan import TrialPlan, plan_trials
+from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
+from seatrial.jobs.select import select_tasks
+from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask
+from seatrial.model.task import Task
+from seatrial.store.job_file import ensure_free
+from seatrial.store.job_store import JobStore
+from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.environ import missing_variables
+from seatrial.tasks.load import load_folder
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedJob:
+    """A job with the trials that are to be run, the tasks they need, and what the user should know."""
+
+    store: JobStore
+    trials: list[TrialPlan]
+    tasks: Mapping[str, Task]
+    notices: list[str] = field(default_factory=list)
+
+
+def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
+    """A new job in a new folder, with everything checked that can be before anything starts.
+
+    Raises UsageError: the folder is taken, a path holds no task, nothing is chosen, an agent or backend does not exist.
+    """
+    ensure_free(folder)
+    spec = _with_whole_paths(spec)
+    check_backend(spec.trial.backend)
+    make_agents(spec.agents)
+    selection = select_tasks(spec)
+    check_variables(selection.tasks.values(), spec.agents)
+    store = JobStore.create(folder, make_job_file(spec, selection.tasks.values()))
+    return PreparedJob(store, _plan(store.file), selection.tasks, selection.notices)
+
+
+def prepare_resume(
+    folder: Path, *, spec: JobSpec | None = None, extend: bool = False, retry_failed: bool = False
+) -> PreparedJob:
+    """The rest of a job. Without a spec it is the stored one; with one, it must mean the same, or more with `extend`.
+
+    `retry_failed` has trials that the machinery failed run again. Only tasks with trials left are loaded. Raises
+    JobError that lists every difference when the spec or a task is not what it was.
+    """
+    store = JobStore.open(folder)
+    notices: list[str] = []
+    if spec is not None:
+        notices = _take_over(store, _with_whole_paths(spec), extend=extend)
+    if retry_failed:
+        notices += _set_failures_aside(store)
+    trials = remaining(_plan(store.file), store.finished())
+    needed = {plan.task_id for plan in trials}
+    tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
+    if trials:
+        check_backend(store.file.spec.trial.backend)
+        make_agents(store.file.spec.agents)
+        check_variables(tasks.values(), store.file.spec.agents)
+    return PreparedJob(store, trials, tasks, notices)
+
+
+def check_variables(tasks: Iterable[Task], agents: Iterable[AgentOptions]) -> None:
+    """Raise JobError naming every variable of the host that tasks or agents want and that is not set."""
+    agent_env = {f"{agent.title} {name}": value for agent in agents for name, value in agent.env.items()}
+    wanted: dict[str, str] = {}
+    for task in tasks:
+        for name in missing_variables(task, agent_env, os.environ):
+            wanted.setdefault(name, task.id)
+    if wanted:
+        lines = (f"  {name} (for example for {task_id})" for name, task_id in sorted(wanted.items()))
+        raise JobError("\n".join(["these variables are needed and not set; export them:", *lines]))
+
+
+def _plan(file: JobFile) -> list[TrialPlan]:
+    spec = file.spec
+    return plan_trials([task.id for task in file.tasks], spec.agents, spec.attempts, spec.run.shuffle_seed)
+
+
+def _with_whole_paths(spec: JobSpec) -> JobSpec:
+    """The spec with paths that mean the same wherever one stands when the job is resumed."""
+    return spec.model_copy(update={"tasks": tuple(str(Path(path).absolute()) for path in spec.tasks)})
+
+
+def _take_over(store: JobStore, spec: JobSpec, *, extend: bool) -> list[str]:
+    """Make the given spec the job's own if it may be. Returns what the user should know."""
+    old = store.file
+    more = extensions(old.spec, spec)
+    _refuse(store.path, compare_specs(old.spec, spec))
+    if not more:
+        # How it is carried out is this run's business only, so it is not written down.
+        store.file = old.model_copy(update={"spec": spec})
+        return []
+    if not extend:
+        _refuse(store.path, more, "add to the job by `--extend`, or resume without options")
+    selection = select_tasks(spec, {Path(task.root): task.id for task in old.tasks})
+    locked = {task.id: lock_task(task) for task in selection.tasks.values()}
+    now = {task.id: locked[task.id].digest if task.id in locked else None for task in old.tasks}
+    _refuse(store.path, changed_tasks(old.tasks, now))
+    known = {task.id for task in old.tasks}
+    added = tuple(task for task in locked.values() if task.id not in known)
+    with store.lock():
+        store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added)}))
+    return [*selection.notices, *(f"extended: {line}" for line in more), f"extended: {len(added)} tasks are new"]
+
+
+def _set_failures_aside(store: JobStore) -> list[str]:
+    failed = [entry.trial_id for entry in store.entries() if entry.outcome in ("infrastructure_error", "cancelled")]
+    if not failed:
+        return ["no trial has failed by infrastructure, so none is run again"]
+    with store.lock():
+        for trial_id in failed:
+            store.set_aside(trial_id)
+    return [f"{len(failed)} trials that failed by infrastructure are run again"]
+
+
+def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, Task]:
+    tasks: dict[str, Task] = {}
+    digests: dict[str, str | None] = {}
+    for task in locked:
+        loaded = load_folder(Path(task.root), task.id)
+        if isinstance(loaded, Task):
+            tasks[task.id] = loaded
+            digests[task.id] = digest_folder(loaded.root)
+        else:
+            digests[task.id] = None
+    _refuse(folder, changed_tasks(locked, digests))
+    return tasks
+
+
+def _refuse(folder: Path, differences: Iterable[str], advice: str = "") -> None:
+    lines = list(differences)
+    if not lines:
+        return
+    advice = advice or "put it back as it was, or run a new job in another folder"
+    raise JobError("\n".join([f"{folder}: is not the same job any more:", *(f"  {line}" for line in lines), advice]))

@@ -1,0 +1,16 @@
+"""Whether a trial that the machinery failed is started again, and when."""
+
+from seatrial.model.record import Failure
+
+_FIRST_WAIT_SEC = 1.0
+_LONGEST_WAIT_SEC = 30.0
+
+
+def should_retry(failure: Failure, tries: int, retries: int) -> bool:
+    """Whether to start again after `tries` tries, of which `retries` may be repetitions. Cancelled is cancelled."""
+    return failure.kind == "infrastructure" and failure.retryable and tries <= retries
+
+
+def backoff_sec(tries: int) -> float:
+    """How long to wait after `tries` tries: not at all at first, most failures pass; then longer each time."""
+    return 0.0 if tries <= 1 else min(_FIRST_WAIT_SEC * 2.0 ** min(tries - 2, 10), _LONGEST_WAIT_SEC)

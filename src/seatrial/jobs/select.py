@@ -1,0 +1,95 @@
+"""Which tasks a job is about: everything below its paths, chosen by globs, each with an id of its own."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from seatrial.errors import JobError
+from seatrial.model.job import JobSpec
+from seatrial.model.task import BrokenTask, Task
+from seatrial.tasks.dataset import Dataset, load_dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The tasks of a job by id, in order, and what the user should know about those that are not in it."""
+
+    tasks: Mapping[str, Task]
+    notices: list[str] = field(default_factory=list)
+
+
+def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Selection:
+    """Load and choose. `known` are ids that tasks had before, by folder, which they keep.
+
+    Raises DatasetNotFoundError, or JobError when no usable task is left.
+    """
+    datasets = [load_dataset(path) for path in spec.tasks]
+    tasks = _named({task.root: task for dataset in datasets for task in dataset.tasks}.values(), known or {})
+    chosen = {task.id: task for task in tasks if _is_chosen(spec, (task.id, task.name))}
+    broken = [task for task in _broken(datasets) if _is_chosen(spec, (task.id,))]
+    notices = [_why_left_out(task) for task in broken] + _idle_globs(spec, tasks)
+    if not chosen:
+        raise JobError(_nothing_left(spec, tasks, notices))
+    return Selection(chosen, notices)
+
+
+def _named(tasks: Iterable[Task], known: Mapping[Path, str]) -> list[Task]:
+    """Tasks whose ids tell them apart: those of the same id in different folders get more of their path in front."""
+    named = [_renamed(task, known.get(task.root, task.id)) for task in tasks]
+    for _ in range(max((len(task.root.parts) for task in named), default=0)):
+        counts = Counter(task.id for task in named)
+        if len(counts) == len(named):
+            break
+        named = [_longer(task) if counts[task.id] > 1 and task.root not in known else task for task in named]
+    return named
+
+
+def _longer(task: Task) -> Task:
+    wanted = task.id.count("/") + 2
+    return _renamed(task, "/".join(task.root.parts[1:][-wanted:]))
+
+
+def _renamed(task: Task, task_id: str) -> Task:
+    return task if task.id == task_id else task.model_copy(update={"id": task_id})
+
+
+def _is_chosen(spec: JobSpec, names: Sequence[str]) -> bool:
+    return (not spec.include or _matches(names, spec.include)) and not _matches(names, spec.exclude)
+
+
+def _matches(names: Sequence[str], globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)
+
+
+def _broken(datasets: Sequence[Dataset]) -> list[BrokenTask]:
+    return list({task.root: task for dataset in datasets for task in dataset.broken}.values())
+
+
+def _why_left_out(task: BrokenTask) -> str:
+    errors = [str(problem) for problem in task.problems if problem.severity == "error"]
+    more = f" (and {len(errors) - 1} more; `seatrial lint {task.root}` shows all)" if len(errors) > 1 else ""
+    return f"task {task.id} is left out, it cannot be read: {errors[0] if errors else 'no reason given'}{more}"
+
+
+def _idle_globs(spec: JobSpec, tasks: Sequence[Task]) -> list[str]:
+    return [
+        f"{option} {glob!r} matches no task{_near(glob, tasks)}"
+        for option, globs in (("include", spec.include), ("exclude", spec.exclude))
+        for glob in globs
+        if not any(_matches((task.id, task.name), (glob,)) for task in tasks)
+    ]
+
+
+def _near(glob: str, tasks: Sequence[Task]) -> str:
+    names = sorted({name for task in tasks for name in (task.id, task.name)})
+    near = [name for name in names if glob.strip("*") in name][:3] or get_close_matches(glob.strip("*"), names)
+    return f"; similar: {', '.join(near)}" if near else ""
+
+
+def _nothing_left(spec: JobSpec, tasks: Sequence[Task], notices: Sequence[str]) -> str:
+    found = f"{len(tasks)} usable tasks were found in {', '.join(spec.tasks)}, and none is left to run"
+    example = f"there is for example {tasks[0].id}" if tasks and not notices else ""
+    return "\n".join([found, *(f"  {line}" for line in [*notices, example] if line)])

@@ -1,0 +1,122 @@
+"""Writing so that a crash leaves all of it or nothing, and saying what to do when the disk refuses."""
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from seatrial.errors import StoreError
+
+_ADVICE = {
+    errno.ENOSPC: "free some space, then resume the job",
+    errno.EDQUOT: "free some space or raise the quota, then resume the job",
+    errno.EACCES: "make it accessible for this user, then resume the job",
+    errno.EPERM: "make it accessible for this user, then resume the job",
+    errno.EROFS: "the file system is read-only: make it writable or use another folder",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`), then resume the job",
+    errno.EIO: "the disk reports errors: check it before anything else",
+}
+
+
+@contextmanager
+def storing(path: Path) -> Iterator[None]:
+    """Turn what the operating system refuses in this block into a StoreError with the path and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(path, error) from error
+
+
+def store_error(path: Path, error: OSError) -> StoreError:
+    """The StoreError for a refusal of the operating system."""
+    advice = _ADVICE.get(error.errno or 0, "check the file system, then resume the job")
+    return StoreError(f"{path}: cannot be stored or read: {error.strerror or error}; {advice}")
+
+
+def write_new(path: str, content: bytes) -> None:
+    """Write a file that is not there yet and see it safely on the disk."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        write_all(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def write_all(file: int, content: bytes) -> None:
+    """Write every byte; a full disk may take only some of them before it says so."""
+    while content:
+        content = content[os.write(file, content) :]
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Give a file new content, all at once."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)  # left by a crash
+    try:
+        write_new(str(draft), content)
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path | str) -> None:
+    """See the names in a folder safely on the disk."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sync_tree(root: str) -> None:
+    """See a folder and everything in it safely on the disk.
+
+    What is in it may come from strangers: pipes and links are left alone, files that may not be read are trusted.
+    """
+    pending = [root]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(PermissionError):
+                        _sync_file(entry.path)
+        sync_folder(folder)
+
+
+def _sync_file(path: str) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def remove_tree(root: Path) -> None:
+    """Remove a folder that may hold folders without permissions; one that is gone already is fine."""
+
+    def open_up(remove: Callable[..., Any], path: str, reason: tuple[Any, BaseException, Any]) -> None:
+        if isinstance(reason[1], FileNotFoundError):
+            return
+        if not isinstance(reason[1], PermissionError):
+            raise reason[1]
+        place = Path(path)
+        for folder in (place.parent, place):
+            if stat.S_ISDIR(folder.lstat().st_mode):
+                folder.chmod(0o700)
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
+
+    shutil.rmtree(root, onerror=open_up)

@@ -1,0 +1,98 @@
+"""The index of a job: one short line per committed trial, so that a summary need not read every record.
+
+It is a cache. Lines are only ever appended; one that is torn, damaged or missing costs the reading of one record.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass
+from operator import contains
+from types import NoneType
+from typing import Any, get_args
+
+import orjson
+
+from seatrial.model.record import Outcome, TrialRecord
+
+_OUTCOMES = frozenset(get_args(Outcome))
+_MAX_FAILURE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEntry:
+    """One finished trial, as lists and summaries need it. An infrastructure failure has no reward."""
+
+    trial_id: str
+    task_id: str
+    agent: str
+    attempt: int
+    outcome: Outcome
+    reward: float | None
+    tries: int
+    duration_sec: float | None
+    started_at: str | None
+    failure: str | None
+
+
+_KINDS: tuple[tuple[type, ...], ...] = (
+    *((str,), (str,), (str,), (int,), (str,), (float, NoneType), (int,)),
+    *((float, NoneType), (str, NoneType), (str, NoneType)),
+)
+
+
+def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
+    """What the index keeps of a record; `agent` is what the job calls the agent."""
+    started = min((time.started_at for time in record.times), default=None)
+    finished = max((time.finished_at for time in record.times), default=None)
+    failure = record.failure
+    return TrialEntry(
+        trial_id=record.trial_id,
+        task_id=record.task.id,
+        agent=agent,
+        attempt=record.attempt,
+        outcome=record.outcome,
+        reward=record.evaluation.reward if record.evaluation else None,
+        tries=record.tries,
+        duration_sec=(finished - started).total_seconds() if started and finished else None,
+        started_at=started.isoformat() if started else None,
+        failure=f"{failure.cause}: {failure.message}"[:_MAX_FAILURE] if failure else None,
+    )
+
+
+def write_line(entry: TrialEntry) -> bytes:
+    """The line of an entry."""
+    return orjson.dumps(astuple(entry)) + b"\n"
+
+
+def forget_line(trial_id: str) -> bytes:
+    """A line that takes back all earlier ones about a trial, which is going to be run again."""
+    return orjson.dumps([trial_id]) + b"\n"
+
+
+def read_lines(content: bytes) -> dict[str, TrialEntry]:
+    """The entries in an index by trial id, the last line about a trial counting. Lines that make no sense do not."""
+    found: dict[str, TrialEntry] = {}
+    for line in content.split(b"\n"):
+        if not line:
+            continue
+        try:
+            values = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(values, list):
+            _take(values, found)
+    return found
+
+
+def _take(values: list[Any], found: dict[str, TrialEntry]) -> None:
+    kinds = tuple(map(type, values))
+    if kinds == (str,):
+        found.pop(values[0], None)
+    elif len(kinds) == len(_KINDS) and all(map(contains, _KINDS, kinds)) and values[4] in _OUTCOMES:
+        found[values[0]] = TrialEntry(*values)
+
+
+def complete(
+    found: dict[str, TrialEntry], finished: Iterable[str], read: Callable[[str], TrialEntry]
+) -> list[TrialEntry]:
+    """The entries of exactly the finished trials, in the order of their ids; those not found are read."""
+    return [found.get(trial_id) or read(trial_id) for trial_id in sorted(finished)]

@@ -1,0 +1,64 @@
+"""Reading job.json, and telling a folder that may become a job from one that may not."""
+
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from seatrial.errors import JobError
+from seatrial.model.job import JOB_SCHEMA_VERSION, JobFile
+from seatrial.store.files import storing
+
+JOB = "job.json"
+_OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new"})
+
+
+def ensure_free(folder: Path) -> None:
+    """Raise JobError unless a new job can be made in this folder."""
+    with storing(folder):
+        if folder.exists() and not folder.is_dir():
+            raise JobError(f"{folder}: is a file, expected a folder for the job; choose another one")
+        if (folder / JOB).exists():
+            raise JobError(
+                f"{folder}: holds a job already; go on with it by `seatrial resume {folder}`, or choose another folder"
+            )
+        # Our own empty folders are what a crash leaves of a job that was just being made.
+        foreign = sorted(_foreign(folder)) if folder.exists() else []
+    if foreign:
+        raise JobError(
+            f"{folder}: is not empty ({foreign[0]} is in it) and holds no job; choose an empty or new folder"
+        )
+
+
+def _foreign(folder: Path) -> set[str]:
+    found = {path.name for path in folder.iterdir()} - _OURS
+    return found | {f"{name}/" for name in ("trials", "tries") if any(folder.glob(f"{name}/*"))}
+
+
+def read_job_file(folder: Path) -> JobFile:
+    """What job.json says. Raises JobError that says why it cannot be read."""
+    path = folder / JOB
+    if not path.is_file():
+        what = "no such folder" if not folder.exists() else f"no {JOB} in it"
+        raise JobError(f"{folder}: {what}, so it is not a job; name the folder that `seatrial run` made")
+    with storing(path):
+        content = path.read_bytes()
+    try:
+        return JobFile.model_validate_json(content)
+    except ValidationError as error:
+        raise JobError(_what_is_wrong(path, content, error)) from None
+
+
+def _what_is_wrong(path: Path, content: bytes, error: ValidationError) -> str:
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError) as broken:
+        return f"{path}: is not JSON ({broken}); restore it from a copy, or run the job anew in another folder"
+    version = table.get("schema_version") if isinstance(table, dict) else None
+    if isinstance(version, int) and version > JOB_SCHEMA_VERSION:
+        return (
+            f"{path}: has version {version}, this Seatrial reads up to {JOB_SCHEMA_VERSION}; install a newer Seatrial"
+        )
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "the file"
+    return f"{path}: {where}: {first['msg']}; restore it from a copy, or run the job anew in another folder"

@@ -54,6 +54,7 @@ class Task(StrictModel):
     id: str
     name: str
     root: Path
+    workdir: str
     config: TaskConfig
     layout: TaskLayout
     verifier: VerifierSpec

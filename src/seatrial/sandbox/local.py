@@ -160,7 +160,12 @@ class LocalSandbox:
 
     async def renew_verifier(self) -> None:
         """Empty the two directories. What an earlier verifier left running is not known from the agent's."""
-        await self._in_thread(lambda: [shutil.rmtree(self._root / name, ignore_errors=True) for name in _VERIFIERS])
+        await self._in_thread(self._renew)
+
+    def _renew(self) -> None:
+        for name in _VERIFIERS:
+            shutil.rmtree(self._root / name, ignore_errors=True)
+            (self._root / name).mkdir(parents=True, exist_ok=True)
 
     async def changes(self, since: float | None = None) -> FileChanges:
         """Every file in the scratch directory, which was empty at the start."""

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from seatrial.concurrency import finish
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Phase, Sandbox, SandboxBackend, SandboxSpec
 
+_CLOCK_REALTIME_COARSE = 5
+
 
 @asynccontextmanager
 async def open_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
@@ -20,7 +22,7 @@ async def open_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> AsyncItera
 
 def file_time() -> float:
     """The present moment by the clock that stamps files, for `Sandbox.changes`; it ticks a few times per 10 ms only."""
-    return time.clock_gettime(time.CLOCK_REALTIME_COARSE)
+    return time.clock_gettime(_CLOCK_REALTIME_COARSE)
 
 
 async def run_shell(

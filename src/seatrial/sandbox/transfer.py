@@ -82,10 +82,10 @@ async def get_tree(sandbox: Sandbox, path: str, target: Path, *, limit: int, pha
         await sandbox.get(path, archive, phase=phase, limit=limit)
         archive.seek(0)
         with tarfile.open(fileobj=archive, mode="r:") as tar:
-            tar.extractall(target, filter=_harmless)  # noqa: S202 - that is what the filter is for
+            tar.extractall(target, filter=harmless)  # noqa: S202 - that is what the filter is for
 
 
-def _harmless(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
+def harmless(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
     """The member as it may be unpacked here, None to leave it out: an agent's link can point anywhere."""
     try:
         return tarfile.data_filter(member, target)

@@ -73,6 +73,7 @@ class _Loader:
             id=self._id,
             name=config.package.name or self._root.name,
             root=self._root,
+            workdir=workdir,
             config=config,
             layout=layout,
             verifier=resolve_verifier(config.verifier, output, script),

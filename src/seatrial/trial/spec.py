@@ -1,6 +1,6 @@
 """TrialSpec: everything one trial needs to know before it starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seatrial.agents.api import Agent
 from seatrial.model.job import TrialOptions
@@ -17,4 +17,4 @@ class TrialSpec:
     agent: Agent
     attempt: int = 1
     job: str | None = None
-    options: TrialOptions = TrialOptions()
+    options: TrialOptions = field(default_factory=TrialOptions)

@@ -1,0 +1,36 @@
+"""The evaluations of a multi-step task's steps as one."""
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Literal
+
+from seatrial.model.evaluation import EvaluationResult, ValidityCheck
+
+
+def combine(steps: Mapping[str, EvaluationResult], strategy: Literal["mean", "final"]) -> EvaluationResult:
+    """One evaluation of all steps that were judged: their mean reward, or the last one's.
+
+    It can be believed as far as the steps it rests on: with `mean` all of them, with `final` the last.
+    """
+    every = list(steps.values())
+    resting_on = every if strategy == "mean" else every[-1:]
+    reward = fmean(step.reward for step in resting_on)
+    validity = ValidityCheck(
+        output_parseable=any(step.validity.output_parseable for step in resting_on),
+        schema_valid=all(step.validity.schema_valid for step in resting_on),
+        verifier_completed=all(step.validity.verifier_completed for step in resting_on),
+        errors=[_of_step(name, line) for name, step in steps.items() for line in step.validity.errors],
+    )
+    tags = [tag for step in every for tag in step.error_taxonomy or ()]
+    return EvaluationResult(
+        reward=reward,
+        validity=validity,
+        breakdown={"steps": {name: {"reward": step.reward} for name, step in steps.items()}},
+        error_taxonomy=tags or None,
+    )
+
+
+def _of_step(name: str, line: str) -> str:
+    """A line of `validity.errors` that says which step it is about; its code stays in front."""
+    code, _, message = line.partition(": ")
+    return f"{code}: step {name}: {message}"

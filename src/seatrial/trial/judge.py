@@ -1,0 +1,142 @@
+"""The verifier's turn: shield it from what the agent left, run it, read its verdict, and say what that rests on."""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.model.agent import AgentResult
+from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.record import FileChanges, IsolationLevel, Provenance, VerifierRun
+from seatrial.sandbox.api import ExecResult, Sandbox, SandboxBackend
+from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import put_tree
+from seatrial.scoring.ingest import ingest
+from seatrial.scoring.reward import read_verdict
+from seatrial.tasks.environ import resolve_variables
+from seatrial.trial.place import Place, choose_network, choose_place
+from seatrial.trial.rounds import Round
+from seatrial.trial.spec import TrialSpec
+from seatrial.trial.work import Work
+from seatrial.verify.guard import restore
+from seatrial.verify.integrity import integrity_tags, takeovers
+from seatrial.verify.run import VerifierPlan, fetch_verdict, run_tests
+from seatrial.verify.stage import stage_tests
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What verification gave: how it ran, what it rests on, and the artifacts to score."""
+
+    run: VerifierRun
+    provenance: Provenance
+    raw: RawArtifacts
+
+
+@dataclass(frozen=True, slots=True)
+class Court:
+    """Where one round is judged."""
+
+    spec: TrialSpec
+    of: Round
+    place: Place
+    backend: SandboxBackend
+    folder: Path
+
+
+async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
+    """Run the verifier of a round after its agent, as isolated as was asked for."""
+    isolation = _isolation(court)
+    restored: tuple[str, ...] = ()
+    if isolation in ("guarded", "kill"):
+        restored = takeovers(work.changes)
+    if isolation == "kill" or restored:
+        isolation = "kill"
+        await sandbox.kill_all()
+    if restored:
+        await restore(sandbox, court.place.sandbox.image, restored)
+    async with _courtroom(court, sandbox, isolation, work) as room:
+        digest = await stage_tests(room, court.of.tests(), agent_result)
+        logs = court.folder / "verifier"
+        logs.mkdir(parents=True, exist_ok=True)
+        ended = await run_tests(room, _plan(court), logs)
+        raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
+    run = _run(court, ended, isolation, work.survivors, restored)
+    return Judgement(run, _provenance(court, raw, digest), raw)
+
+
+def _isolation(court: Court) -> IsolationLevel:
+    separate = "separate" in (court.of.verifier.environment_mode, court.of.task.config.verifier.environment_mode)
+    if separate or court.spec.options.isolation == "separate":
+        return "separate"
+    return court.spec.options.isolation if court.place.capabilities.guarded_phases else "exposed"
+
+
+@asynccontextmanager
+async def _courtroom(court: Court, sandbox: Sandbox, isolation: str, work: Work) -> AsyncIterator[Sandbox]:
+    """The sandbox to verify in: the agent's own, or a fresh one into which only artifacts cross."""
+    if isolation != "separate":
+        yield sandbox
+        return
+    environment = court.of.verifier.environment or court.of.task.config.environment
+    capabilities = court.place.capabilities
+    place = choose_place(court.of.task, environment, court.spec.options, capabilities, os.environ)
+    async with open_sandbox(court.backend, place.sandbox) as fresh:
+        for artifact in work.kept:
+            if artifact.status == "ok":
+                source = court.folder / "artifacts" / artifact.destination
+                inside = artifact.source if artifact.type == "directory" else artifact.source.rpartition("/")[0]
+                await put_tree(fresh, inside or "/", source)
+        yield fresh
+
+
+def _plan(court: Court) -> VerifierPlan:
+    phase, config, options = court.of.verifier, court.of.task.config, court.spec.options
+    policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
+    return VerifierPlan(
+        workdir=phase.workdir or config.verifier.workdir or court.place.workdir,
+        timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
+        env=resolve_variables(phase.env, os.environ),
+        user=court.of.verifier_user,
+        network=choose_network(policy, options, court.place.capabilities),
+    )
+
+
+def _run(
+    court: Court, ended: ExecResult, isolation: IsolationLevel, survivors: tuple[str, ...], restored: tuple[str, ...]
+) -> VerifierRun:
+    base = f"{court.of.folder}/verifier".lstrip("/")
+    return VerifierRun(
+        exit_code=ended.exit_code,
+        timed_out=ended.timed_out,
+        duration_sec=ended.duration_sec,
+        isolation=isolation,
+        survivors=survivors,
+        restored=restored,
+        truncated=ended.truncated,
+        stdout_path=f"{base}/stdout.txt",
+        stderr_path=f"{base}/stderr.txt",
+    )
+
+
+def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
+    reward_file = read_verdict(raw, court.of.judged.verifier).file
+    said = raw.file(reward_file).data if reward_file else None
+    return Provenance(
+        tests_digest=digest,
+        reward_file=reward_file,
+        reward_sha256=hashlib.sha256(said).hexdigest() if said is not None else None,
+        details_file=next((name for name in DETAILS_NAMES if raw.file(name).status == "ok"), None),
+    )
+
+
+def score(of: Round, judgement: Judgement, changes: FileChanges) -> EvaluationResult:
+    """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
+    evaluation = ingest(of.judged, judgement.raw)
+    tags = integrity_tags(changes, judgement.run.survivors, judgement.run.restored)
+    if not tags:
+        return evaluation
+    return evaluation.model_copy(update={"error_taxonomy": [*(evaluation.error_taxonomy or ()), *tags]})

@@ -1,0 +1,131 @@
+"""What is known of a trial while it runs, and the record that becomes of it."""
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from seatrial.errors import SeatrialError, TrialError
+from seatrial.model.agent import AgentResult
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.record import (
+    ArtifactRecord,
+    ChangeCounts,
+    Failure,
+    Phase,
+    PhaseTime,
+    Provenance,
+    ResourceUse,
+    SandboxRef,
+    StepRecord,
+    TaskRef,
+    TrialRecord,
+    VerifierRun,
+)
+from seatrial.trial.combine import combine
+from seatrial.trial.events import Observer, PhaseStarted
+from seatrial.trial.rounds import Round
+from seatrial.trial.spec import TrialSpec
+
+
+@dataclass(slots=True)
+class RoundLog:
+    """How far one round has come."""
+
+    round: Round
+    agent_result: AgentResult | None = None
+    verifier_run: VerifierRun | None = None
+    provenance: Provenance | None = None
+    evaluation: EvaluationResult | None = None
+
+
+class TrialLog:
+    """Filled in as the trial goes on. `rounds` are those that were started."""
+
+    def __init__(self, spec: TrialSpec, observe: Observer) -> None:
+        self._spec = spec
+        self._observe = observe
+        self._phase: Phase = "setup"
+        self._times: list[PhaseTime] = []
+        self._failure: Failure | None = None
+        self._complete = False
+        self.rounds: list[RoundLog] = []
+        options = spec.options
+        self.sandbox = SandboxRef(backend=options.backend, image=options.image, network="", reproducible=False)
+        self.resources: ResourceUse | None = None
+        self.changes: ChangeCounts | None = None
+        self.artifacts: tuple[ArtifactRecord, ...] = ()
+
+    @contextmanager
+    def phase(self, phase: Phase, of: Round | None = None) -> Iterator[None]:
+        """Note when a phase begins and ends."""
+        step = of.name if of else None
+        self._phase = phase
+        self._observe(PhaseStarted(self._spec.trial_id, phase, step))
+        started = _now()
+        try:
+            yield
+        finally:
+            ended = max(started, _now())  # the clock may be set back meanwhile
+            self._times.append(PhaseTime(phase=phase, step=step, started_at=started, finished_at=ended))
+
+    def begin(self, of: Round) -> RoundLog:
+        """Start the notes of a round."""
+        self.rounds.append(RoundLog(of))
+        return self.rounds[-1]
+
+    def complete(self) -> None:
+        """All rounds have been judged: whatever fails from now on changes no result."""
+        self._complete = True
+
+    def fail(self, error: SeatrialError) -> None:
+        """The machinery failed in the present phase."""
+        if not self._complete:
+            retryable = isinstance(error, TrialError) and error.retryable
+            cause = type(error).__name__
+            self._failure = Failure(phase=self._phase, cause=cause, message=str(error), retryable=retryable)
+
+    def record(self) -> TrialRecord:
+        """The record of what has been noted."""
+        spec, last = self._spec, self.rounds[-1] if self.rounds else None
+        steps = bool(last and last.round.step)
+        return TrialRecord(
+            trial_id=spec.trial_id,
+            job=spec.job,
+            task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
+            agent=spec.agent.ref,
+            sandbox=self.sandbox,
+            attempt=spec.attempt,
+            times=tuple(self._times),
+            resources=self.resources,
+            agent_result=last.agent_result if last else None,
+            verifier_run=last.verifier_run if last else None,
+            provenance=last.provenance if last else None,
+            artifacts=self.artifacts,
+            changes=self.changes,
+            steps=tuple(map(_step_record, self.rounds)) if steps else (),
+            pass_threshold=spec.options.pass_threshold,
+            evaluation=None if self._failure else self._evaluation(),
+            failure=self._failure,
+        )
+
+    def _evaluation(self) -> EvaluationResult:
+        judged = {log.round.name: log.evaluation for log in self.rounds if log.evaluation}
+        if None in judged:
+            return judged[None]
+        named = {name: evaluation for name, evaluation in judged.items() if name}
+        return combine(named, self._spec.task.config.multi_step_reward_strategy)
+
+
+def _step_record(log: RoundLog) -> StepRecord:
+    return StepRecord(
+        name=log.round.name or "",
+        agent_result=log.agent_result,
+        verifier_run=log.verifier_run,
+        provenance=log.provenance,
+        evaluation=log.evaluation,
+    )
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

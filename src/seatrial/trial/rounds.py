@@ -1,0 +1,108 @@
+"""A trial as rounds of agent and verifier: a multi-step task has one per step, every other task exactly one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.model.config import AgentSpec, ArtifactSpec, HealthcheckSpec, VerifierPhaseSpec
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.task import Task, TaskLayout, TaskStep
+from seatrial.tasks.instruction import strip_canary
+
+_AGENT = AgentSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one agent run and its verification need to know of the task; `step` is None in a task without steps."""
+
+    task: Task
+    step: TaskStep | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The step's name."""
+        return self.step.spec.name if self.step else None
+
+    @property
+    def judged(self) -> Task | TaskStep:
+        """What says where the output is expected and which verifier speaks."""
+        return self.step or self.task
+
+    @property
+    def layout(self) -> TaskLayout:
+        """Which files there are."""
+        return self.judged.layout
+
+    @property
+    def agent(self) -> AgentSpec:
+        """The agent's phase; what a step leaves open is as the task has it."""
+        task = self.task.config.agent
+        if self.step is None:
+            return task
+        step = self.step.spec.agent
+        return AgentSpec(
+            timeout_sec=step.timeout_sec or task.timeout_sec,
+            user=task.user if step.user is None else step.user,
+            network=step.network or task.network,
+        )
+
+    @property
+    def verifier(self) -> VerifierPhaseSpec:
+        """The verifier's phase."""
+        return self.step.spec.verifier if self.step else self.task.config.verifier
+
+    @property
+    def verifier_user(self) -> str | int | None:
+        """Who runs the verifier; what a step leaves open is as the task has it."""
+        user = self.verifier.user
+        return self.task.config.verifier.user if user is None else user
+
+    @property
+    def healthcheck(self) -> HealthcheckSpec | None:
+        """What must succeed before this round's agent starts."""
+        return self.step.spec.healthcheck if self.step else self.task.config.environment.healthcheck
+
+    @property
+    def artifacts(self) -> tuple[ArtifactSpec, ...]:
+        """What to keep besides what the agent publishes by itself."""
+        return self.task.config.artifacts + (self.step.spec.artifacts if self.step else ())
+
+    @property
+    def folder(self) -> str:
+        """Where the record keeps this round's files."""
+        return f"steps/{self.name}" if self.step else ""
+
+    def tests(self) -> tuple[Path, ...]:
+        """The folders of tests, to be laid over each other in this order."""
+        own = [self.task.root / f"steps/{self.name}/tests"] if self.step else []
+        return tuple(folder for folder in [self.task.root / "tests", *own] if folder.is_dir())
+
+    def workdir_files(self) -> Path | None:
+        """What a step adds to the working directory."""
+        folder = self.task.root / f"steps/{self.name}/workdir"
+        return folder if self.step and folder.is_dir() else None
+
+    def instruction(self) -> bytes:
+        """The instruction as the agent may see it."""
+        if self.layout.instruction is None:
+            return b""
+        return strip_canary((self.task.root / self.layout.instruction).read_text(errors="replace")).encode()
+
+    def is_good_enough(self, evaluation: EvaluationResult) -> bool:
+        """Whether the next round may start."""
+        least = self.step.spec.min_reward if self.step else None
+        if least is None:
+            return True
+        wanted = least if isinstance(least, dict) else {"reward": least}
+        rewards = {"reward": evaluation.reward, **_numbers(evaluation)}
+        return all(rewards.get(key, float("-inf")) >= value for key, value in wanted.items())
+
+
+def _numbers(evaluation: EvaluationResult) -> dict[str, float]:
+    breakdown = evaluation.breakdown or {}
+    return {key: float(value) for key, value in breakdown.items() if isinstance(value, int | float)}
+
+
+def rounds_of(task: Task) -> tuple[Round, ...]:
+    """The rounds of a task, in order."""
+    return tuple(Round(task, step) for step in task.steps) or (Round(task),)

@@ -1,0 +1,90 @@
+"""Making a sandbox ready for an agent: its instruction, the task's own files, the agent's files, a healthcheck.
+
+Nothing of tests/ is ever put there, and solution/ only for an agent that brings it along.
+"""
+
+import asyncio
+
+from seatrial.agents.api import AgentLaunch
+from seatrial.agents.environ import TASK_DIR
+from seatrial.errors import AgentSetupError, HealthcheckError
+from seatrial.model.config import HealthcheckSpec
+from seatrial.sandbox.api import ExecSpec, Network, Sandbox
+from seatrial.sandbox.transfer import get_file, put_files, put_tree
+from seatrial.tasks.layout import IGNORED_FOLDERS
+from seatrial.trial.place import Place
+from seatrial.trial.rounds import Round
+
+_BUILD_FILES = frozenset({"Dockerfile", ".dockerignore", "docker-compose.yaml", "docker-compose.yml", "compose.yaml"})
+_SETUP_TIMEOUT_SEC = 600.0
+_MAX_PASSWD_BYTES = 2**20
+
+
+async def stage_task(sandbox: Sandbox, of: Round, place: Place) -> None:
+    """Put the task's files in place, once per trial."""
+    await _check_users(sandbox, of, place)
+    if of.task.layout.environment_files:
+        skip = IGNORED_FOLDERS | _BUILD_FILES
+        await put_tree(sandbox, place.workdir, of.task.root / "environment", skip=skip)
+
+
+async def stage_round(sandbox: Sandbox, of: Round, place: Place, launch: AgentLaunch | None, network: Network) -> None:
+    """Put in place what this round's agent may see, and wait until its surroundings are ready."""
+    config = (of.task.root / "task.toml").read_bytes()
+    await put_files(sandbox, TASK_DIR, {"instruction.md": of.instruction(), "task.toml": config})
+    if files := of.workdir_files():
+        await put_tree(sandbox, place.workdir, files, skip=IGNORED_FOLDERS)
+        if (files / "setup.sh").is_file():
+            await _run_setup(sandbox, of, network)
+    for directory, source in (launch.trees if launch else {}).items():
+        await put_tree(sandbox, directory, source, skip=IGNORED_FOLDERS)
+    if of.healthcheck:
+        await wait_until_healthy(sandbox, of.healthcheck, network)
+
+
+async def _check_users(sandbox: Sandbox, of: Round, place: Place) -> None:
+    """A user the image does not have is nobody's fault in there, so it must not look like a failed command."""
+    wanted = {user for user in (of.agent.user, of.verifier_user) if isinstance(user, str) and user != "root"}
+    names = {user for user in wanted if not user.isdigit()}
+    if not names:
+        return
+    try:
+        passwd = await get_file(sandbox, "/etc/passwd", limit=_MAX_PASSWD_BYTES)
+    except FileNotFoundError:
+        passwd = b""
+    known = {line.partition(b":")[0].decode(errors="replace") for line in passwd.splitlines()}
+    if missing := sorted(names - known):
+        raise AgentSetupError(
+            f"the task runs commands as {', '.join(missing)}, unknown in the image {place.sandbox.image.reference!r}; "
+            "use the task's own image"
+        )
+
+
+async def _run_setup(sandbox: Sandbox, of: Round, network: Network) -> None:
+    command = ("/bin/sh", "-c", "chmod +x ./setup.sh; ./setup.sh")
+    result = await sandbox.exec(ExecSpec(command, timeout_sec=_SETUP_TIMEOUT_SEC, network=network))
+    if result.exit_code != 0:
+        said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
+        raise AgentSetupError(f"setup.sh of step {of.name!r} ended with {result.exit_code}: {said}")
+
+
+async def wait_until_healthy(sandbox: Sandbox, check: HealthcheckSpec, network: Network) -> None:
+    """Probe until the check succeeds. Raises HealthcheckError after too many failures, or when a probe hangs.
+
+    Failures within the start period do not count.
+    """
+    loop = asyncio.get_running_loop()
+    started, failures = loop.time(), 0
+    while True:
+        probe = ExecSpec(("/bin/sh", "-c", check.command), timeout_sec=check.timeout_sec, network=network)
+        result = await sandbox.exec(probe)
+        if result.exit_code == 0:
+            return
+        said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
+        if result.timed_out:
+            raise HealthcheckError(f"the healthcheck did not answer within {check.timeout_sec:g} s: {check.command}")
+        starting = loop.time() - started < check.start_period_sec
+        failures += not starting
+        if failures >= max(1, check.retries):
+            raise HealthcheckError(f"the healthcheck failed {failures} times, last with {result.exit_code}: {said}")
+        await asyncio.sleep(check.start_interval_sec if starting else check.interval_sec)

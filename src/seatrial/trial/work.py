@@ -1,0 +1,114 @@
+"""The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.agents.api import AgentLaunch
+from seatrial.agents.environ import agent_variables
+from seatrial.errors import ContentError
+from seatrial.model.agent import AgentResult
+from seatrial.model.artifacts import RawFile
+from seatrial.model.base import to_json
+from seatrial.model.config import ArtifactSpec
+from seatrial.model.record import ChangeCounts, FileChanges
+from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
+from seatrial.sandbox.transfer import get_tree
+from seatrial.trial.place import Place
+from seatrial.trial.rounds import Round
+from seatrial.trial.spec import TrialSpec
+from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_artifacts
+
+_MAX_AGENT_LOG_BYTES = 64 * 2**20
+_AGENT_LOGS = "/logs/agent"
+_DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
+
+
+async def run_agent(
+    sandbox: Sandbox, spec: TrialSpec, of: Round, launch: AgentLaunch | None, network: Network, folder: Path
+) -> AgentResult:
+    """Run the agent's command to its end or to the end of its time; either is data."""
+    if launch is None:
+        return _DID_NOTHING
+    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
+    timeout = of.agent.timeout_sec
+    result = await sandbox.exec(
+        ExecSpec(
+            launch.argv,
+            env={**agent_variables(of.task, of.task.workdir, spec.agent.ref.model), **launch.env},
+            user=of.agent.user,
+            timeout_sec=timeout * spec.options.agent_timeout_multiplier if timeout else None,
+            network=network,
+            stdout_path=folder / "stdout.txt",
+            stderr_path=folder / "stderr.txt",
+        )
+    )
+    return _agent_result(result, of)
+
+
+def _agent_result(result: ExecResult, of: Round) -> AgentResult:
+    killed = result.exit_code is not None and result.exit_code < 0
+    base = f"{of.folder}/agent".lstrip("/")
+    return AgentResult(
+        status="timed_out" if result.timed_out else "killed" if killed else "exited",
+        exit_code=result.exit_code,
+        duration_sec=result.duration_sec,
+        stdout_path=f"{base}/stdout.txt",
+        stderr_path=f"{base}/stderr.txt",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an agent left behind."""
+
+    output: RawFile | None
+    changes: FileChanges
+    survivors: tuple[str, ...]
+    kept: tuple[KeptArtifact, ...]
+
+
+async def take_stock(sandbox: Sandbox, of: Round, place: Place, since: float, folder: Path) -> Work:
+    """What the agent changed, what still runs, what it published, and its output; hooks run in between."""
+    changes = await sandbox.changes(since)
+    survivors = await sandbox.processes()
+    for hook in of.verifier.collect:
+        # Best effort, as the format has it: a hook that fails is missing from the artifacts, not from the score.
+        command = ("/bin/sh", "-c", hook.command)
+        await sandbox.exec(ExecSpec(command, user=hook.user, timeout_sec=hook.timeout_sec, cwd=place.workdir))
+    hooked = bool(of.verifier.collect)
+    if hooked or _touched(changes, _AGENT_LOGS):
+        await _keep_agent_logs(sandbox, folder / "agent" / "logs")
+    published = [PUBLISHED] if hooked or _touched(changes, PUBLISHED.source) else []
+    wanted: Sequence[ArtifactSpec] = [*published, *of.artifacts]
+    kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
+    output = await fetch_output(sandbox, of.judged.output)
+    return Work(output, changes, survivors, kept)
+
+
+def _touched(changes: FileChanges, directory: str) -> bool:
+    return any(path.startswith(f"{directory}/") for path in (*changes.added, *changes.modified))
+
+
+async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
+    try:
+        await get_tree(sandbox, _AGENT_LOGS, folder, limit=_MAX_AGENT_LOG_BYTES)
+    except (FileNotFoundError, ContentError) as error:
+        (folder / "not-kept.txt").write_text(f"{error}\n")
+
+
+def merge_changes(rounds: Sequence[FileChanges]) -> FileChanges:
+    """What several rounds changed, taken together."""
+    if len(rounds) == 1:
+        return rounds[0]
+    added = {path for changes in rounds for path in changes.added}
+    modified = {path for changes in rounds for path in changes.modified} - added
+    removed = {path for changes in rounds for path in changes.removed}
+    return FileChanges(added=tuple(sorted(added)), modified=tuple(sorted(modified)), removed=tuple(sorted(removed)))
+
+
+def write_changes(changes: FileChanges, folder: Path) -> ChangeCounts:
+    """Store which files changed beside the record; returns how many."""
+    (folder / "changes.json").write_bytes(to_json(changes))
+    return ChangeCounts(added=len(changes.added), modified=len(changes.modified), removed=len(changes.removed))

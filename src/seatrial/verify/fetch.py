@@ -1,0 +1,149 @@
+"""Taking the agent's work out of a sandbox: its output as it is found, and the files a task wants kept."""
+
+import hashlib
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Literal
+
+from seatrial.errors import ContentError, TooLargeError
+from seatrial.model.artifacts import RawFile
+from seatrial.model.base import StrictModel, to_json
+from seatrial.model.config import ArtifactSpec
+from seatrial.model.output import OutputSpec
+from seatrial.model.record import ArtifactRecord
+from seatrial.sandbox.api import Sandbox
+from seatrial.sandbox.transfer import harmless, new_archive
+
+MAX_ARTIFACT_BYTES = 256 * 2**20
+PUBLISHED = ArtifactSpec(source="/logs/artifacts")
+_MANIFEST = "manifest.json"
+
+
+async def fetch_output(sandbox: Sandbox, spec: OutputSpec) -> RawFile | None:
+    """The agent's output as it stands there; None when nobody knows where it would be."""
+    if spec.path is None:
+        return None
+    with new_archive() as archive:
+        try:
+            await sandbox.get(spec.path, archive, limit=spec.max_bytes)
+        except FileNotFoundError:
+            return RawFile(spec.path, "missing")
+        except TooLargeError:
+            return RawFile(spec.path, "too_large", size=spec.max_bytes + 1)
+        except ContentError as error:
+            return RawFile(spec.path, "special", reason=str(error))
+        archive.seek(0)
+        return _first_member(archive, spec.path)
+
+
+def _first_member(archive: BinaryIO, name: str) -> RawFile:
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        member = tar.next()
+        content = tar.extractfile(member) if member and member.isreg() else None
+        if content is not None:
+            data = content.read()
+            return RawFile(name, "ok", data, len(data))
+        return RawFile(name, "symlink" if member and member.issym() else "directory")
+
+
+class KeptArtifact(StrictModel):
+    """One entry of artifacts/manifest.json: what was asked for, and what came of it."""
+
+    source: str
+    destination: str
+    type: Literal["file", "directory"] | None = None
+    status: Literal["ok", "empty", "failed", "skipped"]
+    service: str | None = None
+    exclude: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+class Manifest(StrictModel):
+    """artifacts/manifest.json."""
+
+    artifacts: tuple[KeptArtifact, ...]
+
+
+async def keep_artifacts(sandbox: Sandbox, wanted: Sequence[ArtifactSpec], folder: Path) -> tuple[KeptArtifact, ...]:
+    """Copy what a task wants kept into `folder`, with a manifest. What cannot be had fails nobody's trial."""
+    kept: list[KeptArtifact] = []
+    for spec in wanted:
+        if any(earlier.destination == _destination(spec) for earlier in kept):
+            kept.append(_entry(spec, "skipped", reason="an earlier artifact has the same destination"))
+        else:
+            kept.append(await _keep(sandbox, spec, folder))
+    if any(entry.status != "empty" for entry in kept):
+        folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one small file
+        (folder / _MANIFEST).write_bytes(to_json(Manifest(artifacts=tuple(kept))))
+    return tuple(kept)
+
+
+async def _keep(sandbox: Sandbox, spec: ArtifactSpec, folder: Path) -> KeptArtifact:
+    if spec.service not in (None, "main"):
+        return _entry(spec, "failed", reason=f"there is no service {spec.service!r} here, only `main`")
+    with tempfile.TemporaryFile() as archive:
+        try:
+            await sandbox.get(spec.source, archive, limit=MAX_ARTIFACT_BYTES)
+        except FileNotFoundError:
+            return _entry(spec, "empty")
+        except ContentError as error:
+            return _entry(spec, "failed", reason=str(error))
+        archive.seek(0)
+        return _unpack(archive, spec, folder)
+
+
+def _unpack(archive: BinaryIO, spec: ArtifactSpec, folder: Path) -> KeptArtifact:
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        members = [member for member in tar if not _excluded(member.name, spec.exclude)]
+        is_folder = bool(members) and members[0].name == "."
+        target = folder / _destination(spec)
+        if not any(member.isreg() for member in members):
+            return _entry(spec, "empty", "directory" if is_folder else "file")
+        if not is_folder:
+            members[0].name, target = target.name, target.parent
+        target.mkdir(parents=True, exist_ok=True)
+        tar.extractall(target, members, filter=harmless)  # noqa: S202 - the filter is made for it
+    return _entry(spec, "ok", "directory" if is_folder else "file")
+
+
+def _excluded(name: str, patterns: Sequence[str]) -> bool:
+    parts = PurePosixPath(name).parts
+    return any(fnmatch(name, pattern) or any(fnmatch(part, pattern) for part in parts) for pattern in patterns)
+
+
+def _destination(spec: ArtifactSpec) -> str:
+    return spec.destination or spec.source.strip("/")
+
+
+def _entry(
+    spec: ArtifactSpec,
+    status: Literal["ok", "empty", "failed", "skipped"],
+    kind: Literal["file", "directory"] | None = None,
+    reason: str | None = None,
+) -> KeptArtifact:
+    return KeptArtifact(
+        source=spec.source,
+        destination=_destination(spec),
+        type=kind,
+        status=status,
+        service=spec.service,
+        exclude=spec.exclude,
+        reason=reason,
+    )
+
+
+def list_files(folder: Path, limit: int = 1000) -> tuple[ArtifactRecord, ...]:
+    """The first files of a folder with their digests, by paths relative to the folder above."""
+    found: list[ArtifactRecord] = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not path.is_file() or len(found) >= limit:
+            continue
+        with suppress(OSError), path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            name = path.relative_to(folder.parent).as_posix().encode("utf-8", "backslashreplace").decode()
+            found.append(ArtifactRecord(path=name, sha256=digest, size=path.stat().st_size))
+    return tuple(found)

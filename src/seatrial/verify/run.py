@@ -1,0 +1,67 @@
+"""Running tests/test.sh and taking out what it wrote, bounded, whatever it wrote."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seatrial.errors import ContentError
+from seatrial.model.artifacts import VERIFIER_FILES, RawArtifacts, RawFile
+from seatrial.model.output import VerifierSpec
+from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
+from seatrial.sandbox.transfer import get_tree
+from seatrial.verify.collect import collect_artifacts
+from seatrial.verify.stage import LOGS_DIR, TESTS_DIR
+
+MAX_LOG_BYTES = 64 * 2**20
+# By absolute path, from the task's own directory. A shell, because some scripts name no interpreter.
+_COMMAND = ("/bin/sh", "-c", f'"${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"')
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierPlan:
+    """How the verifier is to be run."""
+
+    workdir: str
+    timeout_sec: float
+    env: Mapping[str, str] = field(default_factory=dict)
+    user: str | int | None = None
+    network: Network = NO_NETWORK
+
+
+async def run_tests(sandbox: Sandbox, plan: VerifierPlan, logs: Path) -> ExecResult:
+    """Run the staged tests; their output goes to `logs`."""
+    return await sandbox.exec(
+        ExecSpec(
+            _COMMAND,
+            phase="verifier",
+            env=plan.env,
+            cwd=plan.workdir,
+            user=plan.user,
+            timeout_sec=plan.timeout_sec,
+            network=plan.network,
+            stdout_path=logs / "stdout.txt",
+            stderr_path=logs / "stderr.txt",
+        )
+    )
+
+
+async def fetch_verdict(
+    sandbox: Sandbox, verifier: VerifierSpec, ended: ExecResult, output: RawFile | None, folder: Path
+) -> RawArtifacts:
+    """Copy what the verifier wrote to `folder` and read it, believing nothing."""
+    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
+    try:
+        with suppress(FileNotFoundError):
+            await get_tree(sandbox, LOGS_DIR, folder, limit=MAX_LOG_BYTES, phase="verifier")
+    except ContentError:
+        await _fetch_known_files(sandbox, folder)
+    found = collect_artifacts(folder, verifier)
+    return RawArtifacts(found.files, output, ended.exit_code, ended.timed_out)
+
+
+async def _fetch_known_files(sandbox: Sandbox, folder: Path) -> None:
+    """Only the files that matter, one by one: all together are more than anybody keeps."""
+    for name in VERIFIER_FILES:
+        with suppress(FileNotFoundError, ContentError):
+            await get_tree(sandbox, f"{LOGS_DIR}/{name}", folder, limit=MAX_LOG_BYTES, phase="verifier")

@@ -21,7 +21,6 @@ from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.removal import remove_tree
 from seatrial.sandbox.embedded.requests import Box, Command, Mode, Target, Transfer, decode
 from seatrial.sandbox.embedded.roots import plan_trees, prepare_host_image
-from seatrial.sandbox.embedded.settle import write_text
 from seatrial.sandbox.embedded.snapshot import copy_layer
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWIPC,
@@ -172,14 +171,12 @@ class Spawner:
         running = self._running[command.name]
 
         def work(report: socket.socket) -> None:
-            for file in command.join:
-                write_text(file, "0")
             self._join(running, command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
             children.run_command(command, descriptors, running.users, report.fileno())
 
         keep = [*descriptors, *running.descriptors()]
         pids = running.inner if command.phase == "agent" else running.outer
-        child = self._forks.start(work, keep=keep, pids=pids)
+        child = self._forks.start(work, keep=keep, pids=pids, join=command.join)
         child.on_report = lambda answer, _: reply(answer or {}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 

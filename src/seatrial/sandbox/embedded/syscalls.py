@@ -7,11 +7,14 @@ import ctypes
 import fcntl
 import os
 import platform
+import signal
 import socket
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_python = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, as a fork must
 
+_CLONE_INTO_CGROUP = 0x200000000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -49,7 +52,7 @@ _MOUNT_ATTR_IDMAP = 0x00100000
 _NUMBERS = {
     "x86_64": {"pivot_root": 155, "capset": 126},
     "aarch64": {"pivot_root": 41, "capset": 91},
-}.get(platform.machine(), {}) | {"open_tree": 428, "move_mount": 429, "mount_setattr": 442}
+}.get(platform.machine(), {}) | {"open_tree": 428, "move_mount": 429, "clone3": 435, "mount_setattr": 442}
 
 
 def supported_machine() -> bool:
@@ -101,6 +104,18 @@ def unshare(flags: int) -> None:
 def setns(descriptor: int, flags: int) -> None:
     """setns(2)."""
     _check(_libc.setns(descriptor, flags), f"setns {flags:#x}")
+
+
+def fork_into(group: int) -> int:
+    """fork(2) with the child born in the version 2 control group that `group` is a descriptor of the directory of."""
+    arguments = struct.pack("=11Q", _CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, group)
+    _python.PyOS_BeforeFork()
+    pid = int(_python.syscall(_NUMBERS["clone3"], arguments, ctypes.c_size_t(len(arguments))))
+    if pid == 0:
+        _python.PyOS_AfterFork_Child()
+    else:
+        _python.PyOS_AfterFork_Parent()
+    return _check(pid, "clone3")
 
 
 def prctl(option: int, argument: int = 0, second: int = 0) -> None:

@@ -16,7 +16,7 @@ from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
 from seatrial.sandbox.embedded.cgroups import Hierarchy
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
-from seatrial.sandbox.embedded.disk import choose, make_image
+from seatrial.sandbox.embedded.disk_image import choose, make_image
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.runs import RunDirectory, state_root
 from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedSandbox, Made

@@ -51,7 +51,7 @@ def bind_lowers(lowers: Sequence[str], folder: str, user_namespace: int | None) 
     names = []
     for index, lower in enumerate(lowers):
         target = f"{folder}/{index}"
-        os.makedirs(target)
+        os.makedirs(target, exist_ok=True)
         if user_namespace is None:
             bind(lower, target)
         else:

@@ -73,6 +73,12 @@ class Forks:
         self._poll.register(ours, select.POLLIN)
         return child
 
+    def run(self, command: list[str]) -> Child:
+        """Start a program of the host: without a copy of this process, which would cost more than the program."""
+        pid = os.posix_spawn(command[0], command, {}, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+        child = self._children[pid] = Child(pid, None)
+        return child
+
     def child(self, pid: int) -> Child:
         """A child that has not ended yet."""
         return self._children[pid]

@@ -18,7 +18,7 @@ from seatrial.sandbox.embedded.changes import write_changes, write_size
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, run_outer_init
 from seatrial.sandbox.embedded.protocol import receive, send
-from seatrial.sandbox.embedded.removal import remove_tree
+from seatrial.sandbox.embedded.removal import removal
 from seatrial.sandbox.embedded.requests import Box, Command, Mode, Target, Transfer, decode
 from seatrial.sandbox.embedded.roots import plan_trees, prepare_host_image
 from seatrial.sandbox.embedded.snapshot import copy_layer
@@ -109,8 +109,10 @@ class Spawner:
         self._answer_after(lambda: prepare_host_image(self._prepared), reply)
 
     def _on_remove(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
-        path = decode(Target, message).path
-        self._answer_after(lambda: remove_tree(path), reply)
+        self._remove(decode(Target, message).path, reply)
+
+    def _remove(self, path: str, reply: Reply) -> None:
+        self._forks.run(removal(path)).on_exit = lambda code: reply(_ending(code), [])
 
     def _on_check_shift(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         path = decode(Target, message).path
@@ -275,7 +277,7 @@ class Spawner:
         def gone(_: int) -> None:
             self._fail_kills(running, {"error": "the sandbox has been destroyed"})
             self._close(running)
-            self._answer_after(lambda: remove_tree(running.box.state), reply)
+            self._remove(running.box.state, reply)
 
         if running.dead:
             gone(0)

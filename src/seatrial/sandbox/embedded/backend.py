@@ -50,6 +50,8 @@ class EmbeddedBackend:
             raise
         try:
             self._support = self._hierarchy.usable_limits()
+            # While it is there, the groups above those of the sandboxes need not be made and removed with each of them.
+            self._hierarchy.create(self._run.name, "anchor", LimitSpec())
             await self._clear_leftovers()
         except BaseException:
             await finish(self._close())

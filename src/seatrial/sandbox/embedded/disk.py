@@ -1,6 +1,6 @@
-"""A sandbox's own file system as its children see it: attaching an image as a block device, and counting what is used.
+"""A sandbox's own file system, in an image: attaching it as a block device.
 
-Called by forked children whose root file system is no longer the host's: everything is imported here at the top.
+Called by forked children whose root file system may no longer be the host's: everything is imported here at the top.
 Mounting is left to the caller, who is alone in a mount namespace. Images are made in `disk_image.py`.
 """
 
@@ -9,8 +9,7 @@ import fcntl
 import os
 import stat
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,6 @@ _LOOP_CTL_GET_FREE = 0x4C82
 _LOOP_CONFIGURE = 0x4C0A
 _LO_FLAGS_AUTOCLEAR = 4
 _RACES = 200
-_LINKS_REMEMBERED = 100_000
 
 
 class LoopDevice(NamedTuple):
@@ -32,14 +30,6 @@ class LoopDevice(NamedTuple):
 
     path: str
     descriptor: int
-
-
-class FilesystemUsage(NamedTuple):
-    """What fits into a mounted file system, what is in it, and what ordinary writers can still add."""
-
-    size_bytes: int
-    used_bytes: int
-    free_bytes: int
 
 
 def attach_loop(image: str) -> LoopDevice:
@@ -97,53 +87,3 @@ def _device_number(number: int) -> int:
         return os.makedev(int(major), int(minor))
     except OSError:
         return os.makedev(_LOOP_MAJOR, number)
-
-
-def disk_usage(path: str) -> int:
-    """The bytes allocated for a tree, `path` itself included; a file with several names counts once.
-
-    Links are not followed. What vanishes or cannot be read meanwhile is left out; OSError if that is `path` itself.
-    Memory is bounded: beyond 100,000 files with names still to be met, each name counts for its share of the file.
-    """
-    total = 0
-    unmet: dict[tuple[int, int], int] = {}
-    for status in _walk(path):
-        size, names, file = status.st_blocks * 512, status.st_nlink, (status.st_dev, status.st_ino)
-        if stat.S_ISDIR(status.st_mode) or names == 1:
-            total += size
-        elif file in unmet:
-            unmet[file] -= 1
-            if not unmet[file]:
-                del unmet[file]
-        elif len(unmet) < _LINKS_REMEMBERED:
-            unmet[file] = names - 1
-            total += size
-        else:
-            total += size // names
-    return total
-
-
-def _walk(path: str) -> Iterator[os.stat_result]:
-    first = os.lstat(path)
-    yield first
-    pending = [path] if stat.S_ISDIR(first.st_mode) else []
-    while pending:  # only directories wait here, and each takes far more space on the disk
-        try:
-            entries = os.scandir(pending.pop())
-        except OSError:
-            continue
-        with entries:
-            for entry in entries:
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        pending.append(entry.path)
-                    yield status
-
-
-def filesystem_usage(path: str) -> FilesystemUsage:
-    """How full the file system mounted at `path` is."""
-    found = os.statvfs(path)
-    free = found.f_bavail * found.f_frsize
-    used = (found.f_blocks - found.f_bfree) * found.f_frsize
-    return FilesystemUsage(used + free, used, free)

@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -73,9 +73,15 @@ class Forks:
         self._poll.register(ours, select.POLLIN)
         return child
 
-    def run(self, command: list[str]) -> Child:
-        """Start a program of the host: without a copy of this process, which would cost more than the program."""
-        pid = os.posix_spawn(command[0], command, {}, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+    def run(self, command: list[str], descriptors: Mapping[int, int] = {}) -> Child:
+        """Start a program of the host: without a copy of this process, which would cost more than the program.
+
+        Besides the standard ones it has the `descriptors` open, given as its number: our number. Like all processes of
+        this pid namespace it ends with us, the first of them.
+        """
+        opened = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
+        ignored = [signal.SIGPIPE, signal.SIGXFSZ]
+        pid = os.posix_spawn(command[0], command, {}, file_actions=opened, setsigdef=ignored)
         child = self._children[pid] = Child(pid, None)
         return child
 

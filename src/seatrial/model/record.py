@@ -136,11 +136,12 @@ class ArtifactRecord(StrictModel):
 
 
 class FileChanges(StrictModel):
-    """What the agent did to the file system of the image."""
+    """What the agent did to the file system of the image; `truncated` if that was too much to list all of it."""
 
     added: tuple[str, ...] = ()
     modified: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    truncated: bool = False
 
 
 class ChangeCounts(StrictModel):

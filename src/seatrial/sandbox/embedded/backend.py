@@ -16,7 +16,7 @@ from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
 from seatrial.sandbox.embedded.cgroups import Hierarchy
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
-from seatrial.sandbox.embedded.disk import choose, make_image
+from seatrial.sandbox.embedded.disk_image import choose, make_image
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.runs import RunDirectory, state_root
 from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedSandbox, Made
@@ -50,6 +50,8 @@ class EmbeddedBackend:
             raise
         try:
             self._support = self._hierarchy.usable_limits()
+            # While it is there, the groups above those of the sandboxes need not be made and removed with each of them.
+            self._hierarchy.create(self._run.name, "anchor", LimitSpec())
             await self._clear_leftovers()
         except BaseException:
             await finish(self._close())

@@ -5,12 +5,14 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
+from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
 
 _START = "start.json"
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
-_MAX_ENTRIES = 200_000
+MAX_ENTRIES = 200_000
 _MAX_DEPTH = 100
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -28,7 +30,7 @@ def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, boo
 
 
 def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_result, bool]]:
-    for entry in sorted(os.listdir(folder)):
+    for entry in os.listdir(folder):
         with suppress(FileNotFoundError, NotADirectoryError):  # gone or replaced since the directory was read
             status = os.lstat(entry, dir_fd=folder)
             path = inside + entry
@@ -66,36 +68,49 @@ def is_whiteout(status: os.stat_result) -> bool:
 
 
 def remember_start(state: int) -> None:
-    """Note what setting up wrote, so that it never counts as somebody's change."""
-    found = {}
+    """Note what setting up wrote, so that it never counts as somebody's change, and what the root then shows."""
+    files = {}
     for name in _upper_names(state):
         for path, status, _ in walk_upper(state, name):
-            found[f"{name}/{path}"] = [status.st_mtime_ns, status.st_size]
+            files[f"{name}/{path}"] = [status.st_mtime_ns, status.st_size]
     descriptor = os.open(_START, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=state)
-    os.write(descriptor, json.dumps(found).encode())
+    os.write(descriptor, json.dumps({"files": files, "root": os.listdir("/")}).encode())
     os.close(descriptor)
 
 
-def write_changes(state: int, trees: Sequence[Tree], target: int) -> None:
-    """Write `{"added": […], "modified": […], "removed": […]}` to a descriptor."""
-    start = _read_start(state)
-    found: dict[str, list[str]] = {"added": [], "modified": [], "removed": []}
-    for tree in trees:
-        prefix = f"/{tree.folder}/" if tree.folder else "/"
-        for kind, path in _tree_changes(state, tree, start):
-            # A name that is not UTF-8 is shown with its odd bytes written out.
-            found[kind].append(os.fsencode(prefix + path).decode("utf-8", "backslashreplace"))
-            if sum(map(len, found.values())) > _MAX_ENTRIES:
-                raise OSError(0, f"more than {_MAX_ENTRIES:,} files changed")
+def root_at_start(state: int) -> list[str]:
+    """The names that were in the root of a sandbox before anybody was."""
+    names: list[str] = _read_start(state)["root"]
+    return names
+
+
+def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int) -> None:
+    """Write `{"added": […], "modified": […], "removed": […], "truncated": …}` to a descriptor, `limit` names at most.
+
+    Truncated are also trees deeper than anybody builds by hand.
+    """
+    found: dict[str, list[str]] = {"added": [], "modified": [], "removed": [], "too deep": []}
+    changes = _all_changes(state, trees)
+    for kind, path in islice(changes, limit):
+        # A name that is not UTF-8 is shown with its odd bytes written out.
+        found[kind].append(os.fsencode(path).decode("utf-8", "backslashreplace"))
+    truncated = bool(found.pop("too deep")) or next(changes, None) is not None
     ordered = {kind: sorted(paths) for kind, paths in found.items()}
     with os.fdopen(os.dup(target), "w") as file:
-        json.dump(ordered, file)
+        json.dump({**ordered, "truncated": truncated}, file)
 
 
-def _read_start(state: int) -> dict[str, list[int]]:
+def _all_changes(state: int, trees: Sequence[Tree]) -> Iterator[tuple[str, str]]:
+    start = _read_start(state)["files"]
+    for tree in trees:
+        prefix = f"/{tree.folder}/" if tree.folder else "/"
+        yield from ((kind, prefix + path) for kind, path in _tree_changes(state, tree, start))
+
+
+def _read_start(state: int) -> dict[str, Any]:
     descriptor = os.open(_START, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
     with os.fdopen(descriptor, "rb") as file:
-        start: dict[str, list[int]] = json.load(file)
+        start: dict[str, Any] = json.load(file)
     return start
 
 
@@ -103,15 +118,22 @@ def _tree_changes(state: int, tree: Tree, start: dict[str, list[int]]) -> Iterat
     if tree.name not in _upper_names(state):
         return  # shown read-only, so nothing can have changed
     for path, status, opaque in walk_upper(state, tree.name):
-        below = _in_layers(tree.lowers, path)
-        if is_whiteout(status):
-            if below:
-                yield "removed", path
-        elif stat.S_ISDIR(status.st_mode):
-            if opaque and below:
+        if stat.S_ISDIR(status.st_mode):
+            if opaque and _in_layers(tree.lowers, path):
                 yield from (("removed", gone) for gone in _missing(state, tree, path))
-        elif start.get(f"{tree.name}/{path}") != [status.st_mtime_ns, status.st_size]:
-            yield "modified" if below else "added", path
+            if path.count("/") == _MAX_DEPTH:
+                yield "too deep", path
+        elif kind := _kind(tree, path, status, start):
+            yield kind, path
+
+
+def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[int]]) -> str | None:
+    """What has been done to a file, or None when it is as it was."""
+    if is_whiteout(status):
+        return "removed" if _in_layers(tree.lowers, path) else None
+    if start.get(f"{tree.name}/{path}") == [status.st_mtime_ns, status.st_size]:
+        return None
+    return "modified" if _in_layers(tree.lowers, path) else "added"
 
 
 def _in_layers(lowers: Sequence[str], path: str) -> bool:
@@ -162,15 +184,3 @@ def _missing(state: int, tree: Tree, folder: str) -> Iterator[str]:
                 if path not in seen and not replaced and _in_layers(tree.lowers, path):
                     seen.add(path)
                     yield path
-
-
-def write_size(state: int, target: int) -> None:
-    """Write how many bytes of disk the writable directories take, as `{"bytes": …}`."""
-    total = 0
-    for name in _upper_names(state):
-        seen = set()
-        for _, status, _ in walk_upper(state, name):
-            if status.st_nlink == 1 or status.st_ino not in seen:
-                total += status.st_blocks * 512
-                seen.add(status.st_ino)
-    os.write(target, json.dumps({"bytes": total}).encode())

@@ -137,12 +137,16 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def make_verifier_view(*, rootless: bool, owner: int, report: socket.socket) -> None:
-    """Build the verifier's private root on top of the outer view and report its mount namespace."""
+def make_verifier_view(known: list[str], target: int, *, rootless: bool, owner: int, report: socket.socket) -> None:
+    """Build the verifier's private root on top of the outer view and report its mount namespace.
+
+    How many entries of the agent's root did not fit into it is written to the descriptor `target`.
+    """
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    enter_verifier_view(size_mb=_VERIFIER_ROOT_MB, rootless=rootless, owner=owner)
+    left_out = enter_verifier_view(set(known), size_mb=_VERIFIER_ROOT_MB, rootless=rootless, owner=owner)
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    os.write(target, b"%d" % left_out)
     send(report, {"ready": True}, [namespace])
 
 

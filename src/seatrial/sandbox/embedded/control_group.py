@@ -59,8 +59,12 @@ class ControlGroup:
 
     @property
     def join_files(self) -> tuple[str, ...]:
-        """Where a process writes "0" to become a member, in this order."""
-        return tuple(str(each.path / "cgroup.procs") for each in self.directories)
+        """Where a process of one thread writes "0" to become a member, in this order.
+
+        A thread may move itself at once; for a process the kernel first stops the whole machine's forks, some 15 ms.
+        Version 2 moves no single threads, but a process can be born there instead: see `Forks.start`.
+        """
+        return tuple(str(each.path / ("cgroup.procs" if each.version == 2 else "tasks")) for each in self.directories)
 
     def usage(self) -> GroupUsage:
         """What all members together, the dead ones included, have used so far."""

@@ -4,10 +4,11 @@ A child that enters a sandbox with the spawner's descriptors still open offers t
 turns into a link to /proc/self/fd/N would lead through them, out of the sandbox.
 """
 
-import os
 from collections.abc import Iterable
 
-_LAST = 2**20
+from seatrial.sandbox.embedded.syscalls import close_range
+
+_LAST = 2**32 - 1
 
 
 def close_all_but(keep: Iterable[int]) -> None:
@@ -15,6 +16,7 @@ def close_all_but(keep: Iterable[int]) -> None:
     first = 3
     for descriptor in sorted(set(keep)):
         if descriptor >= first:
-            os.closerange(first, descriptor)
+            if descriptor > first:
+                close_range(first, descriptor - 1)
             first = descriptor + 1
-    os.closerange(first, _LAST)
+    close_range(first, _LAST)

@@ -1,36 +1,28 @@
-"""How much a sandbox may store: a file system of its own with a size, in a loop-mounted image or in memory.
+"""A sandbox's own file system, in an image: attaching it as a block device.
 
-`attach_loop` and the two that count are called by forked children whose root file system is no longer the host's:
-everything is imported here at the top. Mounting is left to the caller, who is alone in a mount namespace.
+Called by forked children whose root file system may no longer be the host's: everything is imported here at the top.
+Mounting is left to the caller, who is alone in a mount namespace. Images are made in `disk_image.py`.
 """
 
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import struct
-import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 
-MIB = 2**20
 LOOP_CONTROL = "/dev/loop-control"
-MKFS_TIMEOUT_SEC = 120
 EXT4_MOUNT_OPTIONS = "noinit_itable"  # else the kernel fills the unused inode tables, and with them the sparse image
 
 _LOOP_MAJOR = 7
 _LOOP_CTL_GET_FREE = 0x4C82
 _LOOP_CONFIGURE = 0x4C0A
 _LO_FLAGS_AUTOCLEAR = 4
-_BYTES_PER_INODE = 8192  # twice as many files as usual: package managers make small ones
-_INODE_SIZE = 256
 _RACES = 200
-_LINKS_REMEMBERED = 100_000
 
 
 class LoopDevice(NamedTuple):
@@ -38,65 +30,6 @@ class LoopDevice(NamedTuple):
 
     path: str
     descriptor: int
-
-
-class FilesystemUsage(NamedTuple):
-    """What fits into a mounted file system, what is in it, and what ordinary writers can still add."""
-
-    size_bytes: int
-    used_bytes: int
-    free_bytes: int
-
-
-def choose(storage_mb: int, *, root: bool) -> Literal["loop", "tmpfs"]:
-    """How to enforce a disk limit: `loop` wherever it can be had, for what is in a `tmpfs` counts as memory too.
-
-    Raises HostUnsupportedError when a tmpfs is all there is and the machine has less memory than that.
-    """
-    if root and _mkfs() and Path(LOOP_CONTROL).exists():
-        return "loop"
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if storage_mb * MIB > memory:
-        raise HostUnsupportedError(
-            f"storage_mb = {storage_mb} is more than this machine's memory; on the disk it can be enforced only for "
-            "root, with loop devices and mkfs.ext4 (Debian: apt-get install e2fsprogs)"
-        )
-    return "tmpfs"
-
-
-def make_image(path: Path, storage_mb: int) -> None:
-    """Make a sparse ext4 image in which at least `storage_mb` MiB can be stored.
-
-    Raises HostUnsupportedError without mkfs.ext4, SandboxError when the image exists or cannot be made.
-    """
-    mkfs = _mkfs()
-    if not mkfs:
-        raise HostUnsupportedError("the disk cannot be limited: no mkfs.ext4; Debian: apt-get install e2fsprogs")
-    features = "^has_journal,^resize_inode"  # it is thrown away: nobody will repair or grow it
-    options = ["-q", "-F", "-m", "0", "-b", "4096", "-i", str(_BYTES_PER_INODE), "-I", str(_INODE_SIZE)]
-    command = [mkfs, *options, "-O", features, "-E", "lazy_itable_init=1,nodiscard", str(path)]
-    with ExitStack() as undo:
-        try:
-            with path.open("xb") as image:
-                undo.callback(path.unlink)
-                image.truncate(_image_bytes(storage_mb))
-            subprocess.run(command, capture_output=True, check=True, timeout=MKFS_TIMEOUT_SEC)  # noqa: S603 - our words
-        except (OSError, OverflowError, subprocess.SubprocessError) as error:
-            output = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
-            raise SandboxError(f"cannot make the disk image {path}: {output or error}") from error
-        undo.pop_all()
-
-
-def _mkfs() -> str | None:
-    return shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-
-
-def _image_bytes(storage_mb: int) -> int:
-    """The size asked for and what ext4 keeps for itself: inode tables, a reserve of up to 16 MiB, bitmaps."""
-    asked = storage_mb * MIB
-    reserve = min(asked // 48, 17 * MIB)
-    bitmaps = asked // 8192 + MIB
-    return (asked + reserve + bitmaps) * (_BYTES_PER_INODE + _INODE_SIZE + 16) // _BYTES_PER_INODE
 
 
 def attach_loop(image: str) -> LoopDevice:
@@ -154,53 +87,3 @@ def _device_number(number: int) -> int:
         return os.makedev(int(major), int(minor))
     except OSError:
         return os.makedev(_LOOP_MAJOR, number)
-
-
-def disk_usage(path: str) -> int:
-    """The bytes allocated for a tree, `path` itself included; a file with several names counts once.
-
-    Links are not followed. What vanishes or cannot be read meanwhile is left out; OSError if that is `path` itself.
-    Memory is bounded: beyond 100,000 files with names still to be met, each name counts for its share of the file.
-    """
-    total = 0
-    unmet: dict[tuple[int, int], int] = {}
-    for status in _walk(path):
-        size, names, file = status.st_blocks * 512, status.st_nlink, (status.st_dev, status.st_ino)
-        if stat.S_ISDIR(status.st_mode) or names == 1:
-            total += size
-        elif file in unmet:
-            unmet[file] -= 1
-            if not unmet[file]:
-                del unmet[file]
-        elif len(unmet) < _LINKS_REMEMBERED:
-            unmet[file] = names - 1
-            total += size
-        else:
-            total += size // names
-    return total
-
-
-def _walk(path: str) -> Iterator[os.stat_result]:
-    first = os.lstat(path)
-    yield first
-    pending = [path] if stat.S_ISDIR(first.st_mode) else []
-    while pending:  # only directories wait here, and each takes far more space on the disk
-        try:
-            entries = os.scandir(pending.pop())
-        except OSError:
-            continue
-        with entries:
-            for entry in entries:
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        pending.append(entry.path)
-                    yield status
-
-
-def filesystem_usage(path: str) -> FilesystemUsage:
-    """How full the file system mounted at `path` is."""
-    found = os.statvfs(path)
-    free = found.f_bavail * found.f_frsize
-    used = (found.f_blocks - found.f_bfree) * found.f_frsize
-    return FilesystemUsage(used + free, used, free)

@@ -7,14 +7,15 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from seatrial.sandbox.embedded.children import fail
 from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.protocol import receive
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, prctl, setns, unshare
+from seatrial.sandbox.embedded.settle import write_text
+from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, fork_into, prctl, setns, unshare
 
 Work = Callable[[socket.socket], None]
 
@@ -42,10 +43,18 @@ class Forks:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         poll.register(self._wakeup, select.POLLIN)
 
-    def start(self, work: Work, *, keep: Iterable[int] = (), pids: int | None = None, new_pids: bool = False) -> Child:
+    def start(
+        self,
+        work: Work,
+        *,
+        keep: Iterable[int] = (),
+        pids: int | None = None,
+        new_pids: bool = False,
+        join: Sequence[str] = (),
+    ) -> Child:
         """Fork a child that does `work`, in the pid namespace of the process `pids` or in a new one.
 
-        Of our descriptors it has those in `keep`, and no other.
+        Of our descriptors it has those in `keep`, and no other. `join` are the files by which it joins control groups.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if new_pids:
@@ -53,15 +62,27 @@ class Forks:
         elif pids is not None:
             setns(pids, CLONE_NEWPID)
         try:
-            pid = os.fork()
+            pid, left = _fork(join)
             if pid == 0:
-                _be_child(work, theirs, keep)
+                _be_child(work, theirs, keep, left)
         finally:
             setns(self._own_pids, CLONE_NEWPID)
         theirs.close()
         child = self._children[pid] = Child(pid, ours)
         self._reports[ours.fileno()] = pid
         self._poll.register(ours, select.POLLIN)
+        return child
+
+    def run(self, command: list[str], descriptors: Mapping[int, int] = {}) -> Child:
+        """Start a program of the host: without a copy of this process, which would cost more than the program.
+
+        Besides the standard ones it has the `descriptors` open, given as its number: our number. Like all processes of
+        this pid namespace it ends with us, the first of them.
+        """
+        opened = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
+        ignored = [signal.SIGPIPE, signal.SIGXFSZ]
+        pid = os.posix_spawn(command[0], command, {}, file_actions=opened, setsigdef=ignored)
+        child = self._children[pid] = Child(pid, None)
         return child
 
     def child(self, pid: int) -> Child:
@@ -103,10 +124,27 @@ class Forks:
             child.on_exit(os.waitstatus_to_exitcode(status))
 
 
-def _be_child(work: Work, report: socket.socket, keep: Iterable[int]) -> NoReturn:
+def _fork(join: Sequence[str]) -> tuple[int, Sequence[str]]:
+    """Fork, with the child born in its version 2 control group if possible; also returns what is left to join."""
+    born = next((file for file in join if file.endswith("/cgroup.procs")), None)
+    if born is None:
+        return os.fork(), join
+    try:
+        group = os.open(os.path.dirname(born), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return fork_into(group), [file for file in join if file != born]
+        finally:
+            os.close(group)
+    except OSError:  # before Linux 5.7, or not allowed: moving there takes longer, and says why if it fails too
+        return os.fork(), join
+
+
+def _be_child(work: Work, report: socket.socket, keep: Iterable[int], join: Sequence[str]) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         close_all_but([report.fileno(), *keep])
+        for file in join:
+            write_text(file, "0")
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         work(report)

@@ -53,7 +53,11 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
     state = os.open(box.state, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     rootless = mode == "user"
     trees = plan_trees(box.base, box.layers, prepared)
-    root = mount_trees_as_user(trees, box.state) if rootless else mount_trees(trees, box.state, shift, owner)
+    mounts = f"{prepared}/mounts"
+    if rootless:
+        root = mount_trees_as_user(trees, box.state, mounts)
+    else:
+        root = mount_trees(trees, box.state, mounts, shift, owner)
     raise_loopback()
     _allow_low_ports()
     set_hostname(box.hostname)

@@ -5,7 +5,8 @@ Runs in forked children of the spawner, in the order the kernel demands.
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from seatrial.sandbox.embedded.syscalls import (
     MS_BIND,
@@ -32,6 +33,7 @@ _DEV_LINKS = {
 _READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _MASKED_PROC = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "kpageflags", "acpi", "scsi")
 _FEW_LAYERS = 8
+_MAX_SHOWN = 1000
 _QUIET = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 
@@ -51,7 +53,7 @@ def bind_lowers(lowers: Sequence[str], folder: str, user_namespace: int | None) 
     names = []
     for index, lower in enumerate(lowers):
         target = f"{folder}/{index}"
-        os.makedirs(target)
+        os.makedirs(target, exist_ok=True)
         if user_namespace is None:
             bind(lower, target)
         else:
@@ -131,17 +133,16 @@ def furnish(root: str, *, rootless: bool, owner: int) -> None:
     mount_sys(f"{root}/sys")
 
 
-def enter_verifier_view(*, size_mb: int, rootless: bool, owner: int) -> None:
+def enter_verifier_view(known: Collection[str], *, size_mb: int, rootless: bool, owner: int) -> int:
     """Give this mount namespace a root of its own: the sandbox's directories, and private /tests and /logs/verifier.
 
     The new root is a tmpfs the agent has no way to reach. Were those two directories mounted onto the agent's root
     instead, a process of the agent could rename the mount points away and put its own in their place.
+    Returns how many entries of / and /logs are not in it, because there were too many; `known` ones come first.
     """
     scratch = "/sys"  # any directory every root has
     mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={size_mb}m,uid={owner},gid={owner}")
-    for entry in os.listdir("/"):
-        if entry not in ("tests", "logs", "sys"):
-            _show_again(f"/{entry}", f"{scratch}/{entry}")
+    left_out = _show_entries("/", scratch, known, besides=("tests", "logs", "sys"))
     os.mkdir(f"{scratch}/sys")
     mount_sys(f"{scratch}/sys")  # anew, because the old one lies under the scratch mount
     for folder, mode in (("tests", 0o755), ("logs", 0o755), ("logs/verifier", 0o777)):
@@ -149,30 +150,41 @@ def enter_verifier_view(*, size_mb: int, rootless: bool, owner: int) -> None:
         os.chmod(f"{scratch}/{folder}", mode)
         os.chown(f"{scratch}/{folder}", owner, owner)
     if os.path.isdir("/logs") and not os.path.islink("/logs"):
-        for entry in os.listdir("/logs"):
-            if entry != "verifier":
-                _show_again(f"/logs/{entry}", f"{scratch}/logs/{entry}")
+        left_out += _show_entries("/logs", f"{scratch}/logs", ("agent", "artifacts"), besides=("verifier",))
     mount_pts(f"{scratch}/dev/pts", rootless=rootless, owner=owner)
     mount_shm(f"{scratch}/dev/shm")
     pivot_root(scratch)
+    return left_out
+
+
+def _show_entries(source: str, target: str, known: Collection[str], *, besides: Collection[str]) -> int:
+    """Show what is in a directory once more, the known names first; returns how many there were too many.
+
+    A mount namespace holds only so many mounts, and an agent that fills its root must not keep its verifier from work.
+    """
+    entries = sorted(set(os.listdir(source)).difference(besides), key=lambda name: (name not in known, name))
+    for entry in entries[:_MAX_SHOWN]:
+        _show_again(f"{source}/{entry}", f"{target}/{entry}")
+    return len(entries[_MAX_SHOWN:])
 
 
 def _show_again(source: str, target: str) -> None:
     """Bind a directory or file; a link is copied, and anything else (a pipe, a socket) is left out.
 
-    By descriptor, so that what was looked at is what is bound: the agent may be renaming things meanwhile.
+    By descriptor, so that what was looked at is what is bound: the agent may be renaming things meanwhile. What it
+    removes meanwhile cannot be bound any more, and is not there.
     """
-    try:
+    with suppress(FileNotFoundError):
         descriptor = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    mode, found = os.fstat(descriptor).st_mode, f"/proc/self/fd/{descriptor}"
-    if stat.S_ISDIR(mode):
-        os.mkdir(target)
-        bind(found, target, recursive=True)
-    elif stat.S_ISLNK(mode):
-        os.symlink(os.readlink("", dir_fd=descriptor), target)
-    elif stat.S_ISREG(mode):
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
-        bind(found, target)
-    os.close(descriptor)
+        mode, found = os.fstat(descriptor).st_mode, f"/proc/self/fd/{descriptor}"
+        try:
+            if stat.S_ISDIR(mode):
+                os.mkdir(target)
+                bind(found, target, recursive=True)
+            elif stat.S_ISLNK(mode):
+                os.symlink(os.readlink("", dir_fd=descriptor), target)
+            elif stat.S_ISREG(mode):
+                os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
+                bind(found, target)
+        finally:
+            os.close(descriptor)

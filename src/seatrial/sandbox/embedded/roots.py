@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
+from seatrial.sandbox.embedded.settle import make_furniture, name_machine
 from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, restrict
 
 # The machine's own system, without homes, logs, services' data and everything else that is somebody's.
@@ -33,26 +34,32 @@ class Tree:
 
 
 def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
-    """The overlays of an image, outermost first. `prepared` holds the skeleton and the masks of the host image."""
+    """The overlays of an image, outermost first.
+
+    `prepared` holds the skeleton and the masks of the host image, and the furniture that fills the gaps of any other.
+    """
     top_first = list(reversed(layers))
     if base != "host":
-        return [Tree("", tuple(top_first))]
-    trees = [Tree("", (*top_first, f"{prepared}/skeleton"))]
+        return [Tree("", (*top_first, f"{prepared}/furniture"))]
+    trees = [Tree("", (*top_first, f"{prepared}/host/skeleton"))]
     for folder in SYSTEM_FOLDERS:
         if os.path.isdir(f"/{folder}"):
             above = [f"{layer}/{folder}" for layer in top_first if os.path.isdir(f"{layer}/{folder}")]
-            mask = [f"{prepared}/mask/{folder}"] if folder in _MASKED_FOLDERS else []
+            mask = [f"{prepared}/host/mask/{folder}"] if folder in _MASKED_FOLDERS else []
             trees.append(Tree(folder, (*above, *mask, f"/{folder}")))
     return trees
 
 
-def mount_trees(trees: Sequence[Tree], state: str, shift: int | None, owner: int) -> str:
-    """Mount all overlays below `state`, writable; returns the root. `shift` is a user namespace to move owners into."""
-    root = f"{state}/root"
+def mount_trees(trees: Sequence[Tree], state: str, mounts: str, shift: int | None, owner: int) -> str:
+    """Mount all overlays, writable; returns the root. `shift` is a user namespace to move owners into.
+
+    Mount points are below `mounts`, the same for every sandbox: each sees its own mounts only.
+    """
+    root = f"{mounts}/root"
     os.makedirs(root, exist_ok=True)
-    os.chdir(state)  # short names: mount(2) takes 4 KiB of options, and an image may have a hundred layers
+    os.chdir(mounts)  # short names: mount(2) takes 4 KiB of options, and an image may have a hundred layers
     for tree in trees:
-        upper, work = f"upper/{tree.name}", f"work/{tree.name}"
+        upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
         os.makedirs(upper)
         os.makedirs(work)
         template = os.stat(tree.lowers[0])
@@ -63,29 +70,36 @@ def mount_trees(trees: Sequence[Tree], state: str, shift: int | None, owner: int
     return root
 
 
-def mount_trees_as_user(trees: Sequence[Tree], state: str) -> str:
+def mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str) -> str:
     """Like `mount_trees` in a user namespace: system folders of the host image cannot take writes there."""
-    root = f"{state}/root"
+    root = f"{mounts}/root"
     os.makedirs(root, exist_ok=True)
-    os.chdir(state)
+    os.chdir(mounts)
     for tree in trees:
         target = f"{root}/{tree.folder}".rstrip("/")
         if tree.folder:
             bind(f"/{tree.folder}", target, recursive=True)
             restrict(target, MS_RDONLY | MS_NOSUID)
             continue
-        for name in ("upper", "work"):
-            os.makedirs(f"{name}/{tree.name}")
+        upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
+        os.makedirs(upper)
+        os.makedirs(work)
         lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None)
-        mount_overlay(lowers, f"upper/{tree.name}", f"work/{tree.name}", target, rootless=True)
+        mount_overlay(lowers, upper, work, target, rootless=True)
     return root
 
 
-def prepare_host_image(folder: str) -> None:
+def prepare_furniture(prepared: str) -> None:
+    """Make the layer that lies below all others of an image and so fills its gaps, once for all sandboxes."""
+    make_furniture(f"{prepared}/furniture")
+
+
+def prepare_host_image(prepared: str) -> None:
     """Make the skeleton of the host image and the masks that hide what an ordinary user may not read.
 
     The folder appears complete or not at all, and making it a second time changes nothing.
     """
+    folder = f"{prepared}/host"
     if os.path.isdir(folder):
         return
     part = f"{folder}.{os.getpid()}"
@@ -93,10 +107,12 @@ def prepare_host_image(folder: str) -> None:
     for name in _MASKED_FOLDERS:
         if os.path.isdir(f"/{name}"):
             _mask(name, f"{part}/mask/{name}")
+    name_machine(f"{part}/mask")
     os.rename(part, folder)
 
 
 def _make_skeleton(skeleton: str) -> None:
+    make_furniture(skeleton)
     for name in (*_EMPTY_FOLDERS, *SYSTEM_FOLDERS):
         os.makedirs(f"{skeleton}/{name}", exist_ok=True)
     for name in ("tmp", "var/tmp"):

@@ -3,12 +3,17 @@
 import fcntl
 import os
 import secrets
+import struct
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 from seatrial.errors import HostUnsupportedError
 
 _PREFIX = "run-"
+_GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, for a long
+_SET_FLAGS = 0x40086602
+_TOP_DIRECTORY = 0x20000
 
 
 class RunDirectory:
@@ -21,6 +26,8 @@ class RunDirectory:
         unnamed = root / f"new-{self.path.name}"
         unnamed.mkdir(mode=0o700)
         self._lock = _lock(unnamed)
+        if self._lock is not None:
+            _spread(self._lock)
         unnamed.rename(self.path)
 
     @property
@@ -46,6 +53,16 @@ class RunDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _spread(directory: int) -> None:
+    """Have ext4 put each subdirectory into a region of the disk of its own, as for homes below /home.
+
+    In one region every new inode is searched for among those just freed: eight times slower without a journal.
+    """
+    with suppress(OSError):  # another file system, which needs no such hint
+        flags = struct.unpack("l", fcntl.ioctl(directory, _GET_FLAGS, bytes(struct.calcsize("l"))))[0]
+        fcntl.ioctl(directory, _SET_FLAGS, struct.pack("l", flags | _TOP_DIRECTORY))
 
 
 def _lock(path: Path) -> int | None:

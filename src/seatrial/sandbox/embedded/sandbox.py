@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-import json
+import logging
 import os
 import socket
 import time
@@ -20,6 +20,8 @@ from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.outbound import Outbound
+
+_log = logging.getLogger(__name__)
 
 ONE_USER = (
     "only one user id exists inside; install uidmap (newuidmap, newgidmap) and give yourself a range in /etc/subuid "
@@ -72,8 +74,10 @@ class EmbeddedSandbox:
                 await finish(self._create_view())
 
     async def _create_view(self) -> None:
-        await self._client.call("view", name=self._made.name)
+        left_out = int(await self._ask("view") or 0)
         self._view_made = True
+        if left_out:
+            _log.warning("%s: the verifier does not see %d of the entries in /: too many", self._made.name, left_out)
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Run a command; at the end of its time, every process of its phase is killed with it."""
@@ -164,17 +168,15 @@ class EmbeddedSandbox:
 
     async def changes(self) -> FileChanges:
         """What differs from the image."""
-        found = await self._ask("changes")
-        return FileChanges(**{kind: tuple(paths) for kind, paths in found.items()})
+        return FileChanges.model_validate_json(await self._ask("changes"))
 
-    async def _ask(self, operation: str) -> dict[str, Any]:
+    async def _ask(self, operation: str) -> bytes:
         """An operation whose answer may be long: it comes in a file."""
         answer = os.memfd_create("answer")
         with os.fdopen(answer, "w+b") as file:
             await self._call(operation, [answer])
             file.seek(0)
-            found: dict[str, Any] = json.loads(file.read())
-            return found
+            return file.read()
 
     async def snapshot(self, layer: Path) -> None:
         """Save what differs from the image as a new layer directory. Running processes are killed first."""
@@ -188,12 +190,14 @@ class EmbeddedSandbox:
 
     async def usage(self) -> ResourceUse:
         """What has been consumed so far."""
-        size = await self._ask("size")
+        kilobytes = (await self._ask("size")).partition(b"\t")[0]
+        if not kilobytes.isdigit():
+            raise SandboxError("usage: the disk space in use could not be measured")
         used = self._made.group.usage()
         return ResourceUse(
             cpu_sec=used.cpu_sec,
             peak_memory_bytes=used.peak_memory_bytes,
-            disk_bytes=size["bytes"],
+            disk_bytes=int(kilobytes) * 1024,
             oom_kills=used.oom_kills or 0,
         )
 

@@ -9,19 +9,18 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from seatrial.sandbox.embedded import children
-from seatrial.sandbox.embedded.changes import write_changes, write_size
+from seatrial.sandbox.embedded.changes import MAX_ENTRIES, root_at_start, write_changes
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, run_outer_init
+from seatrial.sandbox.embedded.programs import FOLDER, measurement, removal
 from seatrial.sandbox.embedded.protocol import receive, send
-from seatrial.sandbox.embedded.removal import remove_tree
 from seatrial.sandbox.embedded.requests import Box, Command, Mode, Target, Transfer, decode
 from seatrial.sandbox.embedded.roots import plan_trees, prepare_host_image
-from seatrial.sandbox.embedded.settle import write_text
+from seatrial.sandbox.embedded.running import Reply, Running
 from seatrial.sandbox.embedded.snapshot import copy_layer
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWIPC,
@@ -31,31 +30,8 @@ from seatrial.sandbox.embedded.syscalls import (
     setns,
 )
 
-Reply = Callable[[dict[str, Any], list[int]], None]
 _GONE = {"error": "the sandbox's first process is gone"}
 _SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
-
-
-@dataclass(slots=True)
-class Running:
-    """A sandbox that is up: descriptors of its two inits, files and users, and of the verifier's view once made."""
-
-    box: Box
-    pid: int
-    outer: int
-    link: socket.socket
-    inner: int = -1
-    state: int = -1
-    users: int | None = None
-    view: int = -1
-    dead: bool = False
-    closed: bool = False
-    kills: list[Reply] = field(default_factory=list)
-
-    def descriptors(self) -> list[int]:
-        """Everything that keeps the sandbox's namespaces and mounts alive."""
-        found = (self.outer, self.inner, self.state, self.users, self.view)
-        return [number for number in found if number is not None and number >= 0]
 
 
 class Spawner:
@@ -110,8 +86,10 @@ class Spawner:
         self._answer_after(lambda: prepare_host_image(self._prepared), reply)
 
     def _on_remove(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
-        path = decode(Target, message).path
-        self._answer_after(lambda: remove_tree(path), reply)
+        self._remove(decode(Target, message).path, reply)
+
+    def _remove(self, path: str, reply: Reply) -> None:
+        self._forks.run(removal(path)).on_exit = lambda code: reply(_ending(code), [])
 
     def _on_check_shift(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         path = decode(Target, message).path
@@ -172,35 +150,25 @@ class Spawner:
         running = self._running[command.name]
 
         def work(report: socket.socket) -> None:
-            for file in command.join:
-                write_text(file, "0")
-            self._join(running, command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
+            running.join(command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
             children.run_command(command, descriptors, running.users, report.fileno())
 
         keep = [*descriptors, *running.descriptors()]
         pids = running.inner if command.phase == "agent" else running.outer
-        child = self._forks.start(work, keep=keep, pids=pids)
+        child = self._forks.start(work, keep=keep, pids=pids, join=command.join)
         child.on_report = lambda answer, _: reply(answer or {}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 
-    def _join(self, running: Running, phase: str, flags: int) -> None:
-        """Enter a phase's view of the files, and the given other namespaces."""
-        if phase == "agent":
-            setns(running.inner, flags | CLONE_NEWNS)
-            return
-        if flags:
-            setns(running.outer, flags)
-        setns(running.view, CLONE_NEWNS)
-
-    def _on_view(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+    def _on_view(self, message: dict[str, Any], passed: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
         if running.view >= 0:
             reply({}, [])
             return
 
         def work(report: socket.socket) -> None:
+            known, rootless = root_at_start(running.state), self._mode == "user"
             setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-            children.make_verifier_view(rootless=self._mode == "user", owner=self._owner, report=report)
+            children.make_verifier_view(known, passed[0], rootless=rootless, owner=self._owner, report=report)
 
         def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
             if answer and "ready" in answer:
@@ -208,7 +176,7 @@ class Spawner:
                 answer = {}
             reply(answer or {}, [])
 
-        child = self._forks.start(work, keep=running.descriptors(), pids=running.outer)
+        child = self._forks.start(work, keep=[*passed, *running.descriptors()], pids=running.outer)
         child.on_report = ready
 
     def _on_put(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
@@ -228,7 +196,7 @@ class Spawner:
         running = self._running[transfer.name]
 
         def work() -> None:
-            self._join(running, transfer.phase, 0)
+            running.join(transfer.phase, 0)
             move(transfer, descriptors[0], running.users)
 
         self._answer_after(work, reply, [*descriptors, *running.descriptors()])
@@ -258,7 +226,7 @@ class Spawner:
     def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
         trees = plan_trees(running.box.base, running.box.layers, self._prepared)
-        work = partial(write_changes, running.state, trees, descriptors[0])
+        work = partial(write_changes, running.state, trees, MAX_ENTRIES, descriptors[0])
         self._answer_after(work, reply, [running.state, *descriptors])
 
     def _on_snapshot(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
@@ -269,8 +237,9 @@ class Spawner:
 
     def _on_size(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
-        work = partial(write_size, running.state, descriptors[0])
-        self._answer_after(work, reply, [running.state, *descriptors])
+        # It complains about what vanishes meanwhile; what it has counted is the answer all the same.
+        child = self._forks.run(measurement(), {1: descriptors[0], FOLDER: running.state})
+        child.on_exit = lambda _: reply({}, [])
 
     def _on_destroy(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         running = self._running.pop(decode(Target, message).name)
@@ -278,7 +247,7 @@ class Spawner:
         def gone(_: int) -> None:
             self._fail_kills(running, {"error": "the sandbox has been destroyed"})
             self._close(running)
-            self._answer_after(lambda: remove_tree(running.box.state), reply)
+            self._remove(running.box.state, reply)
 
         if running.dead:
             gone(0)

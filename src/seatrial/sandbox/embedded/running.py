@@ -1,0 +1,42 @@
+"""A sandbox that is up, as the spawner knows it: what keeps it alive, and how a child enters it."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from seatrial.sandbox.embedded.requests import Box
+from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
+
+Reply = Callable[[dict[str, Any], list[int]], None]
+
+
+@dataclass(slots=True)
+class Running:
+    """Descriptors of a sandbox's two inits, its files and users, and of the verifier's view once made."""
+
+    box: Box
+    pid: int
+    outer: int
+    link: socket.socket
+    inner: int = -1
+    state: int = -1
+    users: int | None = None
+    view: int = -1
+    dead: bool = False
+    closed: bool = False
+    kills: list[Reply] = field(default_factory=list)
+
+    def descriptors(self) -> list[int]:
+        """Everything that keeps the sandbox's namespaces and mounts alive."""
+        found = (self.outer, self.inner, self.state, self.users, self.view)
+        return [number for number in found if number is not None and number >= 0]
+
+    def join(self, phase: str, flags: int) -> None:
+        """Let the current process enter a phase's view of the files, and the given other namespaces."""
+        if phase == "agent":
+            setns(self.inner, flags | CLONE_NEWNS)
+            return
+        if flags:
+            setns(self.outer, flags)
+        setns(self.view, CLONE_NEWNS)

@@ -1,0 +1,69 @@
+"""What differs from the image, read from the writable directories of a sandbox that is none."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial.sandbox.embedded.changes import remember_start, root_at_start, write_changes
+from seatrial.sandbox.embedded.roots import Tree
+
+
+@pytest.fixture
+def state(tmp_path: Path):
+    """The directory of a sandbox with one file, /old, written by setting it up, and /kept in its image."""
+    for folder in ("image", "upper/root"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "image/kept").write_text("as it was")
+    (tmp_path / "upper/root/old").write_text("furniture")
+    descriptor = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
+    remember_start(descriptor)
+    yield descriptor
+    os.close(descriptor)
+
+
+def changes(state: int, root: Path, limit: int = 100) -> dict[str, Any]:
+    with tempfile.TemporaryFile() as answer:
+        write_changes(state, [Tree("", (str(root / "image"),))], limit, answer.fileno())
+        answer.seek(0)
+        found: dict[str, Any] = json.loads(answer.read())
+        return found
+
+
+def test_nothing_has_changed_at_the_start(state, tmp_path):
+    assert changes(state, tmp_path) == {"added": [], "modified": [], "removed": [], "truncated": False}
+
+
+def test_added_and_modified_files_are_told_apart_by_the_image(state, tmp_path):
+    for name in ("new", "kept", "old"):
+        (tmp_path / "upper/root" / name).write_text("something else")
+    assert changes(state, tmp_path) == {
+        "added": ["/new", "/old"],
+        "modified": ["/kept"],
+        "removed": [],
+        "truncated": False,
+    }
+
+
+@pytest.mark.parametrize(("limit", "truncated"), [(4, True), (5, False), (6, False)])
+def test_more_changes_than_there_is_room_for_are_cut_off_and_that_is_said(state, tmp_path, limit, truncated):
+    for number in range(5):
+        (tmp_path / f"upper/root/{number}").touch()
+    found = changes(state, tmp_path, limit)
+    assert (len(found["added"]), found["truncated"]) == (min(limit, 5), truncated)
+
+
+@pytest.mark.parametrize(("depth", "truncated"), [(101, False), (102, True)])
+def test_what_lies_too_deep_is_not_listed_and_that_is_said(state, tmp_path, depth, truncated):
+    folder = tmp_path / "upper/root" / "/".join("d" * (depth - 1))
+    folder.mkdir(parents=True)
+    (folder / "file").touch()
+    found = changes(state, tmp_path)
+    assert (len(found["added"]), found["truncated"]) == (0 if truncated else 1, truncated)
+
+
+def test_the_names_in_the_root_are_remembered(state):
+    assert set(root_at_start(state)) == set(os.listdir("/"))

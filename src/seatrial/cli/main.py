@@ -13,10 +13,15 @@ from seatrial.errors import SeatrialError, UsageError
 
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
 COMMANDS = {
+    "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "doctor": "Try what sandboxes need on this machine, and say how to get what is missing.",
+    "gc": "Remove what killed runs left behind.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
+    "resume": "Go on with a job that was stopped, or add to it.",
+    "run": "Run agents on tasks, each trial in a sandbox of its own.",
     "schema": "Print the JSON Schema of a stored type.",
     "score": "Turn what a verifier wrote into an EvaluationResult.",
+    "show": "Show what a job amounts to, or everything about one trial.",
     "tasks": "List the tasks below a path, and what is wrong with them.",
 }
 

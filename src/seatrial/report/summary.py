@@ -91,7 +91,7 @@ def planned_trials(file: JobFile) -> dict[str, int]:
 
 
 def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSummary:
-    """Count finished trials per agent; `planned` says how many there are to be. Agents that were not planned come last."""
+    """Count finished trials per agent; `planned` says how many there are to be. Agents not in it come last."""
     groups: dict[str, list[Finished]] = defaultdict(list)
     for entry in entries:
         groups[entry.agent].append(entry)

@@ -1,0 +1,71 @@
+"""A job as a stream of JSON, one object per line, for programs: everything that happens, and nothing else on stdout."""
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from seatrial.cli.progress import Beginning, Ending, Telling
+from seatrial.model.record import TrialRecord
+from seatrial.report.summary import summary_json
+from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+
+
+class JsonDisplay:
+    """Writes each event as soon as it happens."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, str] = {}
+        self.observe: Callable[[Event], None] = Telling(self._event)
+
+    def begin(self, job: Beginning) -> None:
+        """The first line."""
+        _write("job_started", job=job.name, folder=str(job.folder), planned=job.planned, finished=len(job.earlier))
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case TrialStarted(trial_id=trial_id, task_id=task_id, agent=agent, tries=tries):
+                self._agents[trial_id] = agent
+                _write("trial_started", trial_id=trial_id, task_id=task_id, agent=agent, tries=tries)
+            case PhaseStarted(trial_id=trial_id, phase=phase, step=step):
+                _write("phase", trial_id=trial_id, phase=phase, step=step)
+            case TrialRetried(trial_id=trial_id, tries=tries, failure=failure):
+                _write("retry", trial_id=trial_id, tries=tries, failure=failure.model_dump(mode="json"))
+            case TrialFinished(record=record):
+                agent = self._agents.pop(record.trial_id, record.agent.name)
+                _write("trial_finished", **_finished(record, agent))
+
+    def close(self) -> None:
+        """There is nothing to put away."""
+
+    def conclude(self, end: Ending) -> None:
+        """The last line."""
+        _write(
+            "job_finished",
+            folder=str(end.folder),
+            ended=end.ended,
+            exit_code=end.exit_code,
+            reasons=list(end.reasons),
+            summary=summary_json(end.summary) if end.summary else None,
+        )
+
+
+def _finished(record: TrialRecord, agent: str) -> dict[str, Any]:
+    return {
+        "trial_id": record.trial_id,
+        "task_id": record.task.id,
+        "agent": agent,
+        "attempt": record.attempt,
+        "tries": record.tries,
+        "outcome": record.outcome,
+        "reward": record.evaluation.reward if record.evaluation else None,
+        "failure": record.failure.model_dump(mode="json") if record.failure else None,
+    }
+
+
+def _write(event: str, **values: Any) -> None:
+    now = dt.datetime.now(dt.UTC).isoformat()
+    # ASCII only: a stranger's text may have characters that steer a terminal and that JSON would let through.
+    click.echo(json.dumps({"event": event, "time": now, **values}))

@@ -1,0 +1,56 @@
+"""Whether a finished job is good enough: the exit code and the reasons for it. Values in, values out."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from seatrial.report.summary import JobSummary
+from seatrial.report.text import harmless
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What a job must reach: a mean reward of every agent, and a share of trials the machinery may fail at most."""
+
+    fail_under: float | None = None
+    max_failed: float = 0.0
+
+
+def gate_options(command: Command) -> Command:
+    """Give a command the options of the gates."""
+    share = click.FloatRange(0.0, 1.0)
+    failed = click.option(
+        "--max-failed", type=share, default=0.0, metavar="SHARE", help="Exit with 1 if more trials fail to run.  [0]"
+    )
+    under = click.option(
+        "--fail-under", type=share, metavar="REWARD", help="Exit with 1 if an agent's mean reward is lower."
+    )
+    return under(failed(command))
+
+
+def missed_gates(summary: JobSummary, gates: Gates) -> list[str]:
+    """Why a job is not good enough, one line per reason; nothing when it is."""
+    return [*_low_means(summary, gates.fail_under), *_failures(summary, gates.max_failed)]
+
+
+def _low_means(summary: JobSummary, fail_under: float | None) -> Iterator[str]:
+    if fail_under is None:
+        return
+    for name, tally in summary.agents.items():
+        if tally.mean is None:
+            yield f"{harmless(name)}: no scored trials, --fail-under wants a mean reward of {fail_under:g}"
+        elif tally.mean < fail_under:
+            yield f"{harmless(name)}: mean reward {tally.mean:.4g} is below --fail-under {fail_under:g}"
+
+
+def _failures(summary: JobSummary, max_failed: float) -> Iterator[str]:
+    failed, finished = summary.total.infrastructure, summary.total.finished
+    if failed > max_failed * finished:
+        yield (
+            f"the machinery failed {failed} of {finished} trials, more than the share --max-failed {max_failed:g}; "
+            "--retry-failed of `seatrial resume` runs them again"
+        )

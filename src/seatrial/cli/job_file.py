@@ -1,0 +1,91 @@
+"""Job files: a JobSpec in TOML, and what is wrong with one said with file, key and the key that was probably meant."""
+
+import difflib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli
+from pydantic import ValidationError
+
+from seatrial.errors import JobError
+from seatrial.model.base import StrictModel, plain
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
+
+IMAGE_WORDS = frozenset({"auto", "host"})
+_TABLES: dict[str, type[StrictModel]] = {"trial": TrialOptions, "run": RunOptions}
+
+
+def read_job_file(path: Path) -> dict[str, Any]:
+    """The values of a job file, its paths taken from where the file is. Raises JobError for what is no job file."""
+    try:
+        values = tomli.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise JobError(f"{path}: the job file cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise JobError(f"{path}: not TOML: {error}") from error
+    if unknown := list(_unknown_keys(values)):
+        raise JobError("\n".join(f"{path}: {key}: no such key{_near(key)}" for key in unknown))
+    _anchor(values, path.parent)
+    return values
+
+
+def build_spec(values: Mapping[str, Any], source: str) -> JobSpec:
+    """A JobSpec of plain values. Raises JobError that names the source, the key, what was found and expected."""
+    try:
+        # As JSON, because strict types take an array for a tuple only there.
+        return JobSpec.model_validate_json(json.dumps(plain(dict(values))))
+    except ValidationError as error:
+        raise JobError("\n".join(_complaints(error, source))) from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise JobError(f"{source}: not the values of a job: {error}") from error
+
+
+def _complaints(error: ValidationError, source: str) -> Iterator[str]:
+    for problem in error.errors():
+        key = ".".join(map(str, problem["loc"]))
+        message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        scalar = problem["type"] != "missing" and not isinstance(problem["input"], dict)
+        found = f", found {problem['input']!r}" if scalar else ""
+        yield ": ".join(part for part in (source, key, message) if part) + found
+
+
+def _unknown_keys(values: Mapping[str, Any]) -> Iterator[str]:
+    yield from (key for key in values if key not in JobSpec.model_fields)
+    for name, model in _TABLES.items():
+        table = values.get(name)
+        if isinstance(table, dict):
+            yield from (f"{name}.{key}" for key in table if key not in model.model_fields)
+    agents = values.get("agents")
+    for agent in agents if isinstance(agents, list) else ():
+        if isinstance(agent, dict):
+            yield from (f"agents.{key}" for key in agent if key not in AgentOptions.model_fields)
+
+
+def _near(key: str) -> str:
+    """What was probably meant: a key spelled like it, or one of that name in another table."""
+    tables: dict[str, type[StrictModel]] = {
+        "": JobSpec,
+        "agents.": AgentOptions,
+        **{f"{name}.": model for name, model in _TABLES.items()},
+    }
+    known = [prefix + name for prefix, model in tables.items() for name in model.model_fields]
+    leaf = key.rpartition(".")[2]
+    here = difflib.get_close_matches(key, known, n=1)
+    elsewhere = [name for name in known if name.rpartition(".")[2] == leaf]
+    near = (
+        elsewhere or here or [name for name in known if difflib.get_close_matches(leaf, [name.rpartition(".")[2]], n=1)]
+    )
+    return f"; did you mean {near[0]}?" if near else f"; the keys are {', '.join(known)}"
+
+
+def _anchor(values: dict[str, Any], folder: Path) -> None:
+    """Take relative paths from the file's own folder, so that it means the same wherever one stands."""
+    tasks = values.get("tasks")
+    if isinstance(tasks, list):
+        values["tasks"] = [os.path.join(folder, task) if isinstance(task, str) else task for task in tasks]  # noqa: PTH118
+    trial = values.get("trial")
+    if isinstance(trial, dict) and isinstance(trial.get("image"), str) and trial["image"] not in IMAGE_WORDS:
+        trial["image"] = str(folder / trial["image"])

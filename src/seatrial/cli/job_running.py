@@ -1,0 +1,80 @@
+"""Carrying out a prepared job while it is watched, and turning how it ended into an exit code."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from seatrial.cli.gates import Gates, missed_gates
+from seatrial.cli.progress import Beginning, Display, Ended, Ending
+from seatrial.errors import SeatrialError, UsageError
+from seatrial.jobs.api import PreparedJob, run_prepared
+from seatrial.report.summary import planned_trials, summarise
+
+_INTERRUPTED = 130
+
+
+def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
+    """Run a job to its end, show it, and return the exit code: 0, 1 for less than was asked for, 130 interrupted.
+
+    Raises what the job cannot go on with, such as a StoreError, after saying how to go on.
+    """
+    for notice in job.notices:
+        click.echo(f"Note: {notice}", err=True)
+    display.begin(_beginning(job))
+    try:
+        try:
+            ended: Ended = asyncio.run(_run(job, display))
+        finally:
+            display.close()
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        ended = "interrupted"
+    except SeatrialError as error:
+        code = 2 if isinstance(error, UsageError) else 1
+        display.conclude(Ending(job.store.path, "failed", None, [str(error)], code))
+        raise
+    end = _ending(job, ended, gates)
+    display.conclude(end)
+    return end.exit_code
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt in this block, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+async def _run(job: PreparedJob, display: Display) -> Ended:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - a coroutine that runs is in a task
+    loop = asyncio.get_running_loop()
+    # In the loop an exception could hit any trial; cancelling lets each of them tidy up.
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return (await run_prepared(job, display.observe)).stopped
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _beginning(job: PreparedJob) -> Beginning:
+    file = job.store.file
+    earlier = job.store.entries()
+    return Beginning(file.spec.name, job.store.path, sum(planned_trials(file).values()), earlier)
+
+
+def _ending(job: PreparedJob, ended: Ended, gates: Gates) -> Ending:
+    summary = summarise(job.store.entries(), planned_trials(job.store.file))
+    reasons = missed_gates(summary, gates)
+    code = _INTERRUPTED if ended == "interrupted" else int(bool(reasons) or ended != "complete")
+    return Ending(job.store.path, ended, summary, reasons, code)

@@ -1,0 +1,61 @@
+"""A job on the screen: its summary and its trials; and finding the job and the trial somebody named."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from seatrial.cli.render import show_table
+from seatrial.errors import JobError
+from seatrial.report.summary import JobSummary
+from seatrial.report.text import (
+    SUMMARY_COLUMNS,
+    TRIAL_COLUMNS,
+    by_task,
+    harmless,
+    outcome_counts,
+    summary_rows,
+    trial_row,
+    worst_first,
+)
+from seatrial.store.index import TrialEntry
+
+_SHOWN = 40
+_NAMED = 5
+
+
+def show_summary(summary: JobSummary) -> None:
+    """A row per agent with mean, interval and denominators, then how its trials ended."""
+    show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
+    for name, tally in summary.agents.items():
+        click.echo(f"{harmless(name)}: {outcome_counts(tally)}")
+
+
+def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
+    """A row per trial. Of many only the worst are shown, unless everything is wanted."""
+    if not entries:
+        return
+    long = len(entries) > _SHOWN and not everything
+    chosen = worst_first(entries)[:_SHOWN] if long else by_task(entries)
+    show_table("trials", TRIAL_COLUMNS, map(trial_row, chosen))
+    if long:
+        click.echo(f"{len(entries) - _SHOWN} more trials, none worse; --all shows them", err=True)
+
+
+def find_trial(entries: Sequence[TrialEntry], wanted: str, folder: Path) -> TrialEntry:
+    """The trial of that id, or the only one whose id has that part. Raises JobError that names the candidates."""
+    exact = [entry for entry in entries if entry.trial_id == wanted]
+    found = exact or [entry for entry in entries if wanted in entry.trial_id]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise JobError(f"{wanted!r} is part of {len(found)} trials of {folder}: {_names(found)}; give more of the name")
+    near = difflib.get_close_matches(wanted, [entry.trial_id for entry in entries], n=1, cutoff=0.4)
+    hint = f"did you mean {harmless(near[0])}?" if near else f"there are: {_names(entries) or 'none'}"
+    raise JobError(f"{folder} has no finished trial {wanted!r}; {hint}")
+
+
+def _names(entries: Sequence[TrialEntry]) -> str:
+    more = ", …" if len(entries) > _NAMED else ""
+    return ", ".join(harmless(entry.trial_id) for entry in entries[:_NAMED]) + more

@@ -1,0 +1,179 @@
+"""How a job is watched: a live display on a terminal, lines in a pipe, JSON for programs, or nothing but the end.
+
+A display only tells. The job goes on whether or not anybody can be told, so none of them may raise while it runs.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import click
+
+from seatrial.cli.job_view import show_summary
+from seatrial.cli.progress_board import Board
+from seatrial.model.record import TrialRecord
+from seatrial.report.summary import Finished, JobSummary
+from seatrial.report.text import format_duration, format_reward, harmless
+from seatrial.trial.events import Event, TrialFinished, TrialRetried
+
+Ended = Literal["complete", "trial budget", "wall budget", "interrupted", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a display needs to know before anything happens; `earlier` are the results there are already."""
+
+    name: str
+    folder: Path
+    planned: int
+    earlier: Sequence[Finished] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a job ended: the summary, None after an error, and why the exit code is what it is."""
+
+    folder: Path
+    ended: Ended
+    summary: JobSummary | None
+    reasons: Sequence[str]
+    exit_code: int
+
+
+class Display(Protocol):
+    """Somebody who is told about a job. `close` is called once, before `conclude`, however the job ends."""
+
+    def begin(self, job: Beginning) -> None:
+        """The job is about to start."""
+        ...
+
+    def observe(self, event: Event) -> None:
+        """Something happened. Never raises."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will happen."""
+        ...
+
+    def conclude(self, end: Ending) -> None:
+        """The job has ended."""
+        ...
+
+
+def choose_display(*, as_json: bool, quiet: bool) -> Display:
+    """The display that suits where our output goes."""
+    if as_json:
+        from seatrial.cli.events_json import JsonDisplay  # noqa: PLC0415 - each display is loaded only where it is used
+
+        return JsonDisplay()
+    if quiet:
+        return QuietDisplay()
+    if sys.stdout is not None and sys.stdout.isatty():
+        from seatrial.cli.live_display import LiveDisplay  # noqa: PLC0415 - rich is slow to import
+
+        return LiveDisplay()
+    return LinesDisplay()
+
+
+class Telling:
+    """Calls a function with events until it fails once: a reader who has gone away must not stop the job."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self._tell: Callable[[Event], None] | None = tell
+
+    def __call__(self, event: Event) -> None:
+        """Tell it. Never raises."""
+        if self._tell is None:
+            return
+        try:
+            self._tell(event)
+        except Exception:  # noqa: BLE001 - whatever it is, it is no concern of the trials
+            self._tell = None
+
+
+class QuietDisplay:
+    """Says nothing until the end."""
+
+    def begin(self, job: Beginning) -> None:
+        """Say nothing."""
+
+    def observe(self, event: Event) -> None:
+        """Say nothing."""
+
+    def close(self) -> None:
+        """Say nothing."""
+
+    def conclude(self, end: Ending) -> None:
+        """Show the summary."""
+        conclude_in_words(end)
+
+
+class LinesDisplay:
+    """One line for each trial that finishes or has to be started again, for pipes and logs."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.observe: Callable[[Event], None] = Telling(self._line)
+
+    def begin(self, job: Beginning) -> None:
+        """Say what is going to happen."""
+        self._board = Board(job.planned, job.earlier, self._clock())
+        before = f", {self._board.finished} of them finished before" if self._board.finished else ""
+        click.echo(f"{job.folder}: {job.planned} trials{before}")
+
+    def _line(self, event: Event) -> None:
+        self._board.apply(event, self._clock())
+        if isinstance(event, TrialFinished):
+            click.echo(f"[{self._board.finished}/{self._board.planned}] {finished_line(event.record)}")
+        elif isinstance(event, TrialRetried):
+            click.echo(f"[{self._board.finished}/{self._board.planned}] {retried_line(event)}")
+
+    def close(self) -> None:
+        """There is nothing to put away."""
+
+    def conclude(self, end: Ending) -> None:
+        """Show the summary."""
+        conclude_in_words(end)
+
+
+def finished_line(record: TrialRecord) -> str:
+    """A finished trial on one line."""
+    started = min((phase.started_at for phase in record.times), default=None)
+    ended = max((phase.finished_at for phase in record.times), default=None)
+    took = format_duration((ended - started).total_seconds() if started and ended else None)
+    if record.failure:
+        reason = f"{record.failure.phase}: {record.failure.cause}: {record.failure.message}"
+        return harmless(f"{record.outcome} {record.trial_id} after {took}: {reason}")
+    reward = record.evaluation.reward if record.evaluation and record.outcome != "verifier_error" else None
+    return harmless(f"{record.outcome} {record.trial_id} reward {format_reward(reward)} after {took}")
+
+
+def retried_line(event: TrialRetried) -> str:
+    """A trial that will be started again, on one line."""
+    failure = event.failure
+    return harmless(
+        f"retry {event.trial_id} after try {event.tries}: {failure.phase}: {failure.cause}: {failure.message}"
+    )
+
+
+def conclude_in_words(end: Ending) -> None:
+    """The summary, why the exit code is what it is, and what to do next."""
+    if end.summary is not None:
+        show_summary(end.summary)
+        for reason in end.reasons:
+            click.echo(reason, err=True)
+    if end.ended == "complete":
+        click.echo(f"seatrial show {end.folder}", err=True)
+    else:
+        click.echo(f"{_STOPPED[end.ended]} Go on with: seatrial resume {end.folder}", err=True)
+
+
+_STOPPED = {
+    "trial budget": "Stopped: the budget of trials is used up.",
+    "wall budget": "Stopped: the budget of time is used up.",
+    "interrupted": "Interrupted; what has finished is kept.",
+    "failed": "Stopped by an error; what has finished is kept.",
+}

@@ -1,0 +1,75 @@
+"""What is known about a running job at any moment: the state behind every display, cheap however large the job is."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from seatrial.model.record import Outcome
+from seatrial.report.summary import SCORED, Finished
+from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A trial that has been started; `since` is the clock when it was."""
+
+    trial_id: str
+    since: float
+    phase: str = "waiting"
+    tries: int = 1
+
+
+class Board:
+    """Counts and running trials, kept up by events. `earlier` are the results a resumed job has already."""
+
+    def __init__(self, planned: int, earlier: Iterable[Finished], now: float) -> None:
+        self.planned = planned
+        self.running: dict[str, Running] = {}
+        self.counts: Counter[Outcome] = Counter()
+        self.retries = 0
+        self._begun = now
+        self._scored = 0
+        self._rewards = 0.0
+        for entry in earlier:
+            self._count(entry.outcome, entry.reward)
+        self._before = self.finished
+
+    @property
+    def finished(self) -> int:
+        """How many trials have a record."""
+        return self.counts.total()
+
+    @property
+    def mean(self) -> float | None:
+        """The mean reward so far over scored trials, None while there are none."""
+        return self._rewards / self._scored if self._scored else None
+
+    def elapsed_sec(self, now: float) -> float:
+        """How long the job has been running this time."""
+        return now - self._begun
+
+    def remaining_sec(self, now: float) -> float | None:
+        """How long the rest takes if it goes on as it did; None while nothing has finished."""
+        done = self.finished - self._before
+        return self.elapsed_sec(now) / done * max(0, self.planned - self.finished) if done else None
+
+    def apply(self, event: Event, now: float) -> None:
+        """Take note of an event."""
+        match event:
+            case TrialStarted(trial_id=trial_id, tries=tries):
+                self.running[trial_id] = Running(trial_id, now, tries=tries)
+            case PhaseStarted(trial_id=trial_id, phase=phase, step=step):
+                trial = self.running.get(trial_id) or Running(trial_id, now)
+                self.running[trial_id] = replace(trial, phase=f"{phase} ({step})" if step else phase)
+            case TrialRetried(trial_id=trial_id):
+                self.retries += 1
+                self.running.pop(trial_id, None)
+            case TrialFinished(record=record):
+                self.running.pop(record.trial_id, None)
+                self._count(record.outcome, record.evaluation.reward if record.evaluation else None)
+
+    def _count(self, outcome: Outcome, reward: float | None) -> None:
+        self.counts[outcome] += 1
+        if outcome in SCORED and reward is not None:
+            self._scored += 1
+            self._rewards += reward

@@ -1,0 +1,37 @@
+"""`seatrial resume JOB`: run what a job has no records of yet, or what is added to it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from seatrial.cli.gates import Gates, gate_options
+from seatrial.cli.job_options import changed_job, resumed_job_options
+from seatrial.cli.job_running import carry_out, terminated_like_interrupted
+from seatrial.cli.progress import choose_display
+from seatrial.jobs.api import prepare_resume
+from seatrial.store.job_store import JobStore
+
+
+@click.command("resume")
+@click.argument("job", type=click.Path(path_type=Path))
+@click.option("--extend", is_flag=True, help="Let -p, -a and -k add tasks, agents and attempts.")
+@click.option("--retry-failed", is_flag=True, help="Run trials again that the machinery failed.")
+@resumed_job_options
+@gate_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event and line.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
+@click.pass_context
+def command(context: click.Context, /, job: Path, **options: Any) -> None:
+    """Go on with the job in folder JOB: trials that have a record are not run again.
+
+    A job whose tasks or options have changed is refused, with what changed. Exit codes as for `seatrial run`.
+    """
+    stored = JobStore.open(job).file.spec
+    wanted = changed_job(stored, options)
+    spec = None if wanted == stored else wanted
+    gates = Gates(options["fail_under"], options["max_failed"])
+    with terminated_like_interrupted():
+        prepared = prepare_resume(job, spec=spec, extend=options["extend"], retry_failed=options["retry_failed"])
+        code = carry_out(prepared, choose_display(as_json=options["as_json"], quiet=options["quiet"]), gates)
+    context.exit(code)

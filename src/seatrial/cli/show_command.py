@@ -1,0 +1,62 @@
+"""`seatrial show JOB [TRIAL]`: what a job amounts to, or everything about one of its trials."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from seatrial.cli.job_view import find_trial, show_summary, show_trials
+from seatrial.cli.render import show_json
+from seatrial.cli.trial_view import show_trial
+from seatrial.report.summary import planned_trials, summarise, summary_json
+from seatrial.report.text import harmless
+from seatrial.store.annotations import read_annotations
+from seatrial.store.job_store import JobStore
+
+
+@click.command("show")
+@click.argument("job", type=click.Path(path_type=Path))
+@click.argument("trial", required=False)
+@click.option("--all", "everything", is_flag=True, help="Show every trial, however many there are.")
+@click.option("--json", "as_json", is_flag=True, help="Print the job, or the trial's record, as one JSON object.")
+def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> None:
+    """Show the job in folder JOB, or one TRIAL of it, named by its id or by any part that no other has."""
+    store = JobStore.open(job)
+    if trial is None:
+        _show_job(store, everything=everything, as_json=as_json)
+        return
+    record = store.record(find_trial(store.entries(), trial, job).trial_id)
+    if as_json:
+        show_json(record)
+        return
+    said = read_annotations(store, damaged=_warn).get(record.trial_id, [])
+    show_trial(record, store.trial_folder(record.trial_id), said)
+
+
+def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
+    entries = store.entries()
+    summary = summarise(entries, planned_trials(store.file))
+    if as_json:
+        document = {
+            "folder": str(store.path),
+            "job": store.file.model_dump(mode="json"),
+            "summary": summary_json(summary),
+            "trials": [asdict(entry) for entry in entries],
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    spec = store.file.spec
+    created = store.file.created_at.isoformat(sep=" ", timespec="seconds")
+    agents = ", ".join(harmless(agent.title) for agent in spec.agents)
+    click.echo(
+        f"{spec.name}: {len(store.file.tasks)} tasks, {spec.attempts} attempts each by {agents}; begun {created}"
+    )
+    show_summary(summary)
+    show_trials(entries, everything=everything)
+    if summary.total.open:
+        click.echo(f"{summary.total.open} trials have no record yet: seatrial resume {store.path}", err=True)
+
+
+def _warn(message: str) -> None:
+    click.echo(f"Warning: {harmless(message)}", err=True)

@@ -1,0 +1,94 @@
+"""One trial on the screen: the record in words, the verdicts of reviewers, and the ends of its logs."""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from pydantic import ValidationError
+
+from seatrial.cli.render import show_table
+from seatrial.model.annotation import Annotation
+from seatrial.model.record import FileChanges, TrialRecord
+from seatrial.report import trial as told
+from seatrial.report.text import harmless
+
+LOGS = ("agent/stdout.txt", "agent/stderr.txt", "verifier/stdout.txt", "verifier/stderr.txt")
+_CHANGES = "changes.json"
+_TAIL_LINES = 20
+_TAIL_BYTES = 64 * 2**10
+
+
+def show_trial(record: TrialRecord, folder: Path, annotations: Sequence[Annotation]) -> None:
+    """Everything worth knowing about a trial, the most important first."""
+    _facts(told.headline(record))
+    if evaluation := record.evaluation:
+        for line in told.validity_lines(evaluation):
+            _facts([("validity", line)])
+        _table("breakdown", told.BREAKDOWN_COLUMNS, told.breakdown_rows(evaluation))
+        _table("error tags", told.TAG_COLUMNS, told.tag_rows(evaluation))
+    _facts(told.evidence(record, _read_changes(folder / _CHANGES)))
+    _facts(told.machine(record))
+    _table("steps", told.STEP_COLUMNS, told.step_rows(record))
+    _table("phases", told.PHASE_COLUMNS, told.phase_rows(record))
+    show_annotations(annotations)
+    for name in LOGS:
+        _show_tail(name, read_tail(folder / name))
+    _facts([("files", str(folder))])
+
+
+def show_annotations(annotations: Sequence[Annotation]) -> None:
+    """What reviewers said, oldest first; nothing when nobody has said anything."""
+    _table("annotations", told.ANNOTATION_COLUMNS, told.annotation_rows(annotations))
+
+
+def _facts(facts: Sequence[told.Fact]) -> None:
+    for label, value in facts:
+        click.echo(f"{click.style(f'{label:<12}', bold=True)}{value}")
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[told.Row]) -> None:
+    if rows:
+        click.echo()
+        show_table(title, columns, rows)
+        click.echo()
+
+
+def _show_tail(name: str, lines: Sequence[str]) -> None:
+    if lines:
+        click.echo(click.style(f"--- {name}", bold=True))
+        for line in lines:
+            click.echo(harmless(line))
+
+
+def read_tail(path: Path) -> list[str]:
+    """The last lines of a log, none when there is no such file; bounded however large and long-lined it is."""
+    data = _read_end(path, _TAIL_BYTES)
+    lines = data.decode("utf-8", "replace").expandtabs(4).split("\n")
+    return [line.removesuffix("\r") for line in lines if lines[-1:] != [line] or line][-_TAIL_LINES:]
+
+
+def _read_end(path: Path, limit: int) -> bytes:
+    """The end of a regular file. Trial folders hold what strangers made; a link or a pipe among it is not followed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b""
+        return os.pread(descriptor, limit, max(0, status.st_size - limit))
+    finally:
+        os.close(descriptor)
+
+
+def _read_changes(path: Path) -> FileChanges | None:
+    if not path.is_file():
+        return None
+    try:
+        return FileChanges.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        click.echo(f"Warning: {path} cannot be read: {error.errors()[0]['msg']}", err=True)
+        return None

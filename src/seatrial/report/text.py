@@ -1,0 +1,115 @@
+"""Summaries and trials as words: cells and lines, which a command prints as a table, in a pipe or on a display.
+
+Task ids, messages and logs are strangers' text; everything here has been through `harmless`.
+"""
+
+from collections.abc import Iterable
+
+from seatrial.model.record import Outcome
+from seatrial.report.summary import JobSummary, Tally
+from seatrial.store.index import TrialEntry
+
+NO_SCORE = "no scored trials"
+SUMMARY_COLUMNS = (
+    "agent",
+    "mean reward",
+    "95 % interval",
+    "pass rate",
+    "planned",
+    "scored",
+    "invalid",
+    "infrastructure",
+    "open",
+)
+TRIAL_COLUMNS = ("task", "agent", "attempt", "outcome", "reward", "time")
+
+# What most needs a look comes first: what was never judged, then what was judged worst.
+_URGENCY: tuple[Outcome, ...] = (
+    "infrastructure_error",
+    "verifier_error",
+    "cancelled",
+    "invalid_output",
+    "no_output",
+    "fail",
+    "partial",
+    "pass",
+)
+_WIDEST_LINE = 2000
+
+
+def harmless(text: str) -> str:
+    """A stranger's text on one line, without what would steer a terminal, and not endless."""
+    shown = "".join(character if character.isprintable() else " " for character in text[: _WIDEST_LINE + 1])
+    return shown if len(text) <= _WIDEST_LINE else f"{shown[:_WIDEST_LINE]}…"
+
+
+def format_reward(reward: float | None) -> str:
+    """A reward as the verifier wrote it, a dash for none."""
+    return "-" if reward is None else f"{reward:.6g}"
+
+
+def format_duration(seconds: float | None) -> str:
+    """A length of time in the units people say it in, a dash for none."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def summary_rows(summary: JobSummary) -> list[tuple[str, ...]]:
+    """One row per agent, and one for all of them when there are several."""
+    rows = [_summary_row(name, tally) for name, tally in summary.agents.items()]
+    return [*rows, _summary_row("(all)", summary.total)] if len(rows) > 1 else rows
+
+
+def _summary_row(name: str, tally: Tally) -> tuple[str, ...]:
+    counts = (tally.planned, tally.scored, tally.invalid, tally.infrastructure, tally.open)
+    if tally.mean is None or tally.interval is None or tally.pass_rate is None:
+        judged: tuple[str, ...] = (NO_SCORE, "-", "-")
+    else:
+        low, high = tally.interval
+        judged = (f"{tally.mean:.3f}", f"{low:.3f} to {high:.3f}", f"{tally.pass_rate:.1%}")
+    return (harmless(name), *judged, *map(str, counts))
+
+
+def outcome_counts(tally: Tally) -> str:
+    """How often each outcome occurred, on one line."""
+    return ", ".join(f"{count} {outcome}" for outcome, count in tally.counts.items()) or "nothing has finished"
+
+
+def mean_sentence(tally: Tally) -> str:
+    """The mean and what it rests on, on one line."""
+    if tally.mean is None or tally.interval is None:
+        return f"{NO_SCORE} of {tally.planned} planned"
+    low, high = tally.interval
+    return f"mean reward {tally.mean:.3f} ({low:.3f} to {high:.3f}), {tally.scored} scored of {tally.planned} planned"
+
+
+def worst_first(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
+    """Trials in the order in which they need a look."""
+    ranks = {outcome: rank for rank, outcome in enumerate(_URGENCY)}
+    return sorted(entries, key=lambda entry: (ranks[entry.outcome], entry.reward or 0.0, _place(entry)))
+
+
+def by_task(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
+    """Trials in the order people look them up."""
+    return sorted(entries, key=_place)
+
+
+def _place(entry: TrialEntry) -> tuple[str, str, int]:
+    return entry.task_id, entry.agent, entry.attempt
+
+
+def trial_row(entry: TrialEntry) -> tuple[str, ...]:
+    """The cells of one trial."""
+    tries = f" ({entry.tries} tries)" if entry.tries > 1 else ""
+    shown = format_reward(None if entry.outcome in {"verifier_error", "infrastructure_error"} else entry.reward)
+    cells = (entry.task_id, entry.agent, f"{entry.attempt}{tries}", entry.outcome, shown)
+    return (*map(harmless, cells), format_duration(entry.duration_sec))

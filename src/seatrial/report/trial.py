@@ -1,0 +1,186 @@
+"""One trial, told: what it amounts to, whether that can be believed, and what it rests on. Values in, words out."""
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from seatrial.model.annotation import Annotation
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.record import FileChanges, LimitSpec, PhaseTime, StepRecord, TrialRecord, VerifierRun, outcome_of
+from seatrial.report.text import format_duration, format_reward, harmless
+
+Fact = tuple[str, str]
+Row = tuple[str, ...]
+
+BREAKDOWN_COLUMNS = ("dimension", "score", "evidence")
+TAG_COLUMNS = ("category", "source", "description")
+PHASE_COLUMNS = ("phase", "step", "time", "started")
+STEP_COLUMNS = ("step", "agent", "verifier", "outcome", "reward")
+ANNOTATION_COLUMNS = ("reviewer", "judgment", "categories", "notes", "when")
+_FIRST_FILES = 10
+_MEGA = 2**20
+
+
+def headline(record: TrialRecord) -> list[Fact]:
+    """Which trial it was and what it amounts to."""
+    facts = [
+        ("trial", record.trial_id),
+        ("task", record.task.id),
+        ("agent", " · ".join(part for part in (record.agent.name, record.agent.model, record.agent.command) if part)),
+        ("attempt", f"{record.attempt}, started {record.tries} times" if record.tries > 1 else str(record.attempt)),
+        ("outcome", record.outcome),
+        ("reward", _reward(record)),
+    ]
+    if record.failure:
+        facts.append(("failure", f"{record.failure.phase}: {record.failure.cause}: {record.failure.message}"))
+    return [(label, harmless(value)) for label, value in facts]
+
+
+def _reward(record: TrialRecord) -> str:
+    if record.evaluation is None:
+        return "none: the trial was never judged"
+    if record.outcome == "verifier_error":
+        return f"{format_reward(record.evaluation.reward)}, not counted: the verifier could not judge"
+    threshold = f" (passes from {record.pass_threshold:g})" if record.pass_threshold != 1.0 else ""
+    return format_reward(record.evaluation.reward) + threshold
+
+
+def validity_lines(evaluation: EvaluationResult) -> list[str]:
+    """The three flags, then one line per thing that was noticed."""
+    flags = ("output_parseable", "schema_valid", "verifier_completed")
+    said = (f"{flag}: {'yes' if getattr(evaluation.validity, flag) else 'no'}" for flag in flags)
+    return [", ".join(said), *(harmless(error) for error in evaluation.validity.errors)]
+
+
+def breakdown_rows(evaluation: EvaluationResult) -> list[Row]:
+    """One row per dimension the verifier named."""
+    return [_dimension(name, entry) for name, entry in (evaluation.breakdown or {}).items()]
+
+
+def _dimension(name: str, entry: Any) -> Row:
+    if not isinstance(entry, dict) or "score" not in entry:
+        return harmless(name), "", harmless(str(entry))
+    score = f"{entry['score']} / {entry.get('max_score', 1.0)}"
+    return harmless(name), harmless(score), harmless(str(entry.get("evidence", "")))
+
+
+def tag_rows(evaluation: EvaluationResult) -> list[Row]:
+    """One row per classified failure."""
+    tags = evaluation.error_taxonomy or []
+    return [(harmless(tag.category), tag.source.value, harmless(tag.description or "")) for tag in tags]
+
+
+def evidence(record: TrialRecord, changes: FileChanges | None) -> list[Fact]:
+    """What speaks for the reward: how the judge was kept apart, what outlived the agent, what it changed."""
+    runs = [("", record.verifier_run), *((f"{step.name}: ", step.verifier_run) for step in record.steps)]
+    facts = [fact for prefix, run in runs if run for fact in _verifier_facts(prefix, run)]
+    if record.agent_result:
+        result = record.agent_result
+        code = "" if result.exit_code is None else f" with {result.exit_code}"
+        facts.insert(0, ("agent", f"{result.status}{code} after {format_duration(result.duration_sec)}"))
+    if record.changes:
+        counts = record.changes
+        facts.append(("changes", f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"))
+    facts += _changed_files(changes) if changes else []
+    if record.provenance and record.provenance.reward_file:
+        facts.append(("reward from", f"{record.provenance.reward_file}, tests {record.provenance.tests_digest[:12]}"))
+    return [(harmless(label), harmless(value)) for label, value in facts]
+
+
+def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
+    end = "timed out" if run.timed_out else f"exited with {run.exit_code}"
+    cut = ", its output was cut" if run.truncated else ""
+    yield "verifier", f"{prefix}{end} after {format_duration(run.duration_sec)}{cut}"
+    yield "isolation", f"{prefix}{run.isolation}"
+    if run.survivors:
+        yield "survivors", prefix + _some(run.survivors)
+    if run.restored:
+        yield "restored", prefix + _some(run.restored)
+
+
+def _changed_files(changes: FileChanges) -> Iterator[Fact]:
+    for kind in ("added", "modified", "removed"):
+        if files := getattr(changes, kind):
+            yield kind, _some(files)
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _FIRST_FILES} more" if len(names) > _FIRST_FILES else ""
+    return ", ".join(names[:_FIRST_FILES]) + rest
+
+
+def machine(record: TrialRecord) -> list[Fact]:
+    """Where the trial ran and what it used there."""
+    sandbox = record.sandbox
+    facts = [("sandbox", f"{sandbox.backend}, image {sandbox.image}, network {sandbox.network}")]
+    if limits := _limits(sandbox.limits_enforced):
+        facts.append(("limits", limits))
+    if sandbox.limits_enforced != sandbox.limits_asked:
+        facts.append(("asked for", _limits(sandbox.limits_asked) or "no limits"))
+    if record.resources:
+        facts.append(("used", _used(record)))
+    if usage := record.model_usage:
+        cost = "" if usage.cost_usd is None else f", {usage.cost_usd:.4f} USD"
+        facts.append(("model", f"{usage.calls} calls, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"))
+    return [(label, harmless(value)) for label, value in facts]
+
+
+def _limits(limits: LimitSpec) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in limits.model_dump().items() if value is not None)
+
+
+def _used(record: TrialRecord) -> str:
+    use = record.resources
+    assert use is not None  # noqa: S101 - the caller has looked
+    parts = []
+    if use.cpu_sec is not None:
+        parts.append(f"{use.cpu_sec:.2f} s CPU")
+    if use.peak_memory_bytes is not None:
+        parts.append(f"{use.peak_memory_bytes / _MEGA:.1f} MiB memory at most")
+    if use.disk_bytes is not None:
+        parts.append(f"{use.disk_bytes / _MEGA:.1f} MiB disk")
+    if use.oom_kills:
+        parts.append(f"{use.oom_kills} processes ended for want of memory")
+    return ", ".join(parts) or "not measured"
+
+
+def phase_rows(record: TrialRecord) -> list[Row]:
+    """One row per phase, in the order they ran."""
+    return [_phase(time) for time in record.times]
+
+
+def _phase(time: PhaseTime) -> Row:
+    length = format_duration((time.finished_at - time.started_at).total_seconds())
+    return time.phase, harmless(time.step or ""), length, _moment(time.started_at)
+
+
+def step_rows(record: TrialRecord) -> list[Row]:
+    """One row per step of a multi-step task, as far as it went."""
+    return [_step(step, record.pass_threshold) for step in record.steps]
+
+
+def _step(step: StepRecord, threshold: float) -> Row:
+    agent = step.agent_result.status if step.agent_result else "-"
+    verifier = "-" if step.verifier_run is None else f"exit {step.verifier_run.exit_code}"
+    if step.evaluation is None:
+        return harmless(step.name), agent, verifier, "not judged", "-"
+    outcome = outcome_of(step.evaluation, threshold)
+    return harmless(step.name), agent, verifier, outcome, format_reward(step.evaluation.reward)
+
+
+def annotation_rows(annotations: Sequence[Annotation]) -> list[Row]:
+    """One row per verdict, oldest first."""
+    return [
+        (
+            harmless(" · ".join(part for part in (said.reviewer_id, said.reviewer_discipline) if part)),
+            said.judgment.value,
+            harmless(", ".join(said.categories)),
+            harmless(said.notes or ""),
+            _moment(said.timestamp),
+        )
+        for said in annotations
+    ]
+
+
+def _moment(when: dt.datetime) -> str:
+    return when.isoformat(sep=" ", timespec="seconds")

@@ -3,20 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from seatrial.agents.api import Agent
-from seatrial.concurrency import finish
 from seatrial.errors import StoreError, TrialError
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.retry import backoff_sec, should_retry
+from seatrial.jobs.writer import Writer
 from seatrial.model.record import Failure, SandboxRef, TaskRef, TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
-from seatrial.store.draft import Draft
+from seatrial.store.draft import Commit
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Event, Observer, TrialFinished, TrialRetried, TrialStarted
 from seatrial.trial.spec import TrialSpec
@@ -29,13 +28,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """What all trials of a run share. Results are written by threads, for the disk makes one wait."""
+    """What all trials of a run share."""
 
     store: JobStore
     backend: SandboxBackend
     observe: Observer
     run: TrialRunner
-    writers: Executor
+    writer: Writer
     agents: Mapping[str, Agent]
     digests: dict[str, str] = field(init=False)
     earlier_tries: dict[str, int] = field(init=False)
@@ -74,7 +73,7 @@ async def _try(bench: Workbench, spec: TrialSpec, tries: int, earlier: int) -> T
         record = await _run(bench, spec, draft.path)
         if earlier + tries > 1:
             record = record.model_copy(update={"tries": earlier + tries})
-        await finish(_write(bench, draft, record, counts=not _again(bench, record, tries)))
+        await bench.writer.commit(Commit(draft, record, counts=not _again(bench, record, tries)))
     return record
 
 
@@ -105,10 +104,6 @@ def _failed(bench: Workbench, spec: TrialSpec, error: Exception) -> TrialRecord:
             retryable=isinstance(error, TrialError) and error.retryable,
         ),
     )
-
-
-async def _write(bench: Workbench, draft: Draft, record: TrialRecord, *, counts: bool) -> None:
-    await asyncio.get_running_loop().run_in_executor(bench.writers, lambda: draft.commit(record, counts=counts))
 
 
 def _again(bench: Workbench, record: TrialRecord, tries: int) -> bool:

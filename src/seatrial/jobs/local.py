@@ -5,7 +5,6 @@ A fixed number of workers take one trial after the other, so a job of any size n
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +14,13 @@ from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memor
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.queue import Stop, TrialQueue
 from seatrial.jobs.resume import remaining
+from seatrial.jobs.writer import Writer
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Observer, unobserved
 from seatrial.trial.run import run_trial
 
-_WRITERS = 4  # the disk writes together what several threads want to have written
 _LEAST_CONCURRENT = 4  # trials wait for models and clocks more than they compute
 
 
@@ -64,10 +63,10 @@ async def carry_out(
                 await carry_out_trial(bench, plan, tasks[plan.task_id])
                 queue.done += 1
 
-    with ThreadPoolExecutor(_WRITERS, "seatrial-store") as writers:
+    with Writer() as writer:
         limited = LimitedStarts(backend, options.starting or 2 * cores())
         agents = make_agents(store.file.spec.agents)
-        bench = Workbench(store, limited, shielded(observe), run, writers, agents)
+        bench = Workbench(store, limited, shielded(observe), run, writer, agents)
         await _side_by_side(lambda: work(bench), min(concurrent, len(left)))
     planned = len(finished.union(plan.trial_id for plan in trials))
     return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)

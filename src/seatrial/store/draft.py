@@ -1,8 +1,11 @@
-"""A trial's folder while it is being written, and the one step that makes it count."""
+"""A trial's folder while it is being written, and the one step that makes it count.
+
+Commits are made together where several are due: the folder of results is then seen to the disk once for all of them.
+"""
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 from seatrial.errors import StoreError
 from seatrial.model.base import to_json
 from seatrial.model.record import TrialRecord
-from seatrial.store.files import storing, sync_folder, sync_tree, write_new
+from seatrial.store.files import create_file, store_error, sync_files, sync_folder
 
 RECORD = "record.json"
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
@@ -22,50 +25,100 @@ class Draft:
 
     path: Path
     trial_id: str
-    _job: Path
-    _note: Callable[[TrialRecord], None]
+    job: str
+    note: Callable[[Sequence[TrialRecord]], None]
     committed: bool = False
 
     def commit(self, record: TrialRecord, *, counts: bool = True) -> None:
         """Store the folder with its record; `counts=False` keeps it as a try that failed and will be repeated.
 
-        Raises StoreError, and then nothing has changed; also when the trial has been committed by someone before.
+        Raises StoreError, also when someone has committed the trial before: the first record is the one that stays.
         """
-        if record.trial_id != self.trial_id:
-            raise StoreError(f"the record of {record.trial_id!r} was given for the trial {self.trial_id!r}")
-        with storing(self.path):
-            write_new(f"{self.path}/{RECORD}", to_json(record))
-            sync_tree(str(self.path))
-        if counts:
-            self._move_to_trials()
-            self._note(record)
-        else:
-            move_to_tries(self.path, self._job, self.trial_id, record.tries)
-            self.committed = True
+        commit = Commit(self, record, counts)
+        commit_together([commit])
+        if commit.error:
+            raise commit.error
 
-    def _move_to_trials(self) -> None:
-        target = self._job / "trials" / self.trial_id
-        with storing(target):
+
+@dataclass(eq=False, slots=True)
+class Commit:
+    """A draft that is due, with its record; one that does not count is kept among the tries."""
+
+    draft: Draft
+    record: TrialRecord
+    counts: bool = True
+    error: StoreError | None = None
+    _folders: Sequence[str] = ()
+
+    def write(self) -> None:
+        """Complete the folder, see its files to the disk."""
+        if self.record.trial_id != self.draft.trial_id:
+            raise StoreError(f"the record of {self.record.trial_id!r} was given for the trial {self.draft.trial_id!r}")
+        create_file(f"{self.draft.path}/{RECORD}", to_json(self.record))
+        self._folders = sync_files(str(self.draft.path))
+
+    def settle(self) -> None:
+        """See the names of its files to the disk."""
+        for folder in self._folders:
+            sync_folder(folder)
+
+    def move(self) -> None:
+        """Put the folder in its place, at once and whole."""
+        draft = self.draft
+        if not self.counts:
+            move_to_tries(draft.path, draft.job, draft.trial_id, self.record.tries)
+        else:
+            target = f"{draft.job}/trials/{draft.trial_id}"
             try:
                 # The system refuses to put a folder over another that has something in it: the first commit wins.
-                os.rename(self.path, target)  # noqa: PTH104 - on the path of every trial
+                os.rename(draft.path, target)  # noqa: PTH104 - on the path of every trial
             except OSError as error:
                 if error.errno in _TAKEN:
                     raise StoreError(f"{target}: this trial has a record already, which is kept") from None
                 raise
-            self.committed = True
-            sync_folder(target.parent)
+        draft.committed = True
+
+    def confirm(self) -> None:
+        """See its place to the disk, for it and all that were moved before."""
+        sync_folder(f"{self.draft.job}/{'trials' if self.counts else 'tries'}")
 
 
-def move_to_tries(folder: Path, job: Path, trial_id: str, number: int) -> None:
+def commit_together(commits: Sequence[Commit]) -> None:
+    """Commit several drafts of one job, each on its own; `error` says of each what went wrong, if anything.
+
+    One step for all, then the next: most of the waiting for the disk is then done once for all of them.
+    """
+    for step in (Commit.write, Commit.settle, Commit.move):
+        for commit in commits:
+            _do(step, commit)
+    last = {commit.counts: commit for commit in commits if not commit.error}
+    for commit in last.values():
+        _do(Commit.confirm, commit)
+        if commit.error:
+            for other in commits:
+                other.error = other.error or commit.error
+    if stored := [commit.record for commit in commits if commit.counts and not commit.error]:
+        commits[0].draft.note(stored)
+
+
+def _do(step: Callable[[Commit], None], commit: Commit) -> None:
+    if commit.error:
+        return
+    try:
+        step(commit)
+    except StoreError as error:
+        commit.error = error
+    except OSError as error:
+        commit.error = store_error(commit.draft.path, error)
+
+
+def move_to_tries(folder: Path, job: str, trial_id: str, number: int) -> None:
     """Keep a folder as the try of that number of a trial, or the next number that is free."""
-    tries = job / "tries"
-    with storing(tries):
-        for free in count(number):
-            try:
-                folder.rename(tries / f"{trial_id}.{free}")
-                break
-            except OSError as error:
-                if error.errno not in _TAKEN:
-                    raise
-        sync_folder(tries)
+    for free in count(number):
+        try:
+            folder.rename(f"{job}/tries/{trial_id}.{free}")
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
+        else:
+            return

@@ -37,12 +37,11 @@ def store_error(path: Path, error: OSError) -> StoreError:
     return StoreError(f"{path}: cannot be stored or read: {error.strerror or error}; {advice}")
 
 
-def write_new(path: str, content: bytes) -> None:
-    """Write a file that is not there yet and see it safely on the disk."""
+def create_file(path: str, content: bytes) -> None:
+    """Write a file that is not there yet."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         write_all(file, content)
-        os.fsync(file)
     finally:
         os.close(file)
 
@@ -58,7 +57,8 @@ def replace_file(path: Path, content: bytes) -> None:
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)  # left by a crash
     try:
-        write_new(str(draft), content)
+        create_file(str(draft), content)
+        sync_file(str(draft))
         draft.replace(path)
     except OSError:
         with suppress(OSError):
@@ -76,25 +76,25 @@ def sync_folder(path: Path | str) -> None:
         os.close(folder)
 
 
-def sync_tree(root: str) -> None:
-    """See a folder and everything in it safely on the disk.
+def sync_files(root: str) -> list[str]:
+    """See every file below a folder safely on the disk. Returns the folders, whose names are still to be seen to.
 
-    What is in it may come from strangers: pipes and links are left alone, files that may not be read are trusted.
+    What is there may come from strangers: pipes and links are left alone, files that may not be read are trusted.
     """
-    pending = [root]
-    while pending:
-        folder = pending.pop()
+    folders = [root]
+    for folder in folders:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
+                    folders.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
                     with suppress(PermissionError):
-                        _sync_file(entry.path)
-        sync_folder(folder)
+                        sync_file(entry.path)
+    return folders
 
 
-def _sync_file(path: str) -> None:
+def sync_file(path: str) -> None:
+    """See a file safely on the disk; never waits for the other end of a pipe, never follows a link."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.fsync(file)

@@ -1,16 +1,18 @@
 """A job's folder: what is in it, who may write to it, and what has been finished.
 
-job.json             the spec, and the lock of what it meant
-trials/<trial id>/   a finished trial: record.json beside everything the trial left
-tries/<trial id>.<n>/ a try that the machinery failed and that was repeated
-annotations.jsonl    what reviewers said
-index.jsonl          a cache of the records
-.drafts/  .lock      trials being written; who is at work
+    job.json               the spec, and the lock of what it meant
+    trials/<trial id>/     a finished trial: record.json beside everything the trial left
+    tries/<trial id>.<n>/  a try that the machinery failed and that was repeated
+    annotations.jsonl      what reviewers said
+    index.jsonl            a cache of the records
+    .drafts/  .lock        trials being written; who is at work
+
+A trial exists once its folder is in trials/, and never before.
 """
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +24,7 @@ from seatrial.model.base import to_json
 from seatrial.model.job import JobFile, trial_id
 from seatrial.model.record import TrialRecord
 from seatrial.store.draft import RECORD, Draft, move_to_tries
-from seatrial.store.files import remove_tree, replace_file, storing, write_all
+from seatrial.store.files import remove_tree, replace_file, storing, sync_folder, write_all
 from seatrial.store.index import TrialEntry, complete, entry_of, forget_line, read_lines, write_line
 from seatrial.store.job_file import JOB, ensure_free, read_job_file
 from seatrial.store.lock import locked
@@ -97,7 +99,7 @@ class JobStore:
         path = self.path / ".drafts" / f"{trial_id}.{secrets.token_hex(4)}"
         with storing(path):
             path.mkdir()
-        draft = Draft(path, trial_id, self.path, self._note)
+        draft = Draft(path, trial_id, str(self.path), self._note)
         try:
             yield draft
         finally:
@@ -145,7 +147,10 @@ class JobStore:
         # The index first: after a crash in between, the record is simply read again.
         with storing(self.path / "index.jsonl"):
             self._append_index(forget_line(trial_id))
-        move_to_tries(self.trial_folder(trial_id), self.path, trial_id, record.tries)
+        with storing(self.path / "tries"):
+            move_to_tries(self.trial_folder(trial_id), str(self.path), trial_id, record.tries)
+            sync_folder(self.path / "tries")
+            sync_folder(self.path / "trials")
 
     def _similar(self, wanted: str) -> str:
         finished = sorted(self.finished())
@@ -154,10 +159,10 @@ class JobStore:
         near = [name for name in finished if wanted and wanted in name][:3] or get_close_matches(wanted, finished)
         return f"similar: {', '.join(near)}" if near else f"for example there is {finished[0]}"
 
-    def _note(self, record: TrialRecord) -> None:
-        # The trial is stored already; the cache is no reason to say it was not.
+    def _note(self, records: Sequence[TrialRecord]) -> None:
+        # The trials are stored already; the cache is no reason to say they were not.
         with suppress(OSError):
-            self._append_index(write_line(self._entry(record)))
+            self._append_index(b"".join(write_line(self._entry(record)) for record in records))
 
     def _entry(self, record: TrialRecord) -> TrialEntry:
         return entry_of(record, self._agent(record))

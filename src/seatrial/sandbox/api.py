@@ -71,7 +71,10 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExecSpec:
-    """One command. Each output stream goes to its file, or into the result; beyond `max_output` bytes it is dropped."""
+    """One command. Each output stream goes to its file, or into the result; beyond `max_output` bytes it is dropped.
+
+    With `changes_from_here`, what is there before the command starts is nobody's change any more.
+    """
 
     argv: tuple[str, ...]
     phase: Phase = "agent"
@@ -84,6 +87,7 @@ class ExecSpec:
     stdout_path: Path | None = None
     stderr_path: Path | None = None
     max_output: int = MAX_OUTPUT_BYTES
+    changes_from_here: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +161,11 @@ class Sandbox(Protocol):
         """End what an earlier verifier left running; the next one finds empty `/tests` and `/logs/verifier`."""
         ...
 
-    async def changes(self, since: float | None = None) -> FileChanges:
-        """Which files differ from the image, if they were touched after `since`; directories are not listed."""
+    async def changes(self) -> FileChanges:
+        """Which files differ from the image, or from when a command with `changes_from_here` last started.
+
+        Directories are not listed.
+        """
         ...
 
     async def snapshot(self, layer: Path) -> None:

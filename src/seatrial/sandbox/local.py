@@ -106,6 +106,7 @@ class LocalSandbox:
         self._root = Path(self._scratch.name).resolve()
         self._processes = Processes(f"SANDBOX_ROOT={self._root}")
         self._file_work = asyncio.Lock()
+        self._before: dict[str, int] = {}
         self._destroyed = self._removed = False
 
     @property
@@ -123,6 +124,8 @@ class LocalSandbox:
         root = str(self._root)
         usual = {"PATH": os.environ.get("PATH", api.DEFAULT_PATH), "HOME": root, "LANG": "C.UTF-8"}
         env = {**usual, **self._spec.env, **spec.env, "SANDBOX_ROOT": root}
+        if spec.changes_from_here:
+            self._before = await self._in_thread(lambda: {entry.path: _touched(entry) for entry in self._files()})
         try:
             result = await self._processes.run(spec, self._make_cwd(spec.cwd), env)
         except OSError as error:
@@ -167,10 +170,11 @@ class LocalSandbox:
             shutil.rmtree(self._root / name, ignore_errors=True)
             (self._root / name).mkdir(parents=True, exist_ok=True)
 
-    async def changes(self, since: float | None = None) -> FileChanges:
-        """Every file in the scratch directory, which was empty at the start."""
-        after = since or 0.0
-        found = await self._in_thread(lambda: [os.fsencode(e.path) for e in self._files() if _touched(e) > after])
+    async def changes(self) -> FileChanges:
+        """Every file in the scratch directory, which was empty at the start, that was not there unchanged before."""
+        found = await self._in_thread(
+            lambda: [os.fsencode(e.path) for e in self._files() if self._before.get(e.path) != _touched(e)]
+        )
         names = sorted(path.removeprefix(os.fsencode(self._root)) for path in found)
         return FileChanges(added=tuple(name.decode("utf-8", "backslashreplace") for name in names))
 
@@ -266,11 +270,11 @@ class LocalSandbox:
                         yield entry
 
 
-def _touched(entry: os.DirEntry[str]) -> float:
+def _touched(entry: os.DirEntry[str]) -> int:
     try:
-        return entry.stat(follow_symlinks=False).st_ctime
+        return entry.stat(follow_symlinks=False).st_ctime_ns
     except FileNotFoundError:
-        return 0.0
+        return 0
 
 
 def _size(entry: os.DirEntry[str]) -> int:

@@ -1,13 +1,10 @@
 """A sandbox for the length of a block, and the commands everyone needs."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from seatrial.concurrency import finish
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Phase, Sandbox, SandboxBackend, SandboxSpec
-
-_CLOCK_REALTIME_COARSE = 5
 
 
 @asynccontextmanager
@@ -18,11 +15,6 @@ async def open_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> AsyncItera
         yield sandbox
     finally:
         await finish(sandbox.destroy())
-
-
-def file_time() -> float:
-    """The present moment by the clock that stamps files, for `Sandbox.changes`; it ticks a few times per 10 ms only."""
-    return time.clock_gettime(_CLOCK_REALTIME_COARSE)
 
 
 async def run_shell(

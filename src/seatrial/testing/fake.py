@@ -136,17 +136,18 @@ class FakeSandbox:
     running: list[str] = field(default_factory=list)
     """Names of processes that a handler left running."""
     destroyed: bool = False
-    _before_commands: dict[str, bytes] = field(default_factory=dict)
+    _before: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.files |= self._plan.files
+        self._before = dict(self.files)
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Ask the handler. An answer that has to be waited for is subject to the command's time-out."""
         line = command_line(spec)
         self._begin("exec", line)
-        if not self.executed:
-            self._before_commands = dict(self.files)
+        if spec.changes_from_here:
+            self._before = dict(self.files)
         self.executed.append(spec)
         known = self._plan.commands if callable(self._plan.commands) else self._plan.commands.get(line)
         if known is None:
@@ -212,10 +213,10 @@ class FakeSandbox:
         for path in [path for path in self.files if path.startswith(("/tests/", "/logs/verifier/"))]:
             del self.files[path]
 
-    async def changes(self, since: float | None = None) -> FileChanges:
-        """How `files` differs from what it was at the start, or when a command first ran if `since` is given."""
+    async def changes(self) -> FileChanges:
+        """How `files` differs from what it was."""
         self._begin("changes")
-        before = self._plan.files if since is None else self._before_commands
+        before = self._before
         return FileChanges(
             added=tuple(sorted(self.files.keys() - before.keys())),
             modified=tuple(sorted(name for name in self.files.keys() & before if self.files[name] != before[name])),

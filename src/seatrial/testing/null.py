@@ -104,7 +104,7 @@ class NullSandbox:
         """Nothing."""
         self._check()
 
-    async def changes(self, since: float | None = None) -> FileChanges:
+    async def changes(self) -> FileChanges:
         """None."""
         self._check()
         return _NO_CHANGES

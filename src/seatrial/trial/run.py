@@ -12,7 +12,7 @@ from seatrial.agents.api import AgentContext
 from seatrial.errors import TrialError, UsageError
 from seatrial.model.record import FileChanges, SandboxRef, TrialRecord
 from seatrial.sandbox.api import Sandbox, SandboxBackend
-from seatrial.sandbox.session import file_time, open_sandbox
+from seatrial.sandbox.session import open_sandbox
 from seatrial.trial.events import Observer, unobserved
 from seatrial.trial.judge import Court, score, verify
 from seatrial.trial.log import TrialLog
@@ -69,11 +69,10 @@ async def _play(spec: TrialSpec, of: Round, court: Court, sandbox: Sandbox, log:
         network = choose_network(of.agent.network or config.environment.network, spec.options, place.capabilities)
         launch = spec.agent.prepare(AgentContext(of.task, of.step, place.workdir, os.environ))
         await stage_round(sandbox, of, place, launch, network)
-        started = file_time()
     with log.phase("agent", of):
         notes.agent_result = await run_agent(sandbox, spec, of, launch, network, court.folder / "agent")
     with log.phase("collect", of):
-        work = await take_stock(sandbox, of, place, started, court.folder)
+        work = await take_stock(sandbox, of, place, notes.agent_result, court.folder)
     with log.phase("verify", of):
         judgement = await verify(court, sandbox, notes.agent_result, work)
         notes.verifier_run, notes.provenance = judgement.run, judgement.provenance

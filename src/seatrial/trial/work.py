@@ -41,6 +41,7 @@ async def run_agent(
             network=network,
             stdout_path=folder / "stdout.txt",
             stderr_path=folder / "stderr.txt",
+            changes_from_here=True,
         )
     )
     return _agent_result(result, of)
@@ -68,10 +69,11 @@ class Work:
     kept: tuple[KeptArtifact, ...]
 
 
-async def take_stock(sandbox: Sandbox, of: Round, place: Place, since: float, folder: Path) -> Work:
+async def take_stock(sandbox: Sandbox, of: Round, place: Place, agent_result: AgentResult, folder: Path) -> Work:
     """What the agent changed, what still runs, what it published, and its output; hooks run in between."""
-    changes = await sandbox.changes(since)
-    survivors = await sandbox.processes()
+    idle = agent_result is _DID_NOTHING
+    changes = FileChanges() if idle else await sandbox.changes()
+    survivors = () if idle else await sandbox.processes()
     for hook in of.verifier.collect:
         # Best effort, as the format has it: a hook that fails is missing from the artifacts, not from the score.
         command = ("/bin/sh", "-c", hook.command)

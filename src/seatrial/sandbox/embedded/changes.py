@@ -69,13 +69,27 @@ def is_whiteout(status: os.stat_result) -> bool:
 
 def remember_start(state: int) -> None:
     """Note what setting up wrote, so that it never counts as somebody's change, and what the root then shows."""
+    _write_start(state, os.listdir("/"))
+
+
+def remember_files(state: int) -> None:
+    """Note what is there now, so that it does not count as anybody's change any more."""
+    _write_start(state, root_at_start(state))
+
+
+def _write_start(state: int, root: list[str]) -> None:
     files = {}
     for name in _upper_names(state):
         for path, status, _ in walk_upper(state, name):
-            files[f"{name}/{path}"] = [status.st_mtime_ns, status.st_size]
-    descriptor = os.open(_START, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=state)
-    os.write(descriptor, json.dumps({"files": files, "root": os.listdir("/")}).encode())
-    os.close(descriptor)
+            files[f"{name}/{path}"] = _stamp(status)
+    descriptor = os.open(_START, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=state)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({"files": files, "root": root}, file)
+
+
+def _stamp(status: os.stat_result) -> list[int]:
+    """What tells that a file is untouched: its last change, which unlike that of its content is nobody's to set."""
+    return [status.st_ctime_ns, status.st_size]
 
 
 def root_at_start(state: int) -> list[str]:
@@ -131,7 +145,7 @@ def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[i
     """What has been done to a file, or None when it is as it was."""
     if is_whiteout(status):
         return "removed" if _in_layers(tree.lowers, path) else None
-    if start.get(f"{tree.name}/{path}") == [status.st_mtime_ns, status.st_size]:
+    if start.get(f"{tree.name}/{path}") == _stamp(status):
         return None
     return "modified" if _in_layers(tree.lowers, path) else "added"
 

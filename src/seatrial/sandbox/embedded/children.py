@@ -5,6 +5,7 @@ file system may have changed by then.
 """
 
 import errno
+import json
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Command, Transfer
 from seatrial.sandbox.embedded.rootfs import enter_verifier_view
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
+from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWCGROUP,
     CLONE_NEWNET,
@@ -148,6 +150,20 @@ def make_verifier_view(known: list[str], target: int, *, rootless: bool, owner: 
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     os.write(target, b"%d" % left_out)
     send(report, {"ready": True}, [namespace])
+
+
+def list_processes(target: int) -> None:
+    """Write the names of the agent's processes, from its own /proc, as a list.
+
+    By their short names, which the kernel keeps: to read a command line is to read memory its owner may have rigged.
+    """
+    names = [_name_if_alive(pid) for pid in os.listdir("/proc") if pid.isdigit() and pid != "1"]
+    os.write(target, json.dumps(sorted(filter(None, names))).encode())
+
+
+def _name_if_alive(pid: str) -> str:
+    name, _, rest = read_text(f"/proc/{pid}/stat").partition("(")[2].rpartition(")")
+    return "" if rest.split()[:1] in ([], ["Z"], ["X"]) else name
 
 
 def try_shift(path: str, shift: int) -> None:

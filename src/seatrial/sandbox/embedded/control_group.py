@@ -110,7 +110,7 @@ class ControlGroup:
         """
         deadline = time.monotonic() + patience
         told = self._kill_at_once()
-        while members := self._members():
+        while members := self.members():
             if time.monotonic() > deadline:
                 raise SandboxError(f"{len(members)} processes of {self.directories[0].path} survive SIGKILL")
             if not told:
@@ -162,7 +162,8 @@ class ControlGroup:
                     told.append(each)
         return told
 
-    def _members(self) -> set[int]:
+    def members(self) -> set[int]:
+        """The processes in the group, by the numbers they have for us."""
         pids: set[int] = set()
         for each in self.directories:
             for path in _subtree(each.path):
@@ -174,13 +175,13 @@ class ControlGroup:
         for start in range(0, len(pids), _PIDFDS_AT_ONCE):
             with _pidfds(pids[start : start + _PIDFDS_AT_ONCE]) as handles:
                 # A number may have passed on to a stranger before its pidfd was opened: look who is a member now.
-                for pid in handles.keys() & self._members():
+                for pid in handles.keys() & self.members():
                     with suppress(ProcessLookupError):
                         signal.pidfd_send_signal(handles[pid], signal.SIGKILL)
 
     def _await_exits(self) -> None:
         """Wait for the members to end, for a moment at most."""
-        with _pidfds(sorted(self._members())[:_PIDFDS_AT_ONCE]) as handles:
+        with _pidfds(sorted(self.members())[:_PIDFDS_AT_ONCE]) as handles:
             poller = select.poll()
             for handle in handles.values():
                 poller.register(handle, select.POLLIN)

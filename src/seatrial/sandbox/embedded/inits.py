@@ -9,6 +9,8 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable
+from contextlib import suppress
 
 from seatrial.sandbox.embedded.changes import remember_start
 from seatrial.sandbox.embedded.descriptors import close_all_but
@@ -41,7 +43,8 @@ from seatrial.sandbox.embedded.syscalls import (
     unshare,
 )
 
-KILL_AGENT, KILL_ALL = b"a", b"v"
+KILL_AGENT, KILL_VERIFIER, KILL_ALL = b"a", b"v", b"x"
+_PASSES = 50
 
 
 def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, owner: int, link: socket.socket) -> None:
@@ -78,33 +81,58 @@ def _obey(link: socket.socket, inner: "InnerInit") -> None:
     """Kill what the spawner says, from a place where nothing inside can stop us: nobody may signal a first process."""
     while True:
         order = link.recv(1)
-        if order == KILL_AGENT:
+        if order == KILL_VERIFIER and _kill_beside_the_agent():
+            pass  # the agent's processes go on
+        elif order == KILL_AGENT:
             inner.kill()
-        elif order == KILL_ALL:
+            inner.restart()
+        elif order in (KILL_VERIFIER, KILL_ALL):
             _kill_everyone()
+            inner.restart()
         else:
             os._exit(0)
-        inner.restart()
         send(link, {"killed": True}, [inner.descriptor])
 
 
 def _kill_everyone() -> None:
     """End every other process of this pid namespace; returns when none is alive, though some may wait to be buried."""
-    while True:
-        try:
+    while living := _others(_is_alive):
+        with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        living = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1" and _is_alive(name)]
-        if not living:
-            return
         for pid in living:
-            try:
-                descriptor = os.pidfd_open(pid)
-            except ProcessLookupError:
-                continue
-            select.select([descriptor], [], [])
-            os.close(descriptor)
+            _end(pid)
+
+
+def _kill_beside_the_agent() -> bool:
+    """End every other process but the agent's; False when new ones appear faster than they can be found."""
+    for _ in range(_PASSES):
+        living = _others(_beside_the_agent)
+        if not living:
+            return True
+        for pid in living:
+            _end(pid)
+    return False
+
+
+def _others(chosen: Callable[[str], bool]) -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1" and chosen(name)]
+
+
+def _end(pid: int) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    select.select([descriptor], [], [])
+    os.close(descriptor)
+
+
+def _beside_the_agent(pid: str) -> bool:
+    """Whether a process lives in this pid namespace itself, not in the agent's within it."""
+    numbers = read_text(f"/proc/{pid}/status").partition("\nNSpid:")[2].partition("\n")[0].split()
+    return len(numbers) == 1 and _is_alive(pid)
 
 
 def _is_alive(pid: str) -> bool:

@@ -35,6 +35,7 @@ class Command:
     user: str | int | None
     host_network: bool
     join: list[str]
+    remember: bool
 
 
 @dataclass(frozen=True, slots=True)

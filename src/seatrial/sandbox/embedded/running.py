@@ -1,5 +1,6 @@
 """A sandbox that is up, as the spawner knows it: what keeps it alive, and how a child enters it."""
 
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,6 +32,12 @@ class Running:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
         found = (self.outer, self.inner, self.state, self.users, self.view)
         return [number for number in found if number is not None and number >= 0]
+
+    def leave_view(self) -> None:
+        """Let go of the verifier's view, which is gone with its last process."""
+        if self.view >= 0:
+            os.close(self.view)
+            self.view = -1
 
     def join(self, phase: str, flags: int) -> None:
         """Let the current process enter a phase's view of the files, and the given other namespaces."""

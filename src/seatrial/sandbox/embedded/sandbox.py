@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import logging
 import os
 import socket
@@ -142,6 +143,7 @@ class EmbeddedSandbox:
             "user": spec.user,
             "host_network": spec.network.mode == "host",
             "join": list(self._made.group.join_files),
+            "remember": spec.changes_from_here,
         }
 
     async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
@@ -165,6 +167,23 @@ class EmbeddedSandbox:
     async def kill_all(self, phase: Phase = "agent") -> None:
         """End every process of a phase; returns when they are gone."""
         await self._call("kill", phase=phase)
+
+    async def processes(self) -> tuple[str, ...]:
+        """What the agent left running. Where control groups tell that there is nothing, nobody has to go and look."""
+        group = self._made.group
+        if group.directories and not group.members():
+            return ()
+        return tuple(json.loads(await self._ask("processes")))
+
+    async def renew_verifier(self) -> None:
+        """End what an earlier verifier left running and forget its view."""
+        async with self._view_lock:
+            if self._view_made:
+                await finish(self._drop_view())
+
+    async def _drop_view(self) -> None:
+        await self._call("renew")
+        self._view_made = False
 
     async def changes(self) -> FileChanges:
         """What differs from the image."""

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from seatrial.sandbox.embedded import children
-from seatrial.sandbox.embedded.changes import MAX_ENTRIES, root_at_start, write_changes
+from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, root_at_start, write_changes
 from seatrial.sandbox.embedded.forks import Forks
-from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, run_outer_init
+from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, KILL_VERIFIER, run_outer_init
 from seatrial.sandbox.embedded.programs import FOLDER, measurement, removal
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Box, Command, Mode, Target, Transfer, decode
@@ -150,6 +150,8 @@ class Spawner:
         running = self._running[command.name]
 
         def work(report: socket.socket) -> None:
+            if command.remember:
+                remember_files(running.state)
             running.join(command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
             children.run_command(command, descriptors, running.users, report.fileno())
 
@@ -222,6 +224,28 @@ class Spawner:
             return
         running.kills.append(reply)
         running.link.send(KILL_AGENT if target.phase == "agent" else KILL_ALL)
+
+    def _on_renew(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
+        running = self._running[decode(Target, message).name]
+        if running.dead:
+            reply(_GONE, [])
+            return
+
+        def renewed(answer: dict[str, Any], passed: list[int]) -> None:
+            running.leave_view()
+            reply(answer, passed)
+
+        running.kills.append(renewed)
+        running.link.send(KILL_VERIFIER)
+
+    def _on_processes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        running = self._running[decode(Target, message).name]
+
+        def work() -> None:
+            running.join("agent", 0)
+            children.list_processes(descriptors[0])
+
+        self._answer_after(work, reply, [*descriptors, *running.descriptors()])
 
     def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]

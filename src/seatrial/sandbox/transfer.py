@@ -11,6 +11,8 @@ from typing import BinaryIO
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import Phase, Sandbox
 
+_MEMORY_BYTES = 16 * 2**20
+
 
 def new_archive() -> BinaryIO:
     """An empty archive file that exists in memory only."""
@@ -27,20 +29,35 @@ async def put_files(
     sandbox: Sandbox, directory: str, files: Mapping[str, bytes], *, mode: int = 0o644, phase: Phase = "agent"
 ) -> None:
     """Write several files below a directory, which is made if needed."""
+    await put_packed(sandbox, directory, pack_files(files, mode=mode), phase=phase)
+
+
+async def put_tree(sandbox: Sandbox, directory: str, *sources: Path, phase: Phase = "agent") -> None:
+    """Copy directories of this machine over each other, owned by root inside, shell scripts executable."""
+    await put_packed(sandbox, directory, pack_trees(*sources), phase=phase)
+
+
+async def put_packed(sandbox: Sandbox, directory: str, packed: bytes, *, phase: Phase = "agent") -> None:
+    """Unpack what `pack_files` or `pack_trees` has packed below a directory, which is made if needed."""
     with new_archive() as archive:
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.size, member.mode = len(content), mode
-                tar.addfile(member, io.BytesIO(content))
+        archive.write(packed)
         archive.seek(0)
         await sandbox.put(directory, archive, phase=phase)
 
 
-async def put_tree(
-    sandbox: Sandbox, directory: str, *sources: Path, skip: Container[str] = (), phase: Phase = "agent"
-) -> None:
-    """Copy directories of this machine over each other, owned by root inside, shell scripts executable.
+def pack_files(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
+    """An archive of a few files, by name."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def pack_trees(*sources: Path, skip: Container[str] = ()) -> bytes:
+    """An archive of directories laid over each other, owned by root, shell scripts executable.
 
     What is named in `skip` is left out, at any depth.
     """
@@ -55,12 +72,11 @@ async def put_tree(
             member.mode |= 0o555
         return member
 
-    with new_archive() as archive:
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            for source in sources:
-                tar.add(source, arcname=".", filter=as_inside)
-        archive.seek(0)
-        await sandbox.put(directory, archive, phase=phase)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for source in sources:
+            tar.add(source, arcname=".", filter=as_inside)
+    return buffer.getvalue()
 
 
 async def get_file(sandbox: Sandbox, path: str, *, limit: int, phase: Phase = "agent") -> bytes:
@@ -77,9 +93,10 @@ async def get_file(sandbox: Sandbox, path: str, *, limit: int, phase: Phase = "a
 
 
 async def get_tree(sandbox: Sandbox, path: str, target: Path, *, limit: int, phase: Phase = "agent") -> None:
-    """Copy a directory to this machine: what leads out of `target` is left out."""
-    with tempfile.TemporaryFile() as archive:
+    """Copy a directory to this machine, making it if there is something; what leads out of `target` is left out."""
+    with new_archive() if limit <= _MEMORY_BYTES else tempfile.TemporaryFile() as archive:
         await sandbox.get(path, archive, phase=phase, limit=limit)
+        target.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
         archive.seek(0)
         with tarfile.open(fileobj=archive, mode="r:") as tar:
             tar.extractall(target, filter=harmless)  # noqa: S202 - that is what the filter is for

@@ -17,6 +17,7 @@ from seatrial.sandbox.transfer import put_tree
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import read_verdict
 from seatrial.tasks.environ import resolve_variables
+from seatrial.trial.parcels import packed_tests
 from seatrial.trial.place import Place, choose_network, choose_place
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
@@ -59,13 +60,14 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
     if restored:
         await restore(sandbox, court.place.sandbox.image, restored)
     async with _courtroom(court, sandbox, isolation, work) as room:
-        digest = await stage_tests(room, court.of.tests(), agent_result)
+        tests = packed_tests(court.spec, court.of)
+        await stage_tests(room, tests, agent_result)
         logs = court.folder / "verifier"
         logs.mkdir(parents=True, exist_ok=True)
         ended = await run_tests(room, _plan(court), logs)
         raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
     run = _run(court, ended, isolation, work.survivors, restored)
-    return Judgement(run, _provenance(court, raw, digest), raw)
+    return Judgement(run, _provenance(court, raw, tests.digest), raw)
 
 
 def _isolation(court: Court) -> IsolationLevel:

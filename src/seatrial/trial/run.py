@@ -47,7 +47,7 @@ async def _live(spec: TrialSpec, backend: SandboxBackend, folder: Path, log: Tri
             place = await _choose(spec, backend, log)
             sandbox = await stack.enter_async_context(open_sandbox(backend, place.sandbox))
             log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
-            await stage_task(sandbox, rounds[0], place)
+            await stage_task(sandbox, spec, rounds[0], place)
         for of in rounds:
             changes.append(await _play(spec, of, Court(spec, of, place, backend, folder / of.folder), sandbox, log))
             log.changes = write_changes(merge_changes(changes), folder)
@@ -68,7 +68,7 @@ async def _play(spec: TrialSpec, of: Round, court: Court, sandbox: Sandbox, log:
     with log.phase("setup", of):
         network = choose_network(of.agent.network or config.environment.network, spec.options, place.capabilities)
         launch = spec.agent.prepare(AgentContext(of.task, of.step, place.workdir, os.environ))
-        await stage_round(sandbox, of, place, launch, network)
+        await stage_round(sandbox, spec, of, place, launch, network)
     with log.phase("agent", of):
         notes.agent_result = await run_agent(sandbox, spec, of, launch, network, court.folder / "agent")
     with log.phase("collect", of):

@@ -10,34 +10,35 @@ from seatrial.agents.environ import TASK_DIR
 from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.config import HealthcheckSpec
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox
-from seatrial.sandbox.transfer import get_file, put_files, put_tree
-from seatrial.tasks.layout import IGNORED_FOLDERS
+from seatrial.sandbox.transfer import get_file, put_packed
+from seatrial.trial.parcels import packed_instruction, packed_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round
+from seatrial.trial.spec import TrialSpec
 
 _BUILD_FILES = frozenset({"Dockerfile", ".dockerignore", "docker-compose.yaml", "docker-compose.yml", "compose.yaml"})
 _SETUP_TIMEOUT_SEC = 600.0
 _MAX_PASSWD_BYTES = 2**20
 
 
-async def stage_task(sandbox: Sandbox, of: Round, place: Place) -> None:
+async def stage_task(sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place) -> None:
     """Put the task's files in place, once per trial."""
     await _check_users(sandbox, of, place)
     if of.task.layout.environment_files:
-        skip = IGNORED_FOLDERS | _BUILD_FILES
-        await put_tree(sandbox, place.workdir, of.task.root / "environment", skip=skip)
+        await put_packed(sandbox, place.workdir, packed_tree(spec, of.task.root / "environment", skip=_BUILD_FILES))
 
 
-async def stage_round(sandbox: Sandbox, of: Round, place: Place, launch: AgentLaunch | None, network: Network) -> None:
+async def stage_round(
+    sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place, launch: AgentLaunch | None, network: Network
+) -> None:
     """Put in place what this round's agent may see, and wait until its surroundings are ready."""
-    config = (of.task.root / "task.toml").read_bytes()
-    await put_files(sandbox, TASK_DIR, {"instruction.md": of.instruction(), "task.toml": config})
+    await put_packed(sandbox, TASK_DIR, packed_instruction(spec, of))
     if files := of.workdir_files():
-        await put_tree(sandbox, place.workdir, files, skip=IGNORED_FOLDERS)
+        await put_packed(sandbox, place.workdir, packed_tree(spec, files))
         if (files / "setup.sh").is_file():
             await _run_setup(sandbox, of, network)
     for directory, source in (launch.trees if launch else {}).items():
-        await put_tree(sandbox, directory, source, skip=IGNORED_FOLDERS)
+        await put_packed(sandbox, directory, packed_tree(spec, source))
     if of.healthcheck:
         await wait_until_healthy(sandbox, of.healthcheck, network)
 

@@ -93,10 +93,10 @@ def _touched(changes: FileChanges, directory: str) -> bool:
 
 
 async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
     try:
         await get_tree(sandbox, _AGENT_LOGS, folder, limit=_MAX_AGENT_LOG_BYTES)
     except (FileNotFoundError, ContentError) as error:
+        folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one line
         (folder / "not-kept.txt").write_text(f"{error}\n")
 
 

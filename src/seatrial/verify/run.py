@@ -13,7 +13,7 @@ from seatrial.sandbox.transfer import get_tree
 from seatrial.verify.collect import collect_artifacts
 from seatrial.verify.stage import LOGS_DIR, TESTS_DIR
 
-MAX_LOG_BYTES = 64 * 2**20
+MAX_LOG_BYTES = 16 * 2**20
 # By absolute path, from the task's own directory. A shell, because some scripts name no interpreter.
 _COMMAND = ("/bin/sh", "-c", f'"${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"')
 
@@ -50,14 +50,13 @@ async def fetch_verdict(
     sandbox: Sandbox, verifier: VerifierSpec, ended: ExecResult, output: RawFile | None, folder: Path
 ) -> RawArtifacts:
     """Copy what the verifier wrote to `folder` and read it, believing nothing."""
-    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
     try:
         with suppress(FileNotFoundError):
             await get_tree(sandbox, LOGS_DIR, folder, limit=MAX_LOG_BYTES, phase="verifier")
     except ContentError:
         await _fetch_known_files(sandbox, folder)
-    found = collect_artifacts(folder, verifier)
-    return RawArtifacts(found.files, output, ended.exit_code, ended.timed_out)
+    files = collect_artifacts(folder, verifier).files if folder.is_dir() else {}  # noqa: ASYNC240 - one look
+    return RawArtifacts(files, output, ended.exit_code, ended.timed_out)
 
 
 async def _fetch_known_files(sandbox: Sandbox, folder: Path) -> None:

@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.errors import VerifierStageError
 from seatrial.model.agent import AgentResult
 from seatrial.sandbox.api import Sandbox
-from seatrial.sandbox.transfer import put_tree
+from seatrial.sandbox.transfer import pack_trees, put_packed
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import IGNORED_FOLDERS
 
@@ -15,20 +16,27 @@ TESTS_DIR = "/tests"
 LOGS_DIR = "/logs/verifier"
 
 
-async def stage_tests(sandbox: Sandbox, tests: Sequence[Path], _: AgentResult) -> str:
-    """Put the tests into a fresh `/tests` that only the verifier sees, later folders over earlier ones.
+@dataclass(frozen=True, slots=True)
+class PackedTests:
+    """The tests of a task, ready to be staged, and their digest."""
 
-    Returns their digest. The AgentResult is the proof that no agent is at work any more.
-    """
-    if not tests:
+    archive: bytes
+    digest: str
+
+
+def pack_tests(folders: Sequence[Path]) -> PackedTests:
+    """Pack folders of tests, later ones over earlier ones. Raises VerifierStageError when there is none."""
+    if not folders:
         raise VerifierStageError("the task has no tests/ folder to verify with; add tests/test.sh")
-    digest = digest_tests(tests)
+    digests = [digest_folder(folder) for folder in folders]
+    digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return PackedTests(pack_trees(*folders, skip=IGNORED_FOLDERS), digest)
+
+
+async def stage_tests(sandbox: Sandbox, tests: PackedTests, _: AgentResult) -> None:
+    """Put the tests into a fresh `/tests` that only the verifier sees.
+
+    The AgentResult is the proof that no agent is at work any more.
+    """
     await sandbox.renew_verifier()
-    await put_tree(sandbox, TESTS_DIR, *tests, skip=IGNORED_FOLDERS, phase="verifier")
-    return digest
-
-
-def digest_tests(tests: Sequence[Path]) -> str:
-    """The digest of one folder of tests, or of several laid over each other."""
-    digests = [digest_folder(folder) for folder in tests]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    await put_packed(sandbox, TESTS_DIR, tests.archive, phase="verifier")

@@ -20,7 +20,7 @@ class Trial:
 
 
 def trials(agent="a", **rewards):
-    return [Trial(agent, outcome, reward) for outcome, values in rewards.items() for reward in values]
+    return [Trial(agent, outcome, reward) for outcome in OUTCOMES for reward in rewards.get(outcome, [])]
 
 
 def test_a_mean_is_over_scored_trials_only():

@@ -28,7 +28,7 @@ def read_job_file(path: Path) -> dict[str, Any]:
         raise JobError(f"{path}: not TOML: {error}") from error
     if unknown := list(_unknown_keys(values)):
         raise JobError("\n".join(f"{path}: {key}: no such key{_near(key)}" for key in unknown))
-    _anchor(values, path.parent)
+    _anchor(values, path.parent.absolute())
     return values
 
 
@@ -44,7 +44,10 @@ def build_spec(values: Mapping[str, Any], source: str) -> JobSpec:
 
 
 def _complaints(error: ValidationError, source: str) -> Iterator[str]:
+    places = [problem["loc"] for problem in error.errors()]
     for problem in error.errors():
+        if any(place[: len(problem["loc"])] == problem["loc"] != place for place in places):
+            continue  # a list with a bad item is also said to be too short
         key = ".".join(map(str, problem["loc"]))
         message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
         scalar = problem["type"] != "missing" and not isinstance(problem["input"], dict)
@@ -72,13 +75,12 @@ def _near(key: str) -> str:
         **{f"{name}.": model for name, model in _TABLES.items()},
     }
     known = [prefix + name for prefix, model in tables.items() for name in model.model_fields]
+    leaves = {name.rpartition(".")[2]: name for name in known}
     leaf = key.rpartition(".")[2]
-    here = difflib.get_close_matches(key, known, n=1)
-    elsewhere = [name for name in known if name.rpartition(".")[2] == leaf]
-    near = (
-        elsewhere or here or [name for name in known if difflib.get_close_matches(leaf, [name.rpartition(".")[2]], n=1)]
-    )
-    return f"; did you mean {near[0]}?" if near else f"; the keys are {', '.join(known)}"
+    near = difflib.get_close_matches(key, known, n=1) or difflib.get_close_matches(leaf, leaves, n=1)
+    if leaf in leaves or near:
+        return f"; did you mean {leaves.get(leaf) or leaves.get(near[0]) or near[0]}?"
+    return f"; the keys are {', '.join(known)}"
 
 
 def _anchor(values: dict[str, Any], folder: Path) -> None:

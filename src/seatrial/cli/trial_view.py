@@ -64,9 +64,9 @@ def _show_tail(name: str, lines: Sequence[str]) -> None:
 
 def read_tail(path: Path) -> list[str]:
     """The last lines of a log, none when there is no such file; bounded however large and long-lined it is."""
-    data = _read_end(path, _TAIL_BYTES)
-    lines = data.decode("utf-8", "replace").expandtabs(4).split("\n")
-    return [line.removesuffix("\r") for line in lines if lines[-1:] != [line] or line][-_TAIL_LINES:]
+    text = _read_end(path, _TAIL_BYTES).decode("utf-8", "replace")
+    lines = text.removesuffix("\n").split("\n")[-_TAIL_LINES:] if text else []
+    return [line.removesuffix("\r").expandtabs(4) for line in lines]
 
 
 def _read_end(path: Path, limit: int) -> bytes:

@@ -52,7 +52,7 @@ def format_duration(seconds: float | None) -> str:
     """A length of time in the units people say it in, a dash for none."""
     if seconds is None:
         return "-"
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
@@ -82,14 +82,6 @@ def _summary_row(name: str, tally: Tally) -> tuple[str, ...]:
 def outcome_counts(tally: Tally) -> str:
     """How often each outcome occurred, on one line."""
     return ", ".join(f"{count} {outcome}" for outcome, count in tally.counts.items()) or "nothing has finished"
-
-
-def mean_sentence(tally: Tally) -> str:
-    """The mean and what it rests on, on one line."""
-    if tally.mean is None or tally.interval is None:
-        return f"{NO_SCORE} of {tally.planned} planned"
-    low, high = tally.interval
-    return f"mean reward {tally.mean:.3f} ({low:.3f} to {high:.3f}), {tally.scored} scored of {tally.planned} planned"
 
 
 def worst_first(entries: Iterable[TrialEntry]) -> list[TrialEntry]:

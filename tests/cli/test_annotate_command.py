@@ -1,0 +1,62 @@
+"""`seatrial annotate`: verdicts are added beside the reward and never change it."""
+
+import pytest
+
+from seatrial.store.annotations import read_annotations
+from seatrial.store.job_store import JobStore
+from tests.cli.conftest import Seatrial
+from tests.cli.job_folders import make_job, record
+
+
+@pytest.fixture
+def job(tmp_path):
+    make_job(tmp_path / "job", record("volts", 0.0), record("crc", 1.0))
+    return tmp_path / "job"
+
+
+def test_a_verdict_is_added_and_all_are_shown(seatrial: Seatrial, job):
+    before = JobStore.open(job).entries()
+    seatrial("annotate", job, "volts", "--judgment", "defer", "--reviewer", "ada")
+    shown = seatrial(
+        *["annotate", job, "volts", "--judgment", "pass", "--reviewer", " eve ", "--discipline", "civil"],
+        *["--category", "too_strict", "--category", "unit", "--notes", "right \x1b[2Jafter all"],
+    )
+    assert shown.code == 0
+    head, _, _, first, second, *_ = shown.out.splitlines()
+    assert head.endswith(": fail, reward 0")
+    assert first.startswith("ada\tdefer\t\t\t")
+    assert second.startswith("eve · civil\tpass\ttoo_strict, unit\tright  [2Jafter all\t")
+    assert JobStore.open(job).entries() == before
+    ((_, verdicts),) = read_annotations(JobStore.open(job)).items()
+    assert [verdict.judgment.value for verdict in verdicts] == ["defer", "pass"]
+
+
+def test_show_has_the_verdicts(seatrial: Seatrial, job):
+    seatrial("annotate", job, "volts", "--judgment", "pass", "--reviewer", "ada", "--notes", "fine")
+    assert "ada\tpass\t\tfine\t" in seatrial("show", job, "volts").out
+    assert "ada" not in seatrial("show", job, "crc").out
+
+
+def test_a_damaged_line_is_a_warning(seatrial: Seatrial, job):
+    (job / "annotations.jsonl").write_text("{\n")
+    shown = seatrial("show", job, "volts")
+    assert shown.code == 0
+    assert "Warning: " in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["volts", "--judgment", "great", "--reviewer", "a"], "'great' is not one of 'pass', 'fail', 'defer'"),
+        (["volts", "--judgment", "pass"], "Missing option '--reviewer'"),
+        (["volts", "--judgment", "pass", "--reviewer", "  "], "reviewer_id: "),
+        (["volts", "--judgment", "pass", "--reviewer", "a", "--notes", "\udcff"], "notes: "),
+        (["nothing", "--judgment", "pass", "--reviewer", "a"], "has no finished trial 'nothing'"),
+    ],
+    ids=lambda value: value[-1].encode("ascii", "replace").decode() if isinstance(value, list) else "",
+)
+def test_what_cannot_be_kept_is_a_usage_error(seatrial: Seatrial, job, arguments, complaint):
+    shown = seatrial("annotate", job, *arguments)
+    assert (shown.code, shown.out) == (2, "")
+    assert complaint in shown.err
+    assert not (job / "annotations.jsonl").exists()

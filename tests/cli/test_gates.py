@@ -1,0 +1,35 @@
+"""Gates: each agent's mean, and the share of trials the machinery failed."""
+
+import pytest
+
+from seatrial.cli.gates import Gates, missed_gates
+from seatrial.report.summary import summarise
+from seatrial.store.index import entry_of
+from tests.cli.job_folders import BROKEN, record
+
+ENTRIES = [entry_of(record(str(index), 1.0), "good") for index in range(3)]
+BAD = [entry_of(record("x", 0.25), "bad"), entry_of(record("y", BROKEN), "bad")]
+
+
+@pytest.mark.parametrize(
+    ("gates", "reasons"),
+    [
+        (Gates(), ["the machinery failed 1 of 5 trials"]),
+        (Gates(max_failed=0.2), []),
+        (Gates(fail_under=0.25, max_failed=0.2), []),
+        (Gates(fail_under=0.3, max_failed=0.2), ["bad: mean reward 0.25 is below --fail-under 0.3"]),
+        (Gates(fail_under=0.3), ["bad: mean reward 0.25", "the machinery failed 1 of 5 trials"]),
+    ],
+)
+def test_every_agent_must_reach_the_mean_and_the_machinery_the_share(gates, reasons):
+    found = missed_gates(summarise(ENTRIES + BAD, {"good": 3, "bad": 2}), gates)
+    assert len(found) == len(reasons)
+    assert all(line.startswith(reason) for line, reason in zip(found, reasons, strict=True))
+
+
+def test_an_empty_job_misses_only_the_mean():
+    nothing = summarise([], {"good": 1})
+    assert missed_gates(nothing, Gates()) == []
+    assert missed_gates(nothing, Gates(fail_under=0.0)) == [
+        "good: no scored trials, --fail-under wants a mean reward of 0"
+    ]

@@ -1,0 +1,70 @@
+"""`seatrial gc`: what dead runs left goes, what living ones use stays."""
+
+import asyncio
+import os
+
+import pytest
+
+from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.embedded.runs import RunDirectory
+from tests.cli.conftest import Seatrial
+from tests.cli.job_folders import make_job, record
+
+
+async def _probe(root) -> str | None:
+    try:
+        async with EmbeddedBackend(root=root):
+            return None
+    except (HostUnsupportedError, SandboxError) as error:
+        return str(error)
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """A state directory of our own, on a machine where sandboxes run."""
+    root = tmp_path / "state"
+    root.mkdir(mode=0o700)
+    if reason := asyncio.run(_probe(root)):
+        pytest.skip(f"embedded sandbox: {reason}")
+    monkeypatch.setenv("SEATRIAL_STATE_DIR", str(root))
+    return root
+
+
+def test_dead_runs_are_removed_and_living_ones_are_not(seatrial: Seatrial, state):
+    living, dead = RunDirectory(state), RunDirectory(state)
+    (dead.path / "sandbox").mkdir()
+    dead.release()
+    shown = seatrial("gc")
+    assert shown.code == 0
+    assert f"removed {dead.path}\n" in shown.out
+    assert f"{state}: removed 1 runs and 0 control groups\n" in shown.out
+    assert os.listdir(state) == [living.name]
+    living.release()
+
+
+def test_with_nothing_to_do_it_says_so(seatrial: Seatrial, state):
+    shown = seatrial("gc")
+    assert (shown.code, shown.out) == (0, f"{state}: removed 0 runs and 0 control groups\n")
+
+
+def test_half_written_trials_are_removed_from_jobs_that_do_not_run(seatrial: Seatrial, state, tmp_path):
+    idle, busy = (make_job(tmp_path / name, record("volts", 1.0)) for name in ("idle", "busy"))
+    for store in (idle, busy):
+        (store.path / ".drafts/volts.1.abcd").mkdir()
+    with busy.lock():
+        (busy.path / ".drafts/volts.1.abcd").mkdir()
+        shown = seatrial("gc", idle.path, busy.path)
+        assert shown.code == 0
+        assert len(os.listdir(busy.path / ".drafts")) == 1
+    assert f"{idle.path}: removed 1 half-written trials\n" in shown.out
+    assert f"{busy.path}: another run" in shown.out
+    assert os.listdir(idle.path / ".drafts") == []
+    assert len(idle.finished()) == 1
+
+
+def test_one_folder_that_is_no_job_stops_it_before_anything_is_removed(seatrial: Seatrial, state, tmp_path):
+    dead = RunDirectory(state)
+    dead.release()
+    assert seatrial("gc", tmp_path / "nowhere").code == 2
+    assert dead.path.exists()

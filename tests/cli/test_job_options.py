@@ -1,0 +1,188 @@
+"""From options and job files to a JobSpec: the command line counts more, and mistakes are named with file and key."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from seatrial.cli.job_options import changed_job, new_job, new_job_options, resumed_job_options
+from seatrial.errors import JobError
+from seatrial.model.job import AgentOptions, JobSpec
+
+
+def parse(decorate: Any, *arguments: object) -> dict[str, Any]:
+    """The options as click gives them to a command."""
+    taken: dict[str, Any] = {}
+
+    def take(**options: Any) -> None:
+        taken.update(options)
+
+    done = CliRunner().invoke(
+        click.command()(decorate(take)), [str(argument) for argument in arguments], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    return taken
+
+
+def new(*arguments: object) -> tuple[JobSpec, Path]:
+    return new_job(parse(new_job_options, *arguments))
+
+
+def test_every_option_has_its_place(tmp_path):
+    spec, folder = new(
+        *["-p", tmp_path / "a", tmp_path / "b", "-a", "oracle", "-m", "mini", "--command", "run me", "-k", 3, "-n", 4],
+        *["-e", "local", "--image", tmp_path, "--verify-isolation", "kill", "--allow-partial-limits"],
+        *["--network", "none", "--allow-private-hosts", "--timeout-multiplier", 2, "--pass-threshold", 0.5],
+        *["--keep", "snapshot", "--retries", 0, "--max-trials", 9, "--max-wall", "1h30m", "--shuffle", "--seed", 7],
+        *["--include", "a*", "--include", "b*", "--exclude", "c", "-o", tmp_path / "my-job"],
+    )
+    assert folder == tmp_path / "my-job"
+    assert spec.model_dump(exclude_unset=True) == {
+        "name": "my-job",
+        "tasks": (f"{tmp_path}/a", f"{tmp_path}/b"),
+        "include": ("a*", "b*"),
+        "exclude": ("c",),
+        "agents": ({"name": "oracle", "model": "mini"}, {"name": "command", "command": "run me", "model": "mini"}),
+        "attempts": 3,
+        "trial": {
+            "backend": "local",
+            "image": str(tmp_path),
+            "isolation": "kill",
+            "enforcement": "partial",
+            "network": "none",
+            "private_hosts": "allow",
+            "agent_timeout_multiplier": 2.0,
+            "verifier_timeout_multiplier": 2.0,
+            "pass_threshold": 0.5,
+            "keep": "snapshot",
+        },
+        "run": {"concurrent": 4, "retries": 0, "max_trials": 9, "max_wall_sec": 5400.0, "shuffle_seed": 7},
+    }
+
+
+def test_nothing_but_the_defaults_of_a_job_without_options(tmp_path):
+    spec, _ = new("-p", tmp_path, "-a", "noop", "-o", tmp_path / "j")
+    assert spec == JobSpec(name="j", tasks=(str(tmp_path),), agents=(AgentOptions(name="noop"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("45s", 45), ("30m", 1800), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172800)]
+)
+def test_lengths_of_time(text, seconds, tmp_path):
+    assert new("-p", tmp_path, "-a", "noop", "--max-wall", text)[0].run.max_wall_sec == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "5 m", "m", "1w", "1e3", "٣m", "9" * 400])
+def test_what_is_no_length_of_time(text):
+    command = click.command()(new_job_options(lambda **_: None))
+    done = CliRunner().invoke(command, ["--max-wall", text])
+    assert done.exit_code == 2
+    assert "no length of time" in done.output
+
+
+def test_a_shuffle_without_a_seed_draws_one_and_keeps_it(tmp_path):
+    seed = new("-p", tmp_path, "-a", "noop", "--shuffle")[0].run.shuffle_seed
+    assert isinstance(seed, int)
+
+
+JOB = """
+name = "nightly"
+tasks = ["tasks", "/elsewhere"]
+attempts = 2
+exclude = ["slow-*"]
+[[agents]]
+name = "command"
+label = "mine"
+command = "python agent.py"
+env = { KEY = "${HOST_KEY}" }
+[trial]
+isolation = "kill"
+pass_threshold = 1
+image = "rootfs"
+[run]
+concurrent = 2
+max_wall_sec = 60
+"""
+
+
+@pytest.fixture
+def job_file(tmp_path):
+    (tmp_path / "rootfs").mkdir()
+    path = tmp_path / "job.toml"
+    path.write_text(JOB)
+    return path
+
+
+def test_a_job_file_holds_all_of_it(job_file, tmp_path):
+    spec, folder = new("--job", job_file)
+    assert folder == Path("jobs/nightly")
+    assert spec.tasks == (f"{tmp_path}/tasks", "/elsewhere")
+    assert spec.agents[0].env == {"KEY": "${HOST_KEY}"}
+    assert (spec.trial.image, spec.trial.pass_threshold) == (f"{tmp_path}/rootfs", 1.0)
+    assert (spec.run.concurrent, spec.run.max_wall_sec) == (2, 60.0)
+
+
+def test_the_command_line_counts_more(job_file, tmp_path):
+    spec, folder = new("--job", job_file, "-k", 5, "-n", 1, "-p", "/only", "-a", "noop", "-o", tmp_path / "other")
+    assert (spec.name, folder) == ("other", tmp_path / "other")
+    assert (spec.attempts, spec.tasks, [agent.name for agent in spec.agents]) == (5, ("/only",), ["noop"])
+    assert (spec.run.concurrent, spec.run.max_wall_sec, spec.trial.isolation) == (1, 60.0, "kill")
+
+
+def test_a_model_alone_goes_to_the_agents_of_the_file(job_file):
+    (agent,) = new("--job", job_file, "-m", "large")[0].agents
+    assert (agent.title, agent.command, agent.model) == ("mine", "python agent.py", "large")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("attemps = 3", "attemps: no such key; did you mean attempts?"),
+        ("concurrent = 3", "concurrent: no such key; did you mean run.concurrent?"),
+        ("[run]\nconcurent = 3", "run.concurent: no such key; did you mean run.concurrent?"),
+        ("[trial]\nisolated = 3", "trial.isolated: no such key; did you mean trial.isolation?"),
+        ("[[agents]]\nnam = 'x'", "agents.nam: no such key; did you mean agents.name?"),
+        ("zzz = 1", "zzz: no such key; the keys are name, tasks,"),
+        ("attempts = 0", "attempts: expected greater than or equal to 1, found 0"),
+        ("attempts = '3'", "attempts: expected a valid integer, found '3'"),
+        ("[trial]\nisolation = 'none'", "trial.isolation: expected 'guarded', 'kill' or 'separate', found 'none'"),
+        ("[trial]\npass_threshold = nan", "trial.pass_threshold: "),
+        ("trial = 3", "trial: "),
+        ("tasks = 'one'", "tasks: expected a valid array, found 'one'"),
+        ("name = 'a/b'", "name: "),
+        ("attempts = 2020-01-01", "attempts: "),
+        ("attempts = [[[", "not TOML: "),
+        ("\udcff", "not TOML: "),
+    ],
+    ids=lambda value: value[:20].encode("ascii", "replace").decode(),
+)
+def test_a_mistake_is_named_with_file_and_key(tmp_path, text, complaint):
+    path = tmp_path / "job.toml"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    options = [] if "tasks" in text or "agents" in text else ["-p", tmp_path]
+    with pytest.raises(JobError) as raised:
+        new("--job", path, *options, *([] if "agents" in text else ["-a", "noop"]))
+    assert f"{path}: {complaint}" in str(raised.value)
+
+
+def test_a_missing_name_of_an_agent_is_said(tmp_path):
+    (tmp_path / "job.toml").write_text("tasks = ['.']\n[[agents]]\nmodel = 'x'\n")
+    with pytest.raises(JobError, match=r"agents\.0\.name: Field required$"):
+        new("--job", tmp_path / "job.toml")
+
+
+STORED = JobSpec(name="j", tasks=("/a",), agents=(AgentOptions(name="noop"),), attempts=2)
+
+
+def test_resuming_without_options_is_the_same_job():
+    assert changed_job(STORED, parse(resumed_job_options)) == STORED
+
+
+def test_resuming_adds_tasks_and_agents_and_replaces_numbers():
+    options = parse(resumed_job_options, *["-p", "/a", "-p", "/b", "-a", "oracle", "-k", 5, "-n", 3, "--retries", 1])
+    spec = changed_job(STORED, options)
+    assert spec.tasks == ("/a", "/b")
+    assert [agent.name for agent in spec.agents] == ["noop", "oracle"]
+    assert (spec.attempts, spec.run.concurrent, spec.run.retries) == (5, 3, 1)

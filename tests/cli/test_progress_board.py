@@ -1,0 +1,52 @@
+"""The state behind the displays: running trials, counts, a mean over scored trials, and how long it will take."""
+
+from typing import Any
+
+from seatrial.cli.progress_board import Board
+from seatrial.store.index import entry_of
+from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from tests.cli.job_folders import BROKEN, FLAKY, record
+
+
+def started(name: str, tries: int = 1) -> Event:
+    return TrialStarted(name, name, "oracle", tries)
+
+
+def finished(name: str, result: Any) -> Event:
+    return TrialFinished(record(name, result, trial_id=name))
+
+
+def test_it_follows_a_trial():
+    board = Board(2, [], 0.0)
+    board.apply(started("a"), 1.0)
+    assert board.running["a"].phase == "waiting"
+    board.apply(PhaseStarted("a", "agent", "first"), 2.0)
+    assert (board.running["a"].phase, board.running["a"].since) == ("agent (first)", 1.0)
+    board.apply(TrialRetried("a", 1, FLAKY), 3.0)
+    assert (board.running, board.retries) == ({}, 1)
+    board.apply(started("a", 2), 4.0)
+    board.apply(finished("a", 0.5), 5.0)
+    assert (board.running, board.finished, board.mean) == ({}, 1, 0.5)
+
+
+def test_only_scored_trials_are_in_the_mean():
+    board = Board(4, [], 0.0)
+    for name, result in (("a", 1.0), ("b", "verifier_error"), ("c", BROKEN), ("d", "no_output")):
+        board.apply(finished(name, result), 1.0)
+    assert (board.finished, board.mean) == (4, 0.5)
+
+
+def test_the_rest_takes_as_long_as_it_did_so_far():
+    earlier = entry_of(record("x", 1.0), "oracle")
+    board = Board(10, [earlier, earlier], 0.0)
+    assert board.remaining_sec(5.0) is None
+    assert (board.finished, board.mean) == (2, 1.0)
+    for index in range(4):
+        board.apply(finished(str(index), 1.0), 8.0)
+    assert board.remaining_sec(8.0) == 8.0
+
+
+def test_events_of_trials_it_does_not_know_are_taken_as_they_come():
+    board = Board(1, [], 0.0)
+    board.apply(PhaseStarted("late", "verify"), 1.0)
+    assert board.running["late"].phase == "verify"

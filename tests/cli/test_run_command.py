@@ -1,0 +1,220 @@
+"""`seatrial run`: what it prints and how it ends, with scripted trials in the real engine and store."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from seatrial.cli import job_running
+from seatrial.errors import StoreError
+from seatrial.store.job_store import JobStore
+from tests.cli.conftest import Seatrial, start
+from tests.cli.job_folders import BROKEN, FLAKY, Behaviour, ScriptedEngine
+from tests.conftest import MakeTask
+
+Engine = Callable[..., ScriptedEngine]
+
+
+@pytest.fixture
+def tasks(make_task: MakeTask, tmp_path):
+    """Two tasks in a folder."""
+    make_task("tasks/crc")
+    make_task("tasks/volts")
+    return tmp_path / "tasks"
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """Have trials end as a script says."""
+
+    def install(crc: Behaviour = 1.0, volts: Behaviour = 0.0) -> ScriptedEngine:
+        made = ScriptedEngine({"crc": crc, "volts": volts})
+        monkeypatch.setattr(job_running, "run_prepared", made)
+        return made
+
+    return install
+
+
+def test_lines_in_a_pipe(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    engine(crc=1.0, volts=0.25)
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job")
+    assert shown.code == 0
+    head, first, second, columns, row, counts = shown.out.splitlines()
+    assert head == f"{tmp_path}/job: 2 trials"
+    assert first.startswith("[1/2] pass crc.")
+    assert first.endswith("reward 1 after 2.0 s")
+    assert second.startswith("[2/2] partial volts.")
+    assert columns.split("\t")[:2] == ["agent", "mean reward"]
+    assert row.split("\t") == ["noop", "0.625", "0.142 to 0.944", "50.0%", "2", "2", "0", "0", "0"]
+    assert counts == "noop: 1 pass, 1 partial"
+    assert shown.err == f"seatrial show {tmp_path}/job\n"
+
+
+def test_quiet_shows_only_the_summary(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    engine()
+    shown = seatrial("run", "-q", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
+    assert shown.out.startswith("agent\tmean reward")
+
+
+def test_json_is_one_object_per_line(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    engine(crc=[FLAKY, 1.0], volts=BROKEN)
+    shown = seatrial("run", "--json", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job", "--fail-under", 0.5)
+    events = [json.loads(line) for line in shown.out.splitlines()]
+    kinds = "job_started trial_started phase phase retry trial_started phase phase trial_finished"
+    kinds += " trial_started phase phase trial_finished job_finished"
+    assert [event["event"] for event in events] == kinds.split()
+    assert events[0] | {"time": ""} == {
+        "event": "job_started",
+        "time": "",
+        "job": "job",
+        "folder": f"{tmp_path}/job",
+        "planned": 2,
+        "finished": 0,
+    }
+    by_kind = {event["event"]: event for event in events}
+    assert by_kind["phase"]["step"] == "first"
+    assert by_kind["retry"]["failure"]["cause"] == "SandboxError"
+    finished = [event for event in events if event["event"] == "trial_finished"]
+    assert [(event["outcome"], event["reward"], event["tries"], event["agent"]) for event in finished] == [
+        ("pass", 1.0, 2, "noop"),
+        ("infrastructure_error", None, 1, "noop"),
+    ]
+    end = by_kind["job_finished"]
+    assert (end["ended"], end["exit_code"]) == ("complete", shown.code) == ("complete", 1)
+    assert end["summary"]["agents"]["noop"]["mean"] == 1.0
+    assert end["summary"]["total"]["infrastructure"] == 1
+    assert shown.out.isascii()
+    assert shown.err == ""
+
+
+def test_a_strangers_message_does_not_steer_the_terminal(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    engine(crc=[FLAKY, 1.0], volts=BROKEN)
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job")
+    assert "\x1b" not in shown.out
+    assert "[0/2] retry crc." in shown.out
+    assert "setup: SandboxError: the disk  [31mburns" in shown.out
+
+
+@pytest.mark.parametrize(("gate", "code"), [((), 0), (("--fail-under", 0.5), 0), (("--fail-under", 0.6), 1)])
+def test_a_mean_below_the_gate_exits_with_1(seatrial: Seatrial, engine: Engine, tasks, tmp_path, gate, code):
+    engine(crc=1.0, volts=0.0)
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", *gate)
+    assert shown.code == code
+    assert ("noop: mean reward 0.5 is below --fail-under 0.6" in shown.err) == bool(code)
+
+
+@pytest.mark.parametrize(("share", "code"), [(None, 1), (0.4, 1), (0.5, 0)])
+def test_failures_of_the_machinery_exit_with_1(seatrial: Seatrial, engine: Engine, tasks, tmp_path, share, code):
+    engine(volts=BROKEN)
+    gate = () if share is None else ("--max-failed", share)
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", *gate)
+    assert shown.code == code
+    assert ("the machinery failed 1 of 2 trials" in shown.err) == bool(code)
+
+
+def test_nothing_scored_is_no_mean_and_passes_no_gate(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    engine(crc="verifier_error", volts="verifier_error")
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", "--fail-under", 0.0)
+    assert shown.code == 1
+    assert "no scored trials" in shown.out
+    assert "noop: no scored trials, --fail-under wants" in shown.err
+
+
+def test_a_budget_that_stops_the_job_exits_with_1(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    engine()
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "--max-trials", 1, "-o", tmp_path / "job")
+    assert shown.code == 1
+    assert f"budget of trials is used up. Go on with: seatrial resume {tmp_path}/job" in shown.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["words", "json"])
+def test_interrupted_is_130_and_can_be_resumed(seatrial: Seatrial, engine: Engine, tasks, tmp_path, number, as_json):
+    made = engine(crc=1.0, volts=lambda: os.kill(os.getpid(), number))
+    before = signal.getsignal(number)
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job", *as_json)
+    assert shown.code == 130
+    assert signal.getsignal(number) == before
+    if as_json:
+        assert json.loads(shown.out.splitlines()[-1])["ended"] == "interrupted"
+    else:
+        assert f"seatrial resume {tmp_path}/job" in shown.err
+    assert len(JobStore.open(tmp_path / "job").finished()) == 1
+    made.script["volts"] = 0.0
+    assert seatrial("resume", tmp_path / "job").code == 0
+    assert [name.partition(".")[0] for name in made.ran] == ["crc", "volts", "volts"]
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["words", "json"])
+def test_a_full_disk_ends_with_how_to_go_on(seatrial: Seatrial, monkeypatch, tasks, tmp_path, as_json):
+    async def fail(*_: object) -> None:
+        raise StoreError("/jobs: no space left")
+
+    monkeypatch.setattr(job_running, "run_prepared", fail)
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", *as_json)
+    assert shown.code == 1
+    assert "Error: /jobs: no space left" in shown.err
+    if as_json:
+        end = json.loads(shown.out.splitlines()[-1])
+        assert (end["ended"], end["exit_code"], end["summary"]) == ("failed", 1, None)
+    else:
+        assert f"Go on with: seatrial resume {tmp_path}/job" in shown.err
+
+
+def test_what_is_left_out_is_said(seatrial: Seatrial, engine: Engine, make_task: MakeTask, tasks, tmp_path):
+    engine()
+    make_task("tasks/broken", toml="[agent]\ntimeout_sec = 'soon'\n")
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
+    assert "Note: task broken is left out" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["-a", "noop"], "no tasks; name a task"),
+        (["-p", "TASKS"], "no agent; name one with -a"),
+        (["-p", "/nowhere", "-a", "noop"], "/nowhere: no such file or folder"),
+        (["-p", "TASKS", "-a", "orakel"], "no agent called 'orakel'; there are: "),
+        (["-p", "TASKS", "-a", "command"], "needs a command"),
+        (["-p", "TASKS", "-a", "noop", "-a", "noop"], "two agents are called 'noop'"),
+        (["-p", "TASKS", "-a", "noop", "-e", "moon"], "no sandbox backend called 'moon'"),
+        (["-p", "TASKS", "-a", "noop", "--image", "/nowhere"], "image /nowhere: expected host, auto or a directory"),
+        (["-p", "TASKS", "-a", "noop", "--include", "zzz"], "none is left to run"),
+        (["-p", "TASKS", "-a", "noop", "-k", "0"], "0 is not in the range x>=1"),
+        (["-p", "TASKS", "-a", "noop", "--seed", "3"], "give --shuffle too"),
+        (["-p", "TASKS", "-a", "noop", "--max-wall", "soon"], "'soon' is no length of time"),
+        (["-p", "TASKS", "-a", "noop", "--timeout-multiplier", "2", "--agent-timeout-multiplier", "3"], "give one of"),
+        (["--job", "/nowhere.toml"], "/nowhere.toml: the job file cannot be read"),
+    ],
+    ids=lambda value: " ".join(value)[-30:] if isinstance(value, list) else "",
+)
+def test_a_job_that_cannot_be_is_a_usage_error(seatrial: Seatrial, tasks, tmp_path, arguments, complaint):
+    given = [str(tasks) if argument == "TASKS" else argument for argument in arguments]
+    shown = seatrial("run", *given, "-o", tmp_path / "job")
+    assert (shown.code, shown.out) == (2, "")
+    assert complaint in shown.err
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_folder_that_is_taken_is_refused(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    engine()
+    assert seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job").code == 0
+    again = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
+    assert again.code == 2
+    assert f"{tmp_path}/job" in again.err
+
+
+def test_the_default_folder_is_named_after_the_time(seatrial: Seatrial, engine: Engine, tasks, tmp_path, monkeypatch):
+    engine()
+    monkeypatch.chdir(tmp_path)
+    assert seatrial("run", tasks, "-a", "noop").code == 0
+    (folder,) = (tmp_path / "jobs").iterdir()
+    assert JobStore.open(folder).file.spec.name == folder.name
+
+
+def test_a_user_never_sees_a_traceback(tasks):
+    shown = start("run", "-p", tasks, "-a", "orakel")
+    assert shown.code == 2
+    assert "Traceback" not in shown.err

@@ -1,0 +1,199 @@
+"""`seatrial show`: the job with its denominators, one trial with its evidence, and no power over the terminal."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from seatrial.cli.trial_view import read_tail
+from seatrial.model.record import FileChanges, TrialRecord
+from tests.cli.conftest import SEATRIAL, Seatrial, on_terminal
+from tests.cli.job_folders import BROKEN, full_record, make_job, record
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A job of six tasks with every kind of outcome, one of them open."""
+    make_job(
+        tmp_path / "job",
+        record("volts", 1.0),
+        record("crc", 0.0),
+        record("none", "no_output"),
+        record("judge", "verifier_error"),
+        record("disk", BROKEN),
+        missing_tasks=1,
+    )
+    return tmp_path / "job"
+
+
+def test_a_job_is_its_summary_and_its_trials(seatrial: Seatrial, job):
+    shown = seatrial("show", job)
+    assert shown.code == 0
+    head, columns, row, counts, trial_columns, *trials = shown.out.splitlines()
+    assert head == "job: 6 tasks, 1 attempts each by oracle; begun 2026-05-01 12:00:00+00:00"
+    numbers = dict(zip(columns.split("\t"), row.split("\t"), strict=True))
+    assert numbers["mean reward"] == "0.333"
+    assert numbers["95 % interval"] == "0.061 to 0.792"
+    assert [numbers[name] for name in ("planned", "scored", "invalid", "infrastructure", "open")] == list("63111")
+    assert counts == "oracle: 1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error"
+    assert trial_columns.split("\t") == ["task", "agent", "attempt", "outcome", "reward", "time"]
+    assert [line.split("\t") for line in trials][:3] == [
+        ["crc", "oracle", "1", "fail", "0", "2.0 s"],
+        ["disk", "oracle", "1", "infrastructure_error", "-", "2.0 s"],
+        ["judge", "oracle", "1", "verifier_error", "-", "2.0 s"],
+    ]
+    assert f"1 trials have no record yet: seatrial resume {job}" in shown.err
+
+
+def test_a_job_as_json(seatrial: Seatrial, job):
+    document = json.loads(seatrial("show", job, "--json").out)
+    assert document["summary"]["total"]["scored"] == 3
+    assert document["job"]["spec"]["name"] == "job"
+    assert len(document["trials"]) == 5
+    assert {entry["reward"] for entry in document["trials"] if entry["failure"]} == {None}
+
+
+def test_a_job_without_scored_trials_has_no_mean(seatrial: Seatrial, tmp_path):
+    make_job(tmp_path / "job", record("disk", BROKEN))
+    assert "oracle\tno scored trials\t-\t-\t1\t0\t0\t1\t0" in seatrial("show", tmp_path / "job").out
+
+
+def test_a_job_that_has_not_begun_is_shown(seatrial: Seatrial, tmp_path):
+    make_job(tmp_path / "job", missing_tasks=2)
+    shown = seatrial("show", tmp_path / "job")
+    assert (shown.code, "oracle: nothing has finished" in shown.out) == (0, True)
+
+
+def test_of_many_trials_the_worst_are_shown(seatrial: Seatrial, tmp_path):
+    good = [record(f"good-{index}", 1.0) for index in range(60)]
+    make_job(tmp_path / "job", *good, record("zz-bad", 0.0), record("zz-broken", BROKEN))
+    short, full = seatrial("show", tmp_path / "job"), seatrial("show", tmp_path / "job", "--all")
+    rows = short.out.splitlines()[5:]
+    assert [row.split("\t")[0] for row in rows[:2]] == ["zz-broken", "zz-bad"]
+    assert len(rows) == 40
+    assert "22 more trials, none worse; --all shows them" in short.err
+    assert full.out.count("\n") == 5 + 62
+    assert "more trials" not in full.err
+
+
+@pytest.fixture
+def detailed(tmp_path):
+    """A job with one trial that has something to say everywhere, and the folder of that trial."""
+    stored = full_record("volts")
+    store = make_job(tmp_path / "job", stored, record("volts-2", 1.0))
+    folder = store.trial_folder(stored.trial_id)
+    changes = FileChanges(added=tuple(f"/workspace/{index}" for index in range(12)), modified=("/etc/\x1b[2Jpasswd",))
+    (folder / "changes.json").write_text(changes.model_dump_json())
+    for name, text in {
+        "agent/stdout.txt": "working\n" * 30 + "done\x1b]0;owned\x07\n",
+        "verifier/stderr.txt": "oh",
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return tmp_path / "job", stored, folder
+
+
+def test_a_trial_is_told_in_full(seatrial: Seatrial, detailed):
+    job, stored, folder = detailed
+    shown = seatrial("show", job, stored.trial_id)
+    assert shown.code == 0
+    for part in (
+        "outcome     partial",
+        "reward      0.5",
+        "attempt     1, started 2 times",
+        "validity    output_parseable: yes, schema_valid: no, verifier_completed: yes",
+        "drop\t0.5 / 1.0\tfound 3 [2J",
+        "count\t\t7",
+        "unit_mismatch\tmechanical\t",
+        "agent       exited with 3 after 2.0 s",
+        "isolation   guarded",
+        "survivors   sleep 1000",
+        "restored    /usr/bin/python3",
+        "verifier    exited with 1 after 0.5 s, its output was cut",
+        "changes     12 added, 1 modified, 0 removed",
+        "added       /workspace/0, /workspace/1, ",
+        "/workspace/9 and 2 more",
+        "modified    /etc/ [2Jpasswd",
+        "asked for   memory_mb 64",
+        "used        1.25 s CPU, 3.0 MiB memory at most, 1 processes ended for want of memory",
+        "first\t-\texit 1\tpartial\t0.5",
+        "second\t-\t-\tnot judged\t-",
+        "agent\t\t2.0 s\t2026-05-01 12:00:00+00:00",
+        "--- agent/stdout.txt\nworking\n",
+        "done ]0;owned \n",
+        "--- verifier/stderr.txt\noh\n",
+        f"files       {folder}",
+    ):
+        assert part in shown.out
+    assert shown.out.count("working") == 19
+    assert "\x1b" not in shown.out
+    assert "\x07" not in shown.out
+
+
+def test_a_failed_trial_says_why(seatrial: Seatrial, job):
+    shown = seatrial("show", job, "disk")
+    assert "failure     setup: SandboxError: the disk  [31mburns" in shown.out
+    assert "reward      none: the trial was never judged" in shown.out
+
+
+def test_a_trial_as_json_is_its_record(seatrial: Seatrial, detailed):
+    job, stored, _ = detailed
+    assert TrialRecord.model_validate_json(seatrial("show", job, stored.trial_id, "--json").out) == stored
+
+
+def test_a_part_of_the_name_is_enough_when_it_is_the_only_one(seatrial: Seatrial, job):
+    assert "task        crc" in seatrial("show", job, "crc").out
+
+
+def test_an_ambiguous_name_is_refused_with_the_candidates(seatrial: Seatrial, detailed):
+    job, stored, _ = detailed
+    shown = seatrial("show", job, "volts")
+    assert (shown.code, shown.out) == (2, "")
+    assert f"'volts' is part of 2 trials of {job}: " in shown.err
+    assert stored.trial_id in shown.err
+    assert "give more of the name" in shown.err
+
+
+@pytest.mark.parametrize(("name", "hint"), [("vlots", "did you mean volts"), ("xyz?!", "there are: ")])
+def test_a_trial_that_is_none_is_refused_with_what_there_is(seatrial: Seatrial, job, name, hint):
+    shown = seatrial("show", job, name)
+    assert shown.code == 2
+    assert hint in shown.err
+
+
+def test_a_damaged_list_of_changes_is_a_warning(seatrial: Seatrial, detailed):
+    job, stored, folder = detailed
+    (folder / "changes.json").write_text("{")
+    shown = seatrial("show", job, stored.trial_id)
+    assert shown.code == 0
+    assert "changes.json cannot be read: " in shown.err
+
+
+def test_tails_of_logs_are_bounded_and_follow_nothing(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 200_000 + b"\n" + b"a\tb\r\n\n\xff\n")
+    tail = read_tail(log)
+    assert tail[1:] == ["a   b", "", "\ufffd"]
+    assert len(tail[0]) < 70_000
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
+    assert [read_tail(tmp_path / name) for name in ("link", "pipe", ".", "none")] == [[], [], [], []]
+
+
+def test_a_terminal_gets_tables_and_is_not_steered(detailed):
+    job, stored, _ = detailed
+    assert "│ oracle │ 0.750" in on_terminal((*SEATRIAL, "show", str(job)))
+    trial = on_terminal((*SEATRIAL, "show", str(job), stored.trial_id))
+    assert "│ drop " in trial
+    for sequence in ("\x1b]0;", "\x1b[2J", "\x07"):
+        assert sequence not in trial
+
+
+def test_show_works_where_no_sandbox_can_run():
+    """Reading results needs none of what running does."""
+    script = (
+        "import sys; import seatrial.cli.show_command\n"
+        "print(sorted(name for name in sys.modules if name in ('seatrial.sandbox.api', 'seatrial.jobs.api')))\n"
+    )
+    assert on_terminal((sys.executable, "-c", script)).strip() == "[]"

@@ -1,0 +1,85 @@
+"""Words for numbers: durations, rewards, rows; and strangers' text made harmless."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.report.summary import summarise
+from seatrial.report.text import (
+    SUMMARY_COLUMNS,
+    format_duration,
+    format_reward,
+    harmless,
+    summary_rows,
+    trial_row,
+    worst_first,
+)
+from seatrial.store.index import TrialEntry
+
+
+def entry(**values):
+    usual = {"trial_id": "t", "task_id": "t", "agent": "a", "attempt": 1, "outcome": "pass", "reward": 1.0}
+    usual |= {"tries": 1, "duration_sec": 3.0, "started_at": None, "failure": None}
+    return TrialEntry(**{**usual, **values})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (3599.9, "1 h 00 min"),
+        (90061, "25 h 01 min"),
+    ],
+)
+def test_durations(seconds, text):
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(("reward", "text"), [(None, "-"), (1.0, "1"), (0.0, "0"), (0.123456789, "0.123457")])
+def test_rewards(reward, text):
+    assert format_reward(reward) == text
+
+
+@given(st.text())
+def test_harmless_text_is_one_printable_line(text):
+    shown = harmless(text)
+    assert shown.isprintable()
+    assert len(shown) <= max(len(text), 2001)
+    assert not text.isprintable() or len(text) > 2000 or shown == text
+
+
+def test_endless_text_is_cut():
+    assert len(harmless("x" * 10**6)) == 2001
+
+
+def test_several_agents_have_a_row_for_all_of_them():
+    one = summary_rows(summarise([entry()], {"a": 1}))
+    two = summary_rows(summarise([entry(), entry(agent="b", outcome="fail", reward=0.0)], {"a": 1, "b": 1}))
+    assert [row[0] for row in one] == ["a"]
+    assert [row[:2] for row in two] == [("a", "1.000"), ("b", "0.000"), ("(all)", "0.500")]
+    assert {len(row) for row in two} == {len(SUMMARY_COLUMNS)}
+
+
+def test_the_worst_come_first():
+    outcomes = "pass partial fail no_output invalid_output cancelled verifier_error infrastructure_error".split()
+    entries = [entry(outcome=outcome) for outcome in outcomes]
+    assert [each.outcome for each in worst_first(entries)] == outcomes[::-1]
+    partial = [entry(task_id=str(reward), outcome="partial", reward=reward) for reward in (0.9, 0.1, 0.5)]
+    assert [each.reward for each in worst_first(partial)] == [0.1, 0.5, 0.9]
+
+
+def test_a_row_says_what_was_never_judged_and_how_often_it_was_started():
+    assert trial_row(entry(outcome="verifier_error", reward=0.0, tries=3, duration_sec=None, task_id="a\x1bb")) == (
+        "a b",
+        "a",
+        "1 (3 tries)",
+        "verifier_error",
+        "-",
+        "-",
+    )

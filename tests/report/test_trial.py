@@ -1,0 +1,54 @@
+"""A trial in words: what was not counted is said to be not counted, and nothing is claimed that was not measured."""
+
+import pytest
+
+from seatrial.model.record import LimitSpec, ModelUsage, ResourceUse, SandboxRef, VerifierRun
+from seatrial.report.trial import evidence, headline, machine
+from tests.cli.job_folders import BROKEN, record
+
+
+def test_a_reward_of_a_verifier_that_could_not_judge_is_not_counted():
+    assert dict(headline(record("t", "verifier_error")))["reward"] == "0, not counted: the verifier could not judge"
+
+
+def test_a_failure_has_no_reward_and_a_reason():
+    facts = dict(headline(record("t", BROKEN)))
+    assert facts["reward"] == "none: the trial was never judged"
+    assert facts["failure"] == "setup: SandboxError: the disk  [31mburns"
+
+
+def test_another_threshold_is_said():
+    assert dict(headline(record("t", 0.5, pass_threshold=0.5)))["reward"] == "0.5 (passes from 0.5)"
+
+
+def test_a_verifier_out_of_time_is_said():
+    run = VerifierRun(timed_out=True, duration_sec=600.0, isolation="kill")
+    assert dict(evidence(record("t", "verifier_error", verifier_run=run), None)) == {
+        "verifier": "timed out after 10 min 00 s",
+        "isolation": "kill",
+    }
+
+
+@pytest.mark.parametrize(
+    ("use", "said"), [(ResourceUse(), "not measured"), (ResourceUse(disk_bytes=2**20), "1.0 MiB disk")]
+)
+def test_what_was_not_measured_is_not_claimed(use, said):
+    assert dict(machine(record("t", 1.0, resources=use)))["used"] == said
+
+
+def test_limits_that_hold_are_told_once_and_those_that_do_not_apart():
+    asked = LimitSpec(memory_mb=64, cpus=0.5)
+    sandbox = SandboxRef(backend="b", image="i", network="none", limits_asked=asked, limits_enforced=asked)
+    assert dict(machine(record("t", 1.0, sandbox=sandbox))) == {
+        "sandbox": "b, image i, network none",
+        "limits": "cpus 0.5, memory_mb 64",
+    }
+    weaker = sandbox.model_copy(update={"limits_enforced": LimitSpec(cpus=0.5)})
+    facts = dict(machine(record("t", 1.0, sandbox=weaker)))
+    assert (facts["limits"], facts["asked for"]) == ("cpus 0.5", "cpus 0.5, memory_mb 64")
+
+
+def test_the_models_share_is_told_with_its_cost():
+    usage = ModelUsage(calls=3, input_tokens=100, output_tokens=20, cost_usd=0.01234)
+    facts = dict(machine(record("t", 1.0, model_usage=usage)))
+    assert facts["model"] == "3 calls, 100 tokens in, 20 out, 0.0123 USD"

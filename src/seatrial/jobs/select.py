@@ -29,8 +29,9 @@ def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Sele
     datasets = [load_dataset(path) for path in spec.tasks]
     tasks = _named({task.root: task for dataset in datasets for task in dataset.tasks}.values(), known or {})
     chosen = {task.id: task for task in tasks if _is_chosen(spec, (task.id, task.name))}
-    broken = [task for task in _broken(datasets) if _is_chosen(spec, (task.id,))]
-    notices = [_why_left_out(task) for task in broken] + _idle_globs(spec, tasks)
+    broken = _broken(datasets)
+    names = sorted({name for task in tasks for name in (task.id, task.name)}.union(task.id for task in broken))
+    notices = [_why_left_out(task) for task in broken if _is_chosen(spec, (task.id,))] + _idle_globs(spec, names)
     if not chosen:
         raise JobError(_nothing_left(spec, tasks, notices))
     return Selection(chosen, notices)
@@ -74,18 +75,18 @@ def _why_left_out(task: BrokenTask) -> str:
     return f"task {task.id} is left out, it cannot be read: {errors[0] if errors else 'no reason given'}{more}"
 
 
-def _idle_globs(spec: JobSpec, tasks: Sequence[Task]) -> list[str]:
+def _idle_globs(spec: JobSpec, names: Sequence[str]) -> list[str]:
     return [
-        f"{option} {glob!r} matches no task{_near(glob, tasks)}"
+        f"{option} {glob!r} matches no task{_near(glob, names)}"
         for option, globs in (("include", spec.include), ("exclude", spec.exclude))
         for glob in globs
-        if not any(_matches((task.id, task.name), (glob,)) for task in tasks)
+        if not any(fnmatchcase(name, glob) for name in names)
     ]
 
 
-def _near(glob: str, tasks: Sequence[Task]) -> str:
-    names = sorted({name for task in tasks for name in (task.id, task.name)})
-    near = [name for name in names if glob.strip("*") in name][:3] or get_close_matches(glob.strip("*"), names)
+def _near(glob: str, names: Sequence[str]) -> str:
+    word = glob.strip("*")
+    near = [name for name in names if word in name][:3] or get_close_matches(word, names)
     return f"; similar: {', '.join(near)}" if near else ""
 
 

@@ -1,0 +1,168 @@
+"""Preparing a job and its resumption: what is checked before anything starts, and what is refused."""
+
+import pytest
+
+from seatrial.errors import JobError, UsageError
+from seatrial.jobs.prepare import prepare_job, prepare_resume
+from seatrial.model.job import RunOptions, TrialOptions
+from seatrial.store.job_store import JobStore
+from seatrial.tasks.digest import digest_folder
+from tests.jobs.samples import NOOP, AgentOptions, FakeTrials, broken_machine, record_for
+from tests.jobs.test_local import run
+
+LABELLED = AgentOptions(name="noop", label="again")
+
+
+def ids(job):
+    return [plan.trial_id for plan in job.trials]
+
+
+def test_a_new_job_is_locked(spec, tasks, tmp_path):
+    job = prepare_job(spec, tmp_path / "job")
+    assert ids(job) == ["add.noop.1", "merge.noop.1", "sort.noop.1"]
+    assert set(job.tasks) == {"add", "merge", "sort"}
+    locked = JobStore.open(tmp_path / "job").file
+    assert {task.id: (task.root, task.digest) for task in locked.tasks} == {
+        name: (str(tasks / name), digest_folder(tasks / name)) for name in ("add", "merge", "sort")
+    }
+
+
+def test_paths_are_stored_whole(spec, tasks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    job = prepare_job(spec.model_copy(update={"tasks": ("tasks",)}), tmp_path / "job")
+    assert job.store.file.spec.tasks == (str(tasks),)
+    monkeypatch.chdir("/")
+    assert len(prepare_resume(tmp_path / "job").trials) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"agents": (AgentOptions(name="nobody"),)}, "no agent called 'nobody'"),
+        ({"trial": TrialOptions(backend="cloud")}, "no sandbox backend called 'cloud'; there are: embedded, local"),
+        ({"include": ("nothing",)}, "none is left"),
+        ({"agents": (AgentOptions(name="noop", env={"KEY": "${NO_SUCH_KEY}"}),)}, "NO_SUCH_KEY"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_made(spec, tmp_path, changes, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        prepare_job(spec.model_copy(update=changes), tmp_path / "job")
+    assert not (tmp_path / "job").exists()
+
+
+def test_variables_that_tasks_want_are_all_named(spec, make_task, tmp_path, monkeypatch):
+    make_task("tasks/add", toml='[environment.env]\nA = "${NO_SUCH_A}"\nB = "${NO_SUCH_B:-b}"\n')
+    make_task("tasks/sort", toml='[environment.env]\nC = "${NO_SUCH_C}"\n')
+    with pytest.raises(JobError, match=r"NO_SUCH_A \(for example for add\)\n  NO_SUCH_C"):
+        prepare_job(spec, tmp_path / "job")
+    monkeypatch.setenv("NO_SUCH_A", "1")
+    monkeypatch.setenv("NO_SUCH_C", "1")
+    prepare_job(spec, tmp_path / "job")
+
+
+def test_a_folder_that_is_taken_is_refused(spec, make_job):
+    job = make_job()
+    with pytest.raises(JobError, match="seatrial resume"):
+        prepare_job(spec, job.store.path)
+
+
+def test_only_what_is_left_is_loaded(make_job, tasks, monkeypatch):
+    job = make_job(run=RunOptions(max_trials=2, concurrent=1))
+    run(job, FakeTrials())
+    left = prepare_resume(job.store.path)
+    assert (ids(left), list(left.tasks)) == (["sort.noop.1"], ["sort"])
+
+
+def test_a_finished_job_needs_no_task_at_all(make_job, tasks):
+    job = make_job()
+    run(job, FakeTrials())
+    for path in sorted(tasks.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert prepare_resume(job.store.path).trials == []
+
+
+def test_a_changed_task_is_refused_by_name(make_job, tasks):
+    job = make_job()
+    (tasks / "merge" / "tests" / "test.sh").write_text("echo 1 > /logs/verifier/reward.txt; true\n")
+    (tasks / "sort" / "task.toml").unlink()
+    with pytest.raises(JobError) as caught:
+        prepare_resume(job.store.path)
+    complaint = str(caught.value)
+    assert "task merge: its files have changed" in complaint
+    assert f"task sort: is not at {tasks / 'sort'} any more" in complaint
+    assert "task add" not in complaint
+
+
+def test_a_changed_task_whose_trials_are_all_done_does_not_matter(make_job, tasks):
+    job = make_job(run=RunOptions(max_trials=1, concurrent=1))
+    run(job, FakeTrials())
+    (tasks / "add" / "instruction.md").write_text("Something else.\n")
+    assert ids(prepare_resume(job.store.path)) == ["merge.noop.1", "sort.noop.1"]
+
+
+def test_the_same_spec_goes_on(spec, make_job):
+    job = make_job()
+    again = prepare_resume(job.store.path, spec=spec.model_copy(update={"run": RunOptions(concurrent=7)}))
+    assert ids(again) == ids(job)
+    assert again.store.file.spec.run.concurrent == 7
+    assert JobStore.open(job.store.path).file == job.store.file, "how it is carried out is not the job"
+
+
+def test_another_spec_is_refused_with_every_difference(spec, make_job):
+    job = make_job(attempts=2)
+    other = spec.model_copy(update={"trial": TrialOptions(isolation="kill"), "agents": (LABELLED,)})
+    with pytest.raises(JobError) as caught:
+        prepare_resume(job.store.path, spec=other, extend=True)
+    complaint = str(caught.value)
+    for line in ("trial.isolation: was 'guarded', is 'kill'", "attempts: was 2, is 1", "'noop' is not among them"):
+        assert line in complaint
+
+
+def test_more_is_refused_unless_asked_for(spec, make_job):
+    job = make_job()
+    more = spec.model_copy(update={"attempts": 3})
+    with pytest.raises(JobError, match=r"attempts: was 1, is 3\n.*--extend"):
+        prepare_resume(job.store.path, spec=more)
+    assert JobStore.open(job.store.path).file == job.store.file
+
+
+def test_more_attempts_agents_and_tasks(spec, make_job, make_task, tmp_path):
+    job = make_job()
+    run(job, FakeTrials())
+    make_task("more/add")
+    tasks = (*spec.tasks, str(tmp_path / "more"))
+    more = spec.model_copy(update={"attempts": 2, "agents": (NOOP, LABELLED), "tasks": tasks})
+    left = prepare_resume(job.store.path, spec=more, extend=True)
+    assert {plan.task_id for plan in left.trials} == set(left.tasks) == {"add", "merge", "sort", "more/add"}
+    assert len(left.trials) == 4 * 2 * 2 - 3
+    assert JobStore.open(job.store.path).file.spec == more
+    run(left, FakeTrials())
+    assert len(job.store.entries()) == 16
+    assert prepare_resume(job.store.path).trials == []
+
+
+def test_extending_must_not_lose_or_change_a_task(spec, make_job, tasks, tmp_path):
+    job = make_job()
+    fewer = spec.model_copy(update={"exclude": ("merge",)})
+    with pytest.raises(JobError, match="task merge: is not"):
+        prepare_resume(job.store.path, spec=fewer, extend=True)
+    (tasks / "add" / "instruction.md").write_text("Something else.\n")
+    with pytest.raises(JobError, match="task add: its files have changed"):
+        prepare_resume(job.store.path, spec=spec.model_copy(update={"attempts": 2}), extend=True)
+    assert JobStore.open(job.store.path).file == job.store.file
+
+
+def test_failed_trials_are_run_again_when_asked_for(make_job):
+    job = make_job(run=RunOptions(retries=0))
+
+    def act(spec, _):
+        return record_for(spec, failure=broken_machine()) if spec.task.id == "merge" else record_for(spec)
+
+    run(job, FakeTrials(act))
+    assert prepare_resume(job.store.path).trials == []
+    again = prepare_resume(job.store.path, retry_failed=True)
+    assert ids(again) == ["merge.noop.1"]
+    assert again.notices == ["1 trials that failed by infrastructure are run again"]
+    run(again, FakeTrials())
+    assert [(entry.outcome, entry.tries) for entry in job.store.entries()] == [("pass", 1), ("pass", 2), ("pass", 1)]
+    assert [path.name for path in (job.store.path / "tries").iterdir()] == ["merge.noop.1.1"]

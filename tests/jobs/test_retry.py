@@ -1,0 +1,25 @@
+"""The decision to start again."""
+
+import pytest
+
+from seatrial.jobs.retry import backoff_sec, should_retry
+from seatrial.model.record import Failure
+from tests.jobs.samples import broken_machine
+
+
+@pytest.mark.parametrize(("tries", "retries", "again"), [(1, 0, False), (1, 1, True), (2, 1, False), (2, 2, True)])
+def test_as_often_as_allowed(tries, retries, again):
+    assert should_retry(broken_machine(), tries, retries) is again
+
+
+def test_what_cannot_pass_is_not_tried_again():
+    assert not should_retry(broken_machine(retryable=False), 1, 5)
+    assert not should_retry(Failure(kind="cancelled", phase="agent", cause="x", message="y", retryable=True), 1, 5)
+
+
+def test_at_once_first_then_ever_longer_up_to_a_limit():
+    waits = [backoff_sec(tries) for tries in range(1, 12)]
+    assert waits[0] == 0.0
+    assert waits == sorted(waits)
+    assert 0 < waits[1] < waits[2]
+    assert backoff_sec(10_000) == waits[-1] <= 60

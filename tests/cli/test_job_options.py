@@ -5,11 +5,15 @@ from typing import Any
 
 import click
 import pytest
+import tomli
 from click.testing import CliRunner
 
+from seatrial.cli.job_file import build_spec
 from seatrial.cli.job_options import changed_job, new_job, new_job_options, resumed_job_options
 from seatrial.errors import JobError
-from seatrial.model.job import AgentOptions, JobSpec
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
+from seatrial.verifier_kit import fenced_blocks
+from tests.conftest import REPOSITORY
 
 
 def parse(decorate: Any, *arguments: object) -> dict[str, Any]:
@@ -186,3 +190,12 @@ def test_resuming_adds_tasks_and_agents_and_replaces_numbers():
     assert spec.tasks == ("/a", "/b")
     assert [agent.name for agent in spec.agents] == ["noop", "oracle"]
     assert (spec.attempts, spec.run.concurrent, spec.run.retries) == (5, 3, 1)
+
+
+def test_the_documented_job_file_is_one_and_every_key_is_documented():
+    page = (REPOSITORY / "docs/running.md").read_text()
+    (example,) = [block.body for block in fenced_blocks(page) if block.info == "toml"]
+    build_spec(tomli.loads(example), "docs/running.md")
+    models = (JobSpec, AgentOptions, TrialOptions, RunOptions)
+    keys = {name for model in models for name in model.model_fields} - {"agents", "trial", "run"}
+    assert {key for key in keys if f"`{key}`" not in page} == set()

@@ -39,3 +39,10 @@ def test_lines_end_with_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 )
 def test_the_display_suits_the_output(options, kind):
     assert type(choose_display(**options)).__name__ == kind
+
+
+@pytest.mark.parametrize(("term", "kind"), [("xterm", "LiveDisplay"), ("dumb", "LinesDisplay")])
+def test_a_terminal_gets_the_live_display_if_it_can_draw(monkeypatch: pytest.MonkeyPatch, term, kind):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", term)
+    assert type(choose_display(as_json=False, quiet=False)).__name__ == kind

@@ -49,7 +49,7 @@ def test_lines_in_a_pipe(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
     assert columns.split("\t")[:2] == ["agent", "mean reward"]
     assert row.split("\t") == ["noop", "0.625", "0.142 to 0.944", "50.0%", "2", "2", "0", "0", "0"]
     assert counts == "noop: 1 pass, 1 partial"
-    assert shown.err == f"seatrial show {tmp_path}/job\n"
+    assert shown.err == f"Look at it with: seatrial show {tmp_path}/job\n"
 
 
 def test_quiet_shows_only_the_summary(seatrial: Seatrial, engine: Engine, tasks, tmp_path):

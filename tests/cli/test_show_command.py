@@ -31,7 +31,7 @@ def test_a_job_is_its_summary_and_its_trials(seatrial: Seatrial, job):
     shown = seatrial("show", job)
     assert shown.code == 0
     head, columns, row, counts, trial_columns, *trials = shown.out.splitlines()
-    assert head == "job: 6 tasks, 1 attempts each by oracle; begun 2026-05-01 12:00:00+00:00"
+    assert head == "job · tasks 6 · attempts 1 · agents oracle · begun 2026-05-01 12:00:00+00:00"
     numbers = dict(zip(columns.split("\t"), row.split("\t"), strict=True))
     assert numbers["mean reward"] == "0.333"
     assert numbers["95 % interval"] == "0.061 to 0.792"
@@ -43,7 +43,7 @@ def test_a_job_is_its_summary_and_its_trials(seatrial: Seatrial, job):
         ["disk", "oracle", "1", "infrastructure_error", "-", "2.0 s"],
         ["judge", "oracle", "1", "verifier_error", "-", "2.0 s"],
     ]
-    assert f"1 trials have no record yet: seatrial resume {job}" in shown.err
+    assert f"1 trials have no record yet; go on with: seatrial resume {job}" in shown.err
 
 
 def test_a_job_as_json(seatrial: Seatrial, job):
@@ -115,7 +115,7 @@ def test_a_trial_is_told_in_full(seatrial: Seatrial, detailed):
         "added       /workspace/0, /workspace/1, ",
         "/workspace/9 and 2 more",
         "modified    /etc/ [2Jpasswd",
-        "asked for   memory_mb 64",
+        "not held    memory_mb 64",
         "used        1.25 s CPU, 3.0 MiB memory at most, 1 processes ended for want of memory",
         "first\t-\texit 1\tpartial\t0.5",
         "second\t-\t-\tnot judged\t-",

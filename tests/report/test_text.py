@@ -62,7 +62,8 @@ def test_several_agents_have_a_row_for_all_of_them():
     one = summary_rows(summarise([entry()], {"a": 1}))
     two = summary_rows(summarise([entry(), entry(agent="b", outcome="fail", reward=0.0)], {"a": 1, "b": 1}))
     assert [row[0] for row in one] == ["a"]
-    assert [row[:2] for row in two] == [("a", "1.000"), ("b", "0.000"), ("(all)", "0.500")]
+    assert [row[:2] for row in two] == [("a", "1.000"), ("b", "0.000"), ("(all)", "-")]
+    assert two[-1][4:] == ("2", "2", "0", "0", "0")
     assert {len(row) for row in two} == {len(SUMMARY_COLUMNS)}
 
 

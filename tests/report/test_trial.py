@@ -36,16 +36,16 @@ def test_what_was_not_measured_is_not_claimed(use, said):
     assert dict(machine(record("t", 1.0, resources=use)))["used"] == said
 
 
-def test_limits_that_hold_are_told_once_and_those_that_do_not_apart():
-    asked = LimitSpec(memory_mb=64, cpus=0.5)
-    sandbox = SandboxRef(backend="b", image="i", network="none", limits_asked=asked, limits_enforced=asked)
+def test_limits_are_told_and_those_that_do_not_hold_apart():
+    asked, ours = LimitSpec(memory_mb=64, cpus=0.5), LimitSpec(memory_mb=64, cpus=0.5, pids=9)
+    sandbox = SandboxRef(backend="b", image="i", network="none", limits_asked=asked, limits_enforced=ours)
     assert dict(machine(record("t", 1.0, sandbox=sandbox))) == {
         "sandbox": "b, image i, network none",
-        "limits": "cpus 0.5, memory_mb 64",
+        "limits": "cpus 0.5, memory_mb 64, pids 9",
     }
     weaker = sandbox.model_copy(update={"limits_enforced": LimitSpec(cpus=0.5)})
     facts = dict(machine(record("t", 1.0, sandbox=weaker)))
-    assert (facts["limits"], facts["asked for"]) == ("cpus 0.5", "cpus 0.5, memory_mb 64")
+    assert (facts["limits"], facts["not held"]) == ("cpus 0.5", "memory_mb 64")
 
 
 def test_the_models_share_is_told_with_its_cost():

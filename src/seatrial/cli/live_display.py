@@ -120,7 +120,7 @@ class LiveDisplay:
 
     def _bar(self, board: Board, now: float) -> Table:
         left = board.remaining_sec(now)
-        eta = "" if left is None else f"about {format_duration(left)} left"
+        eta = f"about {format_duration(left)} left" if left else ""
         line = Table.grid(padding=(0, 2))
         line.add_row(
             Text(harmless(self._name), style="bold"),

@@ -3,6 +3,8 @@
 A display only tells. The job goes on whether or not anybody can be told, so none of them may raise while it runs.
 """
 
+import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +20,8 @@ from seatrial.model.record import TrialRecord
 from seatrial.report.summary import Finished, JobSummary
 from seatrial.report.text import format_duration, format_reward, harmless
 from seatrial.trial.events import Event, TrialFinished, TrialRetried
+
+_TYPEWRITERS = ("dumb", "unknown")  # terminals on which nothing can be drawn over
 
 Ended = Literal["complete", "trial budget", "wall budget", "interrupted", "failed"]
 
@@ -71,7 +75,7 @@ def choose_display(*, as_json: bool, quiet: bool) -> Display:
         return JsonDisplay()
     if quiet:
         return QuietDisplay()
-    if sys.stdout is not None and sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in _TYPEWRITERS:
         from seatrial.cli.live_display import LiveDisplay  # noqa: PLC0415 - rich is slow to import
 
         return LiveDisplay()
@@ -166,9 +170,10 @@ def conclude_in_words(end: Ending) -> None:
         for reason in end.reasons:
             click.echo(reason, err=True)
     if end.ended == "complete":
-        click.echo(f"seatrial show {end.folder}", err=True)
+        click.echo(f"Look at it with: {shlex.join(('seatrial', 'show', str(end.folder)))}", err=True)
     else:
-        click.echo(f"{_STOPPED[end.ended]} Go on with: seatrial resume {end.folder}", err=True)
+        go_on = shlex.join(("seatrial", "resume", str(end.folder)))
+        click.echo(f"{_STOPPED[end.ended]} Go on with: {go_on}", err=True)
 
 
 _STOPPED = {

@@ -1,6 +1,7 @@
 """`seatrial show JOB [TRIAL]`: what a job amounts to, or everything about one of its trials."""
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,13 +50,13 @@ def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
     spec = store.file.spec
     created = store.file.created_at.isoformat(sep=" ", timespec="seconds")
     agents = ", ".join(harmless(agent.title) for agent in spec.agents)
-    click.echo(
-        f"{spec.name}: {len(store.file.tasks)} tasks, {spec.attempts} attempts each by {agents}; begun {created}"
-    )
+    parts = (spec.name, f"tasks {len(store.file.tasks)}", f"attempts {spec.attempts}", f"agents {agents}")
+    click.echo(" · ".join((*parts, f"begun {created}")))
     show_summary(summary)
     show_trials(entries, everything=everything)
     if summary.total.open:
-        click.echo(f"{summary.total.open} trials have no record yet: seatrial resume {store.path}", err=True)
+        go_on = shlex.join(("seatrial", "resume", str(store.path)))
+        click.echo(f"{summary.total.open} trials have no record yet; go on with: {go_on}", err=True)
 
 
 def _warn(message: str) -> None:

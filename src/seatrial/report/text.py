@@ -64,19 +64,20 @@ def format_duration(seconds: float | None) -> str:
 
 
 def summary_rows(summary: JobSummary) -> list[tuple[str, ...]]:
-    """One row per agent, and one for all of them when there are several."""
-    rows = [_summary_row(name, tally) for name, tally in summary.agents.items()]
-    return [*rows, _summary_row("(all)", summary.total)] if len(rows) > 1 else rows
+    """One row per agent, and when there are several one for all, which has no mean: it would be nobody's."""
+    rows = [(harmless(name), *_judged(tally), *_denominators(tally)) for name, tally in summary.agents.items()]
+    return [*rows, ("(all)", "-", "-", "-", *_denominators(summary.total))] if len(rows) > 1 else rows
 
 
-def _summary_row(name: str, tally: Tally) -> tuple[str, ...]:
-    counts = (tally.planned, tally.scored, tally.invalid, tally.infrastructure, tally.open)
+def _judged(tally: Tally) -> tuple[str, str, str]:
     if tally.mean is None or tally.interval is None or tally.pass_rate is None:
-        judged: tuple[str, ...] = (NO_SCORE, "-", "-")
-    else:
-        low, high = tally.interval
-        judged = (f"{tally.mean:.3f}", f"{low:.3f} to {high:.3f}", f"{tally.pass_rate:.1%}")
-    return (harmless(name), *judged, *map(str, counts))
+        return NO_SCORE, "-", "-"
+    low, high = tally.interval
+    return f"{tally.mean:.3f}", f"{low:.3f} to {high:.3f}", f"{tally.pass_rate:.1%}"
+
+
+def _denominators(tally: Tally) -> tuple[str, ...]:
+    return tuple(map(str, (tally.planned, tally.scored, tally.invalid, tally.infrastructure, tally.open)))
 
 
 def outcome_counts(tally: Tally) -> str:

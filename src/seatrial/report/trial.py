@@ -115,8 +115,8 @@ def machine(record: TrialRecord) -> list[Fact]:
     facts = [("sandbox", f"{sandbox.backend}, image {sandbox.image}, network {sandbox.network}")]
     if limits := _limits(sandbox.limits_enforced):
         facts.append(("limits", limits))
-    if sandbox.limits_enforced != sandbox.limits_asked:
-        facts.append(("asked for", _limits(sandbox.limits_asked) or "no limits"))
+    if missing := _not_held(sandbox.limits_asked, sandbox.limits_enforced):
+        facts.append(("not held", missing))
     if record.resources:
         facts.append(("used", _used(record)))
     if usage := record.model_usage:
@@ -127,6 +127,12 @@ def machine(record: TrialRecord) -> list[Fact]:
 
 def _limits(limits: LimitSpec) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in limits.model_dump().items() if value is not None)
+
+
+def _not_held(asked: LimitSpec, enforced: LimitSpec) -> str:
+    """Limits the task asked for and this machine did not enforce; one that is ours alone is no matter."""
+    held = enforced.model_dump()
+    return _limits(asked.model_copy(update={name: None for name in held if held[name] == getattr(asked, name)}))
 
 
 def _used(record: TrialRecord) -> str:

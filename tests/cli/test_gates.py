@@ -27,6 +27,14 @@ def test_every_agent_must_reach_the_mean_and_the_machinery_the_share(gates, reas
     assert all(line.startswith(reason) for line, reason in zip(found, reasons, strict=True))
 
 
+def test_rounding_misses_no_gate():
+    entries = [entry_of(record(str(index), 0.7), "a") for index in range(3)]
+    assert missed_gates(summarise(entries, {"a": 3}), Gates(fail_under=0.7)) == []
+    failed = [entry_of(record(str(index), BROKEN), "a") for index in range(29)]
+    judged = [entry_of(record(str(index), 1.0), "a") for index in range(71)]
+    assert missed_gates(summarise(failed + judged, {"a": 100}), Gates(max_failed=0.29)) == []
+
+
 def test_an_empty_job_misses_only_the_mean():
     nothing = summarise([], {"good": 1})
     assert missed_gates(nothing, Gates()) == []

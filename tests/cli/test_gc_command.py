@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,18 @@ from tests.cli.conftest import Seatrial
 from tests.cli.job_folders import make_job, record
 
 
-async def _probe(root) -> str | None:
-    try:
+def why_no_sandbox(root: Path | None = None) -> str | None:
+    """The reason why no sandbox runs on this machine, None where they do."""
+
+    async def attempt() -> None:
         async with EmbeddedBackend(root=root):
-            return None
+            pass
+
+    try:
+        asyncio.run(attempt())
     except (HostUnsupportedError, SandboxError) as error:
         return str(error)
+    return None
 
 
 @pytest.fixture
@@ -25,7 +32,7 @@ def state(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """A state directory of our own, on a machine where sandboxes run."""
     root = tmp_path / "state"
     root.mkdir(mode=0o700)
-    if reason := asyncio.run(_probe(root)):
+    if reason := why_no_sandbox(root):
         pytest.skip(f"embedded sandbox: {reason}")
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(root))
     return root

@@ -184,6 +184,11 @@ def test_resuming_without_options_is_the_same_job():
     assert changed_job(STORED, parse(resumed_job_options)) == STORED
 
 
+def test_a_model_without_agents_to_add_is_refused():
+    with pytest.raises(JobError, match="give -a or --command too"):
+        changed_job(STORED, parse(resumed_job_options, "-m", "large"))
+
+
 def test_resuming_adds_tasks_and_agents_and_replaces_numbers():
     options = parse(resumed_job_options, *["-p", "/a", "-p", "/b", "-a", "oracle", "-k", 5, "-n", 3, "--retries", 1])
     spec = changed_job(STORED, options)

@@ -9,7 +9,7 @@ from seatrial.trial.events import Event
 from tests.cli.test_progress_board import finished, started
 
 
-def test_an_observer_that_fails_is_told_nothing_more():
+def test_an_observer_that_fails_is_told_nothing_more(caplog: pytest.LogCaptureFixture):
     told = []
 
     def fail(event: Event) -> None:
@@ -20,6 +20,7 @@ def test_an_observer_that_fails_is_told_nothing_more():
     tell(started("a"))
     tell(started("b"))
     assert told == [started("a")]
+    assert "the display failed" in caplog.text
 
 
 def test_lines_end_with_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -9,6 +9,8 @@ import click
 from seatrial.report.summary import JobSummary
 from seatrial.report.text import harmless
 
+_ROUNDING = 1e-9  # three times 0.7 may have a mean a hair below 0.7
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -43,13 +45,13 @@ def _low_means(summary: JobSummary, fail_under: float | None) -> Iterator[str]:
     for name, tally in summary.agents.items():
         if tally.mean is None:
             yield f"{harmless(name)}: no scored trials, --fail-under wants a mean reward of {fail_under:g}"
-        elif tally.mean < fail_under:
+        elif tally.mean < fail_under - _ROUNDING:
             yield f"{harmless(name)}: mean reward {tally.mean:.4g} is below --fail-under {fail_under:g}"
 
 
 def _failures(summary: JobSummary, max_failed: float) -> Iterator[str]:
     failed, finished = summary.total.infrastructure, summary.total.finished
-    if failed > max_failed * finished:
+    if failed and failed / finished > max_failed:
         yield (
             f"the machinery failed {failed} of {finished} trials, more than the share --max-failed {max_failed:g}; "
             "--retry-failed of `seatrial resume` runs them again"

@@ -150,6 +150,8 @@ def changed_job(spec: JobSpec, options: Options) -> JobSpec:
     """A stored job with what the options add to it: tasks and agents beside its own, other numbers in their place."""
     values = spec.model_dump(mode="json", exclude_unset=True)
     added = _overrides(options, None)
+    if options["model"] is not None and "agents" not in added:
+        raise JobError("-m names the model of agents that are added to the job; give -a or --command too")
     for key in ("tasks", "agents"):
         present = values[key]
         added[key] = [*present, *(item for item in added.get(key, ()) if item not in present)]

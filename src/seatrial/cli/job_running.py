@@ -24,9 +24,9 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
     """
     for notice in job.notices:
         click.echo(f"Note: {notice}", err=True)
-    display.begin(_beginning(job))
     try:
         try:
+            display.begin(_beginning(job))
             ended: Ended = asyncio.run(_run(job, display))
         finally:
             display.close()

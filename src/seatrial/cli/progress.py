@@ -3,6 +3,7 @@
 A display only tells. The job goes on whether or not anybody can be told, so none of them may raise while it runs.
 """
 
+import logging
 import os
 import shlex
 import sys
@@ -21,6 +22,7 @@ from seatrial.report.summary import Finished, JobSummary
 from seatrial.report.text import format_duration, format_reward, harmless
 from seatrial.trial.events import Event, TrialFinished, TrialRetried
 
+_log = logging.getLogger(__name__)
 _TYPEWRITERS = ("dumb", "unknown")  # terminals on which nothing can be drawn over
 
 Ended = Literal["complete", "trial budget", "wall budget", "interrupted", "failed"]
@@ -94,8 +96,11 @@ class Telling:
             return
         try:
             self._tell(event)
+        except OSError:  # the reader or the terminal has gone
+            self._tell = None
         except Exception:  # noqa: BLE001 - whatever it is, it is no concern of the trials
             self._tell = None
+            _log.exception("the display failed and is off from now on; the job goes on")
 
 
 class QuietDisplay:

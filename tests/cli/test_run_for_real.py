@@ -1,0 +1,68 @@
+"""The main job as users run it: real processes, real sandboxes, real tasks."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from seatrial.jobs.api import prepare_resume
+from seatrial.store.job_store import JobStore
+from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, on_terminal, start
+from tests.cli.test_gc_command import why_no_sandbox
+from tests.conftest import REPOSITORY
+
+TASK = REPOSITORY / "examples/tasks/voltage-drop"
+
+
+@pytest.fixture(autouse=True)
+def _sandboxes_run_here():
+    if reason := why_no_sandbox():
+        pytest.skip(f"embedded sandbox: {reason}")
+
+
+def test_oracle_passes_noop_does_not_and_the_answer_is_among_the_changes(tmp_path):
+    done = start("run", "-p", TASK, "-a", "oracle", "-a", "noop", "-o", tmp_path / "job")
+    assert done.code == 0, done.err
+    entries = JobStore.open(tmp_path / "job").entries()
+    assert {entry.agent: entry.reward for entry in entries} == {"oracle": 1.0, "noop": 0.0}
+    shown = start("show", tmp_path / "job", "oracle")
+    assert "outcome     pass" in shown.out
+    assert "added       /workspace/report.md" in shown.out
+
+
+def test_what_an_agent_prints_is_in_the_tail_and_steers_nothing(tmp_path):
+    command = r"printf 'one\ntwo \033]0;owned\007 three\n'"
+    done = start("run", "-p", TASK, "--command", command, "-o", tmp_path / "job")
+    assert done.code == 0, done.err
+    shown = on_terminal((*SEATRIAL, "show", str(tmp_path / "job"), "command"))
+    assert "two  ]0;owned  three" in shown
+    assert "\x1b]0;" not in shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_in_the_middle_it_ends_clean_and_goes_on(tmp_path, number):
+    command = "echo begun; sleep 1000"
+    arguments = ("run", "-p", TASK, "--command", command, "-o", tmp_path / "job", "--json")
+    with subprocess.Popen(
+        [*SEATRIAL, *map(str, arguments)],
+        env=PLAIN_ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        for line in run.stdout:
+            if json.loads(line).get("phase") == "agent":
+                run.send_signal(number)
+                break
+        last = json.loads(run.stdout.read().splitlines()[-1])
+        errors = run.stderr.read()
+    assert (run.returncode, last["ended"], last["exit_code"]) == (130, "interrupted", 130)
+    assert "Traceback" not in errors
+    store = JobStore.open(tmp_path / "job")
+    assert store.finished() == set()
+    assert list((store.path / ".drafts").iterdir()) == []
+    # The trial would take its thousand seconds again; that it is the one to be run is enough to know.
+    assert [plan.trial_id for plan in prepare_resume(store.path).trials] == ["voltage-drop.command.1"]

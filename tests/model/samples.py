@@ -9,9 +9,11 @@ from pydantic import BaseModel
 from seatrial.model.agent import AgentResult
 from seatrial.model.annotation import Annotation, Judgment
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions
 from seatrial.model.record import (
     AgentRef,
     ArtifactRecord,
+    ChangeCounts,
     Failure,
     FileChanges,
     LimitSpec,
@@ -20,6 +22,7 @@ from seatrial.model.record import (
     Provenance,
     ResourceUse,
     SandboxRef,
+    StepRecord,
     TaskRef,
     TrialRecord,
     VerifierRun,
@@ -105,13 +108,25 @@ def full_record() -> TrialRecord:
         resources=ResourceUse(cpu_sec=1.5, peak_memory_bytes=2**31, disk_bytes=0),
         agent_result=AgentResult(status="timed_out", duration_sec=61.0, stdout_path="agent/stdout.txt"),
         model_usage=ModelUsage(calls=3, input_tokens=900, cached_tokens=100, output_tokens=50, cost_usd=0.0125),
-        verifier_run=VerifierRun(exit_code=1, duration_sec=0.2, isolation="guarded", survivors=("sleep 100",)),
+        verifier_run=VerifierRun(
+            exit_code=1, duration_sec=0.2, isolation="kill", survivors=("sleep",), restored=("/usr/bin/env",)
+        ),
         provenance=Provenance(tests_digest=DIGEST, reward_file="reward.json", reward_sha256=DIGEST),
         artifacts=(ArtifactRecord(path="workspace/report.md", sha256=DIGEST, size=512),),
-        changes=FileChanges(added=("workspace/report.md",), removed=("workspace/draft.md",)),
+        changes=ChangeCounts(added=1, removed=1),
+        steps=(StepRecord(name="build", evaluation=full_evaluation()),),
         pass_threshold=0.9,
         evaluation=full_evaluation(),
     )
+
+
+def full_job() -> JobFile:
+    """A stored job."""
+    agents = (AgentOptions(name="command", label="mine", command="run", model="m", env={"KEY": "${KEY}"}),)
+    run = RunOptions(concurrent=4, max_wall_sec=60.0, shuffle_seed=7)
+    spec = JobSpec(name="nightly", tasks=("/tasks",), include=("a*",), agents=agents, attempts=2, run=run)
+    task = LockedTask(id="a", name="org/a", root="/tasks/a", digest=DIGEST)
+    return JobFile(seatrial_version="0.1.0", created_at=NOON, spec=spec, tasks=(task,))
 
 
 def full_samples() -> dict[str, BaseModel]:
@@ -124,6 +139,9 @@ def full_samples() -> dict[str, BaseModel]:
         full_confidence(),
         ErrorTag(category="tool failure", description="no network", source=ErrorSource.JUDGE),
         full_evaluation(),
+        FileChanges(added=("/app/größe",), modified=("/etc/hosts",), removed=("/app/draft",), truncated=True),
+        full_job(),
+        full_job().spec,
         task.output,
         problem,
         SkippedFolder(path=Path("/tasks/drafts"), reason="named like a draft"),

@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from seatrial.model.annotation import Annotation
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.job import JobFile, JobSpec
 from seatrial.model.output import OutputSpec, VerifierSpec
-from seatrial.model.record import TrialRecord
+from seatrial.model.record import FileChanges, TrialRecord
 from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
 
 STORED_TYPES: Mapping[str, type[BaseModel]] = {
@@ -19,6 +20,9 @@ STORED_TYPES: Mapping[str, type[BaseModel]] = {
         ConfidenceMetadata,
         ErrorTag,
         EvaluationResult,
+        FileChanges,
+        JobFile,
+        JobSpec,
         OutputSpec,
         Problem,
         SkippedFolder,

@@ -137,6 +137,15 @@ class ChangesContract(ContractBase):
         assert list(changes.added) == sorted(changes.added)
 
     @scenario
+    async def test_changes_can_be_counted_from_a_command_on(self, bench: Bench) -> None:
+        """What was there before it is not listed, unless it was changed after all."""
+        await bench.ask("echo one >before; echo one >edited")
+        await bench.ask("echo two >>edited; : >after", changes_from_here=True)
+        changes = await bench.sandbox.changes()
+        expected = {f"{bench.workdir}/{name}" for name in ("edited", "after")}
+        assert {*changes.added, *changes.modified} == expected
+
+    @scenario
     async def test_a_snapshot_is_a_layer_to_start_from(self, bench: Bench) -> None:
         """Its files are there again, and changing them is told apart from adding and removing."""
         bench.need("layers", there="layers" not in bench.capabilities.missing)

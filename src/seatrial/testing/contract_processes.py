@@ -107,6 +107,16 @@ class ProcessContract(ContractBase):
         assert await bench.ask("echo alive") == "alive"
 
     @scenario
+    async def test_what_runs_on_is_listed(self, bench: Bench) -> None:
+        """By its name, as long as it runs."""
+        assert await bench.sandbox.processes() == ()
+        await bench.ask("mkfifo started; (echo x >started; exec sleep 1000) >/dev/null 2>&1 & cat started")
+        assert set(await bench.sandbox.processes()) <= {"sleep", "sh", "busybox"}
+        assert await bench.sandbox.processes() != ()
+        await bench.sandbox.kill_all()
+        assert await bench.sandbox.processes() == ()
+
+    @scenario
     async def test_kill_all_ends_a_running_command(self, bench: Bench) -> None:
         """Whoever waits for it hears of it as of any other kill."""
         await bench.ask("mkfifo started")
@@ -147,6 +157,21 @@ class PhaseContract(ContractBase):
         for path in ("/tests/secret", "/logs/verifier/reward"):
             with pytest.raises(FileNotFoundError):
                 await bench.get(path)
+
+    @scenario
+    async def test_every_verifier_starts_anew(self, bench: Bench) -> None:
+        """Nothing of an earlier one is there any more, nor running; the agent's processes are."""
+        bench.need("guarded_phases", there=bench.capabilities.guarded_phases)
+        earlier, agents = new_mark(), new_mark()
+        await bench.ask(f"sh -c 'sleep 1000; : {agents}' >/dev/null 2>&1 &")
+        await put_file(bench.sandbox, "/tests/secret", b"private", phase="verifier")
+        leave = f"echo 1 >/logs/verifier/reward; sh -c 'sleep 1000; : {earlier}' >/dev/null 2>&1 &"
+        await bench.ask(leave, phase="verifier")
+        await bench.sandbox.renew_verifier()
+        look = "ls /tests /logs/verifier | grep -v : || true"
+        assert (await bench.ask(look, phase="verifier")).strip() == ""
+        assert await bench.ask(_find(earlier), phase="verifier") == ""
+        assert await bench.ask(_find(agents), phase="verifier") != ""
 
     @scenario
     async def test_kill_all_of_the_agent_spares_the_verifier(self, bench: Bench) -> None:

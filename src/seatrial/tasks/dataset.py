@@ -46,6 +46,10 @@ def _no_collections() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            # Files what was loaded among the old objects; else the first collection would look through all of it.
+            gc.freeze()
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
 

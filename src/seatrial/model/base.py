@@ -12,6 +12,8 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 MAX_JSON_DEPTH = 100
+_CONTAINERS = (dict, list)
+_SCALARS = (str, int, float)
 _MAX_INT_BITS = 4096  # well below the size at which Python refuses to print an integer
 
 
@@ -55,7 +57,7 @@ def check_json_object(value: dict[str, Any]) -> dict[str, Any]:
             _check_keys(container)
             container = container.values()
         for item in container:
-            if isinstance(item, dict | list):
+            if isinstance(item, _CONTAINERS):
                 pending.append((item, depth + 1))
             else:
                 _check_scalar(item)
@@ -116,7 +118,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
     What is nested deeper than a JsonObject may be stays as it is; its validator then says so.
     """
-    if depth > MAX_JSON_DEPTH + 1:
+    if depth > MAX_JSON_DEPTH + 1 or isinstance(value, _SCALARS):
         return value
     if isinstance(value, dict):
         return {key: plain(item, depth + 1) for key, item in value.items()}

@@ -59,7 +59,7 @@ def check_json_object(value: dict[str, Any]) -> dict[str, Any]:
         for item in container:
             if isinstance(item, _CONTAINERS):
                 pending.append((item, depth + 1))
-            else:
+            elif not isinstance(item, str) or not item.isascii():
                 _check_scalar(item)
     return value
 
@@ -68,7 +68,8 @@ def _check_keys(table: dict[Any, Any]) -> None:
     for key in table:
         if not isinstance(key, str):
             raise ValueError(f"the key {key!r} is not text")  # noqa: TRY004 - pydantic wants ValueError
-        _check_scalar(key)
+        if not key.isascii():
+            _check_scalar(key)
 
 
 def _check_scalar(item: object) -> None:

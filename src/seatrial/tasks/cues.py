@@ -47,7 +47,7 @@ _TARGETS = frozenset({"to", "into", "in", "as", "at", "onto"})
 _COMPARED = frozenset({"next", "similar", "identical", "equal", "close", "relative", "compared", "same"})
 _JOINTS = frozenset({"and", "or", "nor", "to", "then", "both", "also"})
 _PAST = frozenset({"was", "were", "been", "had"})
-_TELLING = _OUTPUT | _INPUT | _SOURCES | _REFUSALS
+_TELLING = _OUTPUT | _INPUT | _SOURCES | _REFUSALS | {"/"}
 _TELLING_AFTER = _DEMANDS | _STATEMENTS | {"has", "have", "needs", "need", "is"}
 
 
@@ -64,13 +64,13 @@ def cue_before(text: str) -> Cue | None:
     target = False
     for index in range(len(words) - 1, -1, -1):
         word = words[index]
+        if word not in _TELLING:
+            continue
         if word == "/":
             between = words[index + 1 :]
             target = target or _is_target(between)
             if not target and not set(between) <= _JOINTS | {"/"}:
                 return None
-            continue
-        if word not in _TELLING:
             continue
         cue = _cue(words, index)
         if cue == "output" or (cue and not target) or (cue and word in _OUTPUT):

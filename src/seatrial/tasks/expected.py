@@ -22,8 +22,8 @@ _WORKSPACE = "/workspace"
 _KEYED_FORMATS = ("json", "jsonl", "md")
 _MAX_SCHEMA_BYTES = 2**20
 _JSON_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(JsonObject)
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"|(["{}\[\]])', re.DOTALL)
-_COLON = re.compile(r"\s*:")
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:)?|(["{}\[\]])', re.DOTALL)
+_OPENING, _CLOSING = ("{", "["), ("}", "]")
 
 
 def resolve_verifier(phase: VerifierPhaseSpec, output: OutputSpec, script: str | None) -> VerifierSpec:
@@ -117,20 +117,19 @@ def example_keys(instruction: str, blocks: list[Block], path: str) -> tuple[str,
 def _outer_keys(text: str) -> tuple[str, ...]:
     """The keys of the first object in a text that need not be valid JSON, such as one with `<number>` in it."""
     keys, depth, level = [], 0, None
-    for token in _TOKEN.finditer(text):
-        key, mark = token.groups()
-        if key is not None:
-            if depth == level and _COLON.match(text, token.end()):
+    for key, colon, mark in _TOKEN.findall(text):
+        if colon:
+            if depth == level:
                 keys.append(key)
-        elif mark in "{[":
+        elif mark in _OPENING:
             depth += 1
             level = depth if level is None and mark == "{" else level
-        elif mark == '"':  # a text that nothing closes: the rest belongs to it
-            break
-        else:
+        elif mark in _CLOSING:
             depth -= 1
             if level is not None and depth < level:
                 break
+        elif mark:  # a quotation mark that nothing closes: the rest of the text belongs to it
+            break
     return tuple(dict.fromkeys(keys))
 
 

@@ -101,10 +101,13 @@ def _paragraph(paragraph: str, roots: tuple[str, ...], lead: str) -> Generator[t
     for item in _ITEMS.split(paragraph):
         marker = _ITEM.match(item)
         used = False
-        for sentence in filter(None, map(str.strip, _SENTENCES.split(item[marker.end() :] if marker else item))):
+        for part in _SENTENCES.split(item[marker.end() :] if marker else item):
+            sentence = part.strip()
+            if not sentence:
+                continue
             if _names_any(roots, sentence):
                 yield sentence, "" if used else lead
-            used = not sentence.endswith(":")
+            used = sentence[-1] != ":"
             lead = lead if used else sentence
         # The items of a list share what leads up to it.
         if used and not marker:

@@ -147,8 +147,7 @@ class Table:
     def variables(self, name: str) -> dict[str, str]:
         """A table of environment variables; numbers and booleans are written out."""
         found: dict[str, str] = {}
-        if name not in self._values:
-            self._asked.add(name)
+        if self.take(name) in (None, {}):
             return found
         table = self.table(name)
         for key in table.names():

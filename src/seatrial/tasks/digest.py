@@ -6,6 +6,7 @@ from pathlib import Path
 
 from seatrial.tasks.layout import walk
 
+_READ = os.O_RDONLY | os.O_CLOEXEC
 _AT_ONCE = 2**20  # a file of up to this size is read by one call, a larger one piece by piece
 
 
@@ -27,7 +28,7 @@ def digest_folder(root: Path) -> str:
 
 
 def _kind_and_content(path: str) -> tuple[bytes, bytes]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, _READ)
     try:
         status = os.fstat(descriptor)
         kind = b"exec" if status.st_mode & 0o100 else b"file"

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from seatrial.model.task import TaskLayout
 
 IGNORED_FOLDERS = frozenset({".git", "__pycache__", ".pytest_cache", ".venv", "node_modules"})
+# Without O_NONBLOCK, opening a named pipe would wait for ever for somebody to write to it.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SOLUTION_NAMES = {"linux": ("solve.sh", "solve.py"), "windows": ("solve.bat",)}
 _TEST_NAMES = {"linux": "test.sh", "windows": "test.bat"}
@@ -70,8 +72,7 @@ def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"]
     With `replace`, bytes that are not UTF-8 are no reason to raise.
     """
     try:
-        # Without O_NONBLOCK, opening a named pipe would wait for ever for somebody to write to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, _READ)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

@@ -1,4 +1,4 @@
-"""Loading 3,566 task folders: our CPU time against the least anyone needs, parsing each task.toml and no more."""
+"""Loading and digesting 3,566 task folders, as every plan must, against parsing each task.toml and no more."""
 
 import resource
 import tempfile
@@ -47,12 +47,14 @@ def main() -> None:
         digesting = time.process_time() - start
 
     assert streamed == len(dataset.tasks) == TASK_COUNT
-    print(f"load {TASK_COUNT:,} tasks     {loading:6.2f} s CPU   promised ≤ {PROMISE_SEC} s")
+    print(f"load {TASK_COUNT:,} tasks        {loading:6.2f} s CPU")
+    memory = f"+{streaming_mb:.1f} MB at the peak, +{holding_mb:.1f} MB kept"
+    print(f"  one by one, not kept     {scanning:6.2f} s CPU   {memory}")
+    print(f"  task.toml parsed only    {floor:6.2f} s CPU   loading costs {loading / floor:.1f} times that floor")
+    print(f"digest their content       {digesting:6.2f} s CPU")
     print(
-        f"  one by one, not kept  {scanning:6.2f} s CPU   +{streaming_mb:.1f} MB at the peak, +{holding_mb:.1f} MB kept"
+        f"plan floor: load + digest  {loading + digesting:6.2f} s CPU   promised ≤ {PROMISE_SEC} s for all of planning"
     )
-    print(f"  task.toml parsed only {floor:6.2f} s CPU   loading costs {loading / floor:.1f} times that floor")
-    print(f"digest their content    {digesting:6.2f} s CPU")
 
 
 if __name__ == "__main__":

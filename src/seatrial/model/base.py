@@ -12,6 +12,8 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 MAX_JSON_DEPTH = 100
+_CONTAINERS = (dict, list)
+_SCALARS = (str, int, float)
 _MAX_INT_BITS = 4096  # well below the size at which Python refuses to print an integer
 
 
@@ -55,9 +57,9 @@ def check_json_object(value: dict[str, Any]) -> dict[str, Any]:
             _check_keys(container)
             container = container.values()
         for item in container:
-            if isinstance(item, dict | list):
+            if isinstance(item, _CONTAINERS):
                 pending.append((item, depth + 1))
-            else:
+            elif not isinstance(item, str) or not item.isascii():
                 _check_scalar(item)
     return value
 
@@ -66,7 +68,8 @@ def _check_keys(table: dict[Any, Any]) -> None:
     for key in table:
         if not isinstance(key, str):
             raise ValueError(f"the key {key!r} is not text")  # noqa: TRY004 - pydantic wants ValueError
-        _check_scalar(key)
+        if not key.isascii():
+            _check_scalar(key)
 
 
 def _check_scalar(item: object) -> None:
@@ -116,7 +119,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
     What is nested deeper than a JsonObject may be stays as it is; its validator then says so.
     """
-    if depth > MAX_JSON_DEPTH + 1:
+    if depth > MAX_JSON_DEPTH + 1 or isinstance(value, _SCALARS):
         return value
     if isinstance(value, dict):
         return {key: plain(item, depth + 1) for key, item in value.items()}

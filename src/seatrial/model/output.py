@@ -1,6 +1,5 @@
 """Where a task's answer is expected, in which format and shape, and how anyone came to think so."""
 
-from pathlib import PurePosixPath
 from typing import Literal, get_args
 
 from pydantic import Field
@@ -28,7 +27,9 @@ FORMAT_BY_SUFFIX: dict[str, OutputFormat] = {
 
 def format_of(path: str) -> OutputFormat | None:
     """The format a path's suffix stands for, None when it stands for none we read."""
-    return FORMAT_BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
+    stem, dot, suffix = path.rstrip("/").rpartition(".")
+    # Without a stem the name is that of a hidden file, which has no suffix.
+    return FORMAT_BY_SUFFIX.get(f".{suffix.lower()}") if dot and stem and stem[-1] != "/" else None
 
 
 class VerifierSpec(StrictModel):

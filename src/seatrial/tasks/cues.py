@@ -6,7 +6,8 @@ from typing import Literal
 Cue = Literal["output", "input"]
 
 # A path counts as one word, "/": what its folders are called says nothing about the sentence.
-_WORD = re.compile(r"(?<![\w.~])/[\w.@%+~=/-]+|[a-z]+(?:'[a-z]+)?")
+# The slash comes before the look behind it: a pattern that starts with plain characters is found much faster.
+_WORD = re.compile(r"/(?<![\w.~]/)[\w.@%+~=/-]+|[a-z]+(?:'[a-z]+)?")
 _KEEP = re.compile(r"[`'\")*]*\s+(?:unchanged|untouched|intact|alone|as\s+(?:it\s+is|they\s+are))\b")
 
 _OUTPUT = frozenset(
@@ -46,6 +47,8 @@ _TARGETS = frozenset({"to", "into", "in", "as", "at", "onto"})
 _COMPARED = frozenset({"next", "similar", "identical", "equal", "close", "relative", "compared", "same"})
 _JOINTS = frozenset({"and", "or", "nor", "to", "then", "both", "also"})
 _PAST = frozenset({"was", "were", "been", "had"})
+_TELLING = _OUTPUT | _INPUT | _SOURCES | _REFUSALS | {"/"}
+_TELLING_AFTER = _DEMANDS | _STATEMENTS | {"has", "have", "needs", "need", "is"}
 
 
 def says_to_keep(after: str) -> bool:
@@ -61,6 +64,8 @@ def cue_before(text: str) -> Cue | None:
     target = False
     for index in range(len(words) - 1, -1, -1):
         word = words[index]
+        if word not in _TELLING:
+            continue
         if word == "/":
             between = words[index + 1 :]
             target = target or _is_target(between)
@@ -74,8 +79,8 @@ def cue_before(text: str) -> Cue | None:
 
 
 def _words(text: str) -> list[str]:
-    found = _WORD.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
-    return ["/" if word.startswith("/") else word for word in found]
+    found: list[str] = _WORD.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    return ["/" if word[0] == "/" else word for word in found] if "/" in text else found
 
 
 def _is_target(between: list[str]) -> bool:
@@ -108,6 +113,8 @@ def cue_after(text: str) -> Cue | None:
     """What the words after a path make of it: "must contain …" asks for it, "contains …" hands it out."""
     words = _words(text)
     for index, word in enumerate(words):
+        if word not in _TELLING_AFTER:
+            continue
         follower = words[index + 1] if index + 1 < len(words) else ""
         if word in _DEMANDS and follower == "not":
             return "input"

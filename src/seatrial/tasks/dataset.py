@@ -46,6 +46,10 @@ def _no_collections() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            # Files what was loaded among the old objects; else the first collection would look through all of it.
+            gc.freeze()
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
 
@@ -78,7 +82,7 @@ def _dataset_root(path: Path) -> Path:
 
 def _scan_folder(root: Path) -> Iterator[Entry]:
     # A list of what is still to do, not calls within calls: strangers decide how deep their folders go.
-    pending: list[tuple[Path, str, str | None]] = [(root, "", None)]
+    pending: list[tuple[str, str, str | None]] = [(str(root), "", None)]
     while pending:
         folder, relative, reason = pending.pop()
         if reason:
@@ -86,21 +90,22 @@ def _scan_folder(root: Path) -> Iterator[Entry]:
             path = Path(os.fsencode(folder).decode("utf-8", "backslashreplace"))
             yield SkippedFolder(path=path, reason=reason)
             continue
+        if os.path.lexists(f"{folder}/{TASK_TOML}"):
+            yield load_folder(Path(folder), relative or root.name)
+            continue
         try:
             with os.scandir(folder) as entries:
                 children = sorted(entries, key=lambda entry: entry.name, reverse=True)
         except OSError as error:
-            yield SkippedFolder(path=folder, reason=f"cannot be read: {error.strerror}")
+            yield SkippedFolder(path=Path(folder), reason=f"cannot be read: {error.strerror}")
             continue
         names = {child.name for child in children}
-        if TASK_TOML in names:
-            yield load_folder(folder, relative or root.name)
-        elif "instruction.md" in names and names & {"tests", "solution", "environment"}:
-            yield _without_config(folder, relative or root.name)
+        if "instruction.md" in names and names & {"tests", "solution", "environment"}:
+            yield _without_config(Path(folder), relative or root.name)
         else:
             prefix = f"{relative}/" if relative else ""
             pending += [
-                (Path(child.path), prefix + child.name, _reason_to_skip(child))
+                (child.path, prefix + child.name, _reason_to_skip(child))
                 for child in children
                 if child.name not in IGNORED_FOLDERS and not child.name.startswith(".") and _is_folder(child)
             ]

@@ -4,26 +4,41 @@ import hashlib
 import os
 from pathlib import Path
 
-from seatrial.tasks.layout import list_files
+from seatrial.tasks.layout import walk
+
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_AT_ONCE = 2**20  # a file of up to this size is read by one call, a larger one piece by piece
 
 
 def digest_folder(root: Path) -> str:
     """SHA-256 over the sorted paths, executable bits and contents of a folder. Links count by where they point."""
-    files = list_files(root)
-    total = hashlib.sha256()
-    for relative in sorted(files.regular | files.links):
-        path = root / relative
-        if relative in files.links:
-            kind, content = b"link", hashlib.sha256(os.fsencode(path.readlink())).digest()
+    place = str(root)
+    regular, links, _ = walk(place)
+    is_link = frozenset(links)
+    total = []
+    for relative in sorted(regular + links):
+        if relative in is_link:
+            kind, content = b"link", hashlib.sha256(os.fsencode((root / relative).readlink())).digest()
         else:
-            kind, content = _kind_and_content(path)
+            kind, content = _kind_and_content(f"{place}/{relative}")
         # Lengths before names: no two different folders can then feed the same bytes to the hash.
         name = os.fsencode(relative)
-        total.update(b"%d:%b%b%b" % (len(name), name, kind, content))
-    return total.hexdigest()
+        total.append(b"%d:%b%b%b" % (len(name), name, kind, content))
+    return hashlib.sha256(b"".join(total)).hexdigest()
 
 
-def _kind_and_content(path: Path) -> tuple[bytes, bytes]:
-    with path.open("rb") as file:
-        executable = os.fstat(file.fileno()).st_mode & 0o100
-        return b"exec" if executable else b"file", hashlib.file_digest(file, "sha256").digest()
+def _kind_and_content(path: str) -> tuple[bytes, bytes]:
+    descriptor = os.open(path, _READ)
+    try:
+        status = os.fstat(descriptor)
+        kind = b"exec" if status.st_mode & 0o100 else b"file"
+        data = os.read(descriptor, min(status.st_size, _AT_ONCE) + 1)
+        content, seen = hashlib.sha256(data), len(data)
+        # A read that brings all there should be needs no other one to learn that nothing follows.
+        while data and seen != status.st_size:
+            data = os.read(descriptor, _AT_ONCE)
+            content.update(data)
+            seen += len(data)
+        return kind, content.digest()
+    finally:
+        os.close(descriptor)

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ _WORKSPACE = "/workspace"
 _KEYED_FORMATS = ("json", "jsonl", "md")
 _MAX_SCHEMA_BYTES = 2**20
 _JSON_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(JsonObject)
-_COLON = re.compile(r"\s*:")
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:)?|(["{}\[\]])', re.DOTALL)
+_OPENING, _CLOSING = ("{", "["), ("}", "]")
 
 
 def resolve_verifier(phase: VerifierPhaseSpec, output: OutputSpec, script: str | None) -> VerifierSpec:
@@ -60,6 +62,7 @@ def resolve_output(
     )
 
 
+@lru_cache(maxsize=64)
 def _work_roots(workdir: str) -> tuple[str, ...]:
     roots = {_WORKSPACE, workdir.rstrip("/")} - {""}
     return tuple(sorted(roots))
@@ -67,9 +70,11 @@ def _work_roots(workdir: str) -> tuple[str, ...]:
 
 def _choose(candidates: tuple[PathCandidate, ...]) -> PathCandidate | None:
     """The last path asked for; failing that, the last one of a known format that is merely mentioned."""
-    asked = [candidate for candidate in candidates if candidate.role == "output"]
+    for candidate in reversed(candidates):
+        if candidate.role == "output":
+            return candidate
     mentioned = [c for c in candidates if c.role == "mentioned" and format_of(c.path)]
-    return next(reversed(asked or mentioned), None)
+    return mentioned[-1] if mentioned else None
 
 
 def _explain(
@@ -99,42 +104,33 @@ def _shape(
 
 def example_keys(instruction: str, blocks: list[Block], path: str) -> tuple[str, ...]:
     """The keys of the instruction's JSON example: the last one introduced by the output's name, else the last one."""
+    if not blocks:
+        return ()
     lines = instruction.splitlines()
     name = posixpath.basename(path)
-    introduced = [
-        block for block in blocks if any(name in line for line in lines[max(0, block.line - 12) : block.line])
-    ]
-    chosen = next(reversed(introduced or blocks), None)
-    return _outer_keys(chosen.body) if chosen else ()
+    for block in reversed(blocks):
+        if name in "\n".join(lines[max(0, block.line - 12) : block.line]):
+            return _outer_keys(block.body)
+    return _outer_keys(blocks[-1].body)
 
 
 def _outer_keys(text: str) -> tuple[str, ...]:
     """The keys of the first object in a text that need not be valid JSON, such as one with `<number>` in it."""
-    keys, depth, position, level = [], 0, 0, None
-    while position < len(text):
-        character = text[position]
-        if character == '"':
-            end = _string_end(text, position)
-            if depth == level and _COLON.match(text, end):
-                keys.append(text[position + 1 : end - 1])
-            position = end
-            continue
-        if character in "{[":
+    keys, depth, level = [], 0, None
+    for key, colon, mark in _TOKEN.findall(text):
+        if colon:
+            if depth == level:
+                keys.append(key)
+        elif mark in _OPENING:
             depth += 1
-            level = depth if level is None and character == "{" else level
-        elif character in "}]":
+            level = depth if level is None and mark == "{" else level
+        elif mark in _CLOSING:
             depth -= 1
             if level is not None and depth < level:
                 break
-        position += 1
+        elif mark:  # a quotation mark that nothing closes: the rest of the text belongs to it
+            break
     return tuple(dict.fromkeys(keys))
-
-
-def _string_end(text: str, start: int) -> int:
-    position = start + 1
-    while position < len(text) and text[position] != '"':
-        position += 2 if text[position] == "\\" else 1
-    return position + 1
 
 
 def read_schema(root: Path, relative: str | None, report: Report) -> dict[str, Any] | None:

@@ -6,8 +6,9 @@ Paths inside command lines do not count: they are somebody's example, not a requ
 
 import posixpath
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Container, Generator, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from seatrial.model.output import PathCandidate
@@ -17,7 +18,7 @@ from seatrial.verifier_kit import fenced_blocks
 Role = Literal["output", "mentioned", "input"]
 
 _CANARY = re.compile(r"\s*(#|//|<!--).*canary", re.IGNORECASE)
-_FENCE = re.compile(r"^\s*(```|~~~)")
+_FENCES = ("```", "~~~")
 _ITEMS = re.compile(r"\n(?=\s*(?:[-+|#>]|\*(?!\*)|\d+[.)]\s))")
 _ITEM = re.compile(r"\s*(?:[-+|#>]+|\*(?!\*)|\d+[.)])\s+")
 _SENTENCES = re.compile(r"[.!?;]\s+(?=[^a-z])")
@@ -45,12 +46,12 @@ def _path_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
 
 def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
     """The absolute paths below `roots` that the text names, in order of their last telling mention."""
-    if not any(root in text for root in roots):
+    if not _names_any(roots, text):
         return ()
     pattern = _path_pattern(roots)
     roles: dict[str, Role] = {}
     for sentence, lead in _sentences(text, roots):
-        spans = [(span.start(), span.end()) for span in _CODE.finditer(sentence)]
+        spans = [span.span() for span in _CODE.finditer(sentence)] if "`" in sentence else []
         for match in pattern.finditer(sentence):
             path = _clean(match.group(), roots)
             if path is None or _in_command(sentence, match, spans):
@@ -63,17 +64,32 @@ def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
     return tuple(PathCandidate(path=path, role=role) for path, role in roles.items())
 
 
+def _names_any(roots: tuple[str, ...], text: str) -> bool:
+    # A plain loop: this is asked of every sentence, and a generator costs more than the search itself.
+    for root in roots:  # noqa: SIM110
+        if root in text:
+            return True
+    return False
+
+
 def _clean(found: str, roots: tuple[str, ...]) -> str | None:
     """The path without the sentence's full stop, None when nothing below a root is left of it."""
-    path = posixpath.normpath(found.rstrip("."))
-    return path if any(path.startswith(f"{root}/") for root in roots) else None
+    path = found.rstrip(".")
+    if "/." in path or path[-1] == "/":
+        path = posixpath.normpath(path)
+    return path if path.startswith(_below(roots)) else None
+
+
+@lru_cache(maxsize=64)
+def _below(roots: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{root}/" for root in roots)
 
 
 def _sentences(text: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Each sentence that may name a path, with the one that leads up to it: empty unless that ended in a colon."""
     lead = ""
     for paragraph in _without_code(text.replace("\r\n", "\n")).split("\n\n"):
-        if not any(root in paragraph for root in roots):
+        if not _names_any(roots, paragraph):
             said = paragraph.strip()
             lead = (said if said.endswith(":") else "") if said else lead
             continue
@@ -85,10 +101,13 @@ def _paragraph(paragraph: str, roots: tuple[str, ...], lead: str) -> Generator[t
     for item in _ITEMS.split(paragraph):
         marker = _ITEM.match(item)
         used = False
-        for sentence in filter(None, map(str.strip, _SENTENCES.split(item[marker.end() :] if marker else item))):
-            if any(root in sentence for root in roots):
+        for part in _SENTENCES.split(item[marker.end() :] if marker else item):
+            sentence = part.strip()
+            if not sentence:
+                continue
+            if _names_any(roots, sentence):
                 yield sentence, "" if used else lead
-            used = not sentence.endswith(":")
+            used = sentence[-1] != ":"
             lead = lead if used else sentence
         # The items of a list share what leads up to it.
         if used and not marker:
@@ -100,15 +119,27 @@ def _without_code(text: str) -> str:
     """The text with `…` for its code blocks; a block of nothing but one path stays, as a line of its own."""
     if "```" not in text and "~~~" not in text and "$ " not in text:
         return text
-    kept, inside = [], False
-    alone = {block.line: block.body for block in fenced_blocks(text) if len(block.body.split()) == 1}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if _FENCE.match(line):
-            inside = not inside
-            kept.append("" if number + 1 in alone or not inside else "\n…\n")
-        elif not inside or number in alone:
-            kept.append("…" if line.lstrip().startswith("$ ") else line)
+    lines = text.splitlines()
+    fences = [index for index, line in enumerate(lines) if line.lstrip()[:3] in _FENCES]
+    alone = _lines_alone(text, lines, fences)
+    kept: list[str] = []
+    first, inside = 0, False
+    for fence in fences:
+        kept += [lines[index] for index in range(first, fence) if index + 1 in alone] if inside else lines[first:fence]
+        first, inside = fence + 1, not inside
+        kept.append("" if fence + 2 in alone or not inside else "\n…\n")
+    kept += [lines[index] for index in range(first, len(lines)) if index + 1 in alone] if inside else lines[first:]
+    if "$ " in text:
+        kept = ["…" if line.lstrip().startswith("$ ") else line for line in kept]
     return "\n".join(kept)
+
+
+def _lines_alone(text: str, lines: list[str], fences: list[int]) -> Container[int]:
+    """The numbers of the first lines of all blocks that hold one word and no more."""
+    for fence, following in pairwise([*fences, len(lines)]):
+        if len("\n".join(lines[fence + 1 : following]).split(None, 1)) <= 1:
+            return {block.line for block in fenced_blocks(text) if len(block.body.split()) == 1}
+    return ()
 
 
 def _in_command(sentence: str, match: re.Match[str], spans: list[tuple[int, int]]) -> bool:

@@ -2,14 +2,16 @@
 
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from seatrial.model.task import TaskLayout
 
 IGNORED_FOLDERS = frozenset({".git", "__pycache__", ".pytest_cache", ".venv", "node_modules"})
+# Without O_NONBLOCK, opening a named pipe would wait for ever for somebody to write to it.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SOLUTION_NAMES = {"linux": ("solve.sh", "solve.py"), "windows": ("solve.bat",)}
 _TEST_NAMES = {"linux": "test.sh", "windows": "test.bat"}
@@ -31,28 +33,31 @@ class TaskFiles:
 
 def list_files(root: Path) -> TaskFiles:
     """Walk a folder without following links. Raises OSError when it cannot be read."""
-    regular: list[str] = []
-    links: list[str] = []
-    special: list[str] = []
-    for relative, entry in _walk(str(root)):
-        if entry.is_symlink():
-            links.append(relative)
-        else:
-            (regular if entry.is_file(follow_symlinks=False) else special).append(relative)
+    regular, links, special = walk(str(root))
     escaping = [link for link in sorted(links) if not _stays_inside(root, link)]
     return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)))
 
 
-def _walk(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def walk(folder: str) -> tuple[list[str], list[str], list[str]]:
+    """The regular files, the links and everything else below a folder, in any order. Raises OSError."""
+    regular: list[str] = []
+    links: list[str] = []
+    special: list[str] = []
     pending = [(folder, "")]
     while pending:
         place, prefix = pending.pop()
         with os.scandir(place) as entries:
             for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    yield prefix + entry.name, entry
-                elif entry.name not in IGNORED_FOLDERS:
-                    pending.append((entry.path, f"{prefix}{entry.name}/"))
+                name = entry.name
+                # Files come first because most entries are files: one question then does for them.
+                if entry.is_file(follow_symlinks=False):
+                    regular.append(prefix + name)
+                elif entry.is_dir(follow_symlinks=False):
+                    if name not in IGNORED_FOLDERS:
+                        pending.append((entry.path, f"{prefix}{name}/"))
+                else:
+                    (links if entry.is_symlink() else special).append(prefix + name)
+    return regular, links, special
 
 
 def _stays_inside(root: Path, link: str) -> bool:
@@ -67,8 +72,7 @@ def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"]
     With `replace`, bytes that are not UTF-8 are no reason to raise.
     """
     try:
-        # Without O_NONBLOCK, opening a named pipe would wait for ever for somebody to write to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, _READ)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -81,26 +85,37 @@ def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"]
     if len(data) > limit:
         raise ValueError(f"it has more than {limit:,} bytes")
     try:
-        return data.decode("utf-8-sig", errors)
+        # Not the codec "utf-8-sig": that one is written in Python and counts offsets from behind the mark.
+        return data.decode("utf-8", errors).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}") from None
 
 
 def read_layout(files: TaskFiles, os_name: str, prefix: str = "") -> TaskLayout:
     """The layout of a task, or of one of its steps when `prefix` is its folder. Root tests serve every step."""
+    found: dict[str, Any] = {}
+    for field, names in _places(os_name, prefix):
+        for name in names:
+            if files.has(name):
+                found[field] = name
+                break
+    if any(path.startswith("environment/") for path in files.regular):
+        found["environment_files"] = True
+    return TaskLayout(**found)
 
-    def first(*names: str) -> str | None:
-        return next(filter(files.has, names), None)
 
+@lru_cache(maxsize=64)
+def _places(os_name: str, prefix: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """For each file of a layout the paths at which it may lie, the first one that is there counting."""
     test = _TEST_NAMES[os_name]
-    return TaskLayout(
-        instruction=first(f"{prefix}instruction.md"),
-        test_script=first(f"{prefix}tests/{test}", f"tests/{test}"),
-        solution_script=first(*(f"{prefix}solution/{name}" for name in _SOLUTION_NAMES[os_name])),
-        dockerfile=first("environment/Dockerfile"),
-        compose_file=first(*(f"environment/{name}" for name in _COMPOSE_NAMES)),
-        verifier_dockerfile=first(f"{prefix}tests/Dockerfile", "tests/Dockerfile"),
-        verifier_compose_file=first(*(f"{folder}tests/{name}" for folder in (prefix, "") for name in _COMPOSE_NAMES)),
-        trajectory=first(f"{prefix}trajectory.json"),
-        environment_files=any(path.startswith("environment/") for path in files.regular),
+    verifier_compose = [f"{folder}tests/{name}" for folder in (prefix, "") for name in _COMPOSE_NAMES]
+    return (
+        ("instruction", (f"{prefix}instruction.md",)),
+        ("test_script", (f"{prefix}tests/{test}", f"tests/{test}")),
+        ("solution_script", tuple(f"{prefix}solution/{name}" for name in _SOLUTION_NAMES[os_name])),
+        ("dockerfile", ("environment/Dockerfile",)),
+        ("compose_file", tuple(f"environment/{name}" for name in _COMPOSE_NAMES)),
+        ("verifier_dockerfile", (f"{prefix}tests/Dockerfile", "tests/Dockerfile")),
+        ("verifier_compose_file", tuple(dict.fromkeys(verifier_compose))),
+        ("trajectory", (f"{prefix}trajectory.json",)),
     )

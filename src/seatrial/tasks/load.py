@@ -53,6 +53,7 @@ class _Loader:
 
     def __init__(self, root: Path, task_id: str, report: Report) -> None:
         self._root = root
+        self._place = str(root)
         self._id = task_id
         self._report = report
 
@@ -130,7 +131,7 @@ class _Loader:
 
     def _read(self, relative: str, limit: int, errors: Literal["strict", "replace"] = "strict") -> str:
         try:
-            return read_text(f"{self._root}/{relative}", limit, errors)
+            return read_text(f"{self._place}/{relative}", limit, errors)
         except ValueError as error:
             self._fail("unreadable", relative, str(error), "make it a readable UTF-8 text file")
             raise _UnreadableTask from None

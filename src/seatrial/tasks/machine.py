@@ -1,6 +1,7 @@
 """The parts of task.toml that describe a machine: image, limits, network, healthcheck, tool servers."""
 
 import re
+from functools import lru_cache
 from typing import get_args
 
 from seatrial.model.config import EnvironmentSpec, HealthcheckSpec, McpServerSpec, NetworkMode, NetworkPolicy, TpuSpec
@@ -90,7 +91,13 @@ def read_network(table: Table) -> NetworkPolicy | None:
         table.report.add(
             "contradiction", "warning", table.key("allowed_hosts"), message, 'set network_mode = "allowlist"'
         )
-    return NetworkPolicy(mode=chosen, allowed_hosts=hosts) if chosen else None
+    return _policy(chosen, hosts) if chosen else None
+
+
+@lru_cache(maxsize=64)
+def _policy(mode: NetworkMode, hosts: tuple[str, ...]) -> NetworkPolicy:
+    """Most tasks have one of a few policies, which can share them because they never change."""
+    return NetworkPolicy(mode=mode, allowed_hosts=hosts)
 
 
 def _older_mode(table: Table) -> NetworkMode | None:

@@ -14,6 +14,7 @@ from seatrial.model.task import Problem, Severity
 Choice = TypeVar("Choice", bound=str)
 Value = TypeVar("Value")
 _HUGE = 1e300
+_NUMBERS = (int, float)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -50,7 +51,10 @@ class Report:
 
 
 class Table:
-    """One table of the file; `done` reports the keys nobody asked for."""
+    """One table of the file; `done` reports the keys nobody asked for.
+
+    The typed readers below repeat the two lines of `take`: they run some fifty times per task, mostly on absent keys.
+    """
 
     def __init__(self, values: dict[str, Any], path: str, report: Report) -> None:
         self._values = values
@@ -60,7 +64,8 @@ class Table:
 
     def key(self, name: str) -> str:
         """The full name of a key, for messages."""
-        quoted = name if _BARE_KEY.fullmatch(name) else f'"{name}"'
+        bare = (name.isascii() and name.isidentifier()) or _BARE_KEY.fullmatch(name)
+        quoted = name if bare else f'"{name}"'
         return f"{self._path}.{quoted}" if self._path else quoted
 
     def take(self, name: str) -> Any:
@@ -74,7 +79,8 @@ class Table:
 
     def text(self, name: str) -> str | None:
         """A string."""
-        value = self.take(name)
+        self._asked.add(name)
+        value = self._values.get(name)
         if value is None or isinstance(value, str):
             return value
         self.report.wrong(self.key(name), "text", value)
@@ -82,30 +88,33 @@ class Table:
 
     def number(self, name: str, *, above: float | None = None, least: float | None = None) -> float | None:
         """A finite number, whole or not, optionally above or at least a bound."""
-        value = self.take(name)
+        self._asked.add(name)
+        value = self._values.get(name)
         if value is None:
             return None
-        bound = f" above {above:g}" if above is not None else f" of at least {least:g}" if least is not None else ""
         # Written as a range because math.isfinite fails on an integer too large for a float.
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and -_HUGE < value < _HUGE
+        fits = isinstance(value, _NUMBERS) and not isinstance(value, bool) and -_HUGE < value < _HUGE
         if fits and (above is None or value > above) and (least is None or value >= least):
             return float(value)
+        bound = f" above {above:g}" if above is not None else f" of at least {least:g}" if least is not None else ""
         self.report.wrong(self.key(name), f"a number{bound}", value)
         return None
 
     def whole(self, name: str, *, least: int) -> int | None:
         """A whole number; 2.0 is one too."""
-        value = self.take(name)
+        self._asked.add(name)
+        value = self._values.get(name)
         if value is None:
             return None
-        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value < _HUGE and value % 1 == 0:
+        if isinstance(value, _NUMBERS) and not isinstance(value, bool) and least <= value < _HUGE and value % 1 == 0:
             return int(value)
         self.report.wrong(self.key(name), f"a whole number of at least {least}", value)
         return None
 
     def flag(self, name: str) -> bool | None:
         """True or false."""
-        value = self.take(name)
+        self._asked.add(name)
+        value = self._values.get(name)
         if value is None or isinstance(value, bool):
             return value
         self.report.wrong(self.key(name), "true or false", value)
@@ -113,7 +122,8 @@ class Table:
 
     def choice(self, name: str, options: Sequence[Choice], aliases: dict[str, Choice] | None = None) -> Choice | None:
         """One of a few words, whatever its case."""
-        value = self.take(name)
+        self._asked.add(name)
+        value = self._values.get(name)
         if value is None:
             return None
         word = value.lower() if isinstance(value, str) else value
@@ -125,7 +135,8 @@ class Table:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of strings."""
-        value = self.take(name)
+        self._asked.add(name)
+        value = self._values.get(name)
         if value is None:
             return ()
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -135,8 +146,10 @@ class Table:
 
     def variables(self, name: str) -> dict[str, str]:
         """A table of environment variables; numbers and booleans are written out."""
-        table = self.table(name)
         found: dict[str, str] = {}
+        if self.take(name) in (None, {}):
+            return found
+        table = self.table(name)
         for key in table.names():
             value = table.take(key)
             if isinstance(value, str | int | float) and not is_huge(value):
@@ -163,8 +176,10 @@ class Table:
 
     def read(self, name: str, reader: Callable[["Table"], Value]) -> Value | None:
         """What `reader` makes of a table within, None when it is absent."""
-        table = self.table(name)
-        return reader(table) if name in self._values else None
+        if name not in self._values:
+            self._asked.add(name)
+            return None
+        return reader(self.table(name))
 
     def tables(self, name: str) -> list["Table"]:
         """A list of tables within."""
@@ -178,6 +193,8 @@ class Table:
 
     def done(self) -> None:
         """Keep and report every key nobody asked for."""
+        if self._values.keys() <= self._asked:
+            return
         for name in [name for name in self._values if name not in self._asked]:
             self.report.extra[self.key(name)] = plain(self._values[name])
             near = difflib.get_close_matches(name, self._asked - self._values.keys(), n=1, cutoff=0.8)

@@ -6,7 +6,6 @@ Children use these after their root file system has changed, so everything is im
 import ctypes
 import fcntl
 import os
-import platform
 import signal
 import socket
 import struct
@@ -57,7 +56,7 @@ _MOUNT_ATTR_IDMAP = 0x00100000
 _NUMBERS = {
     "x86_64": {"pivot_root": 155, "capget": 125, "capset": 126},
     "aarch64": {"pivot_root": 41, "capget": 90, "capset": 91},
-}.get(platform.machine(), {}) | {
+}.get(os.uname().machine, {}) | {
     "open_tree": 428,
     "move_mount": 429,
     "clone3": 435,

@@ -45,6 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.load_tasks
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.sandbox
 
 schemas: $(STAMP)
 	$(BIN)/python -m seatrial schema --write docs/schema

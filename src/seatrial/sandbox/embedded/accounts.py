@@ -6,14 +6,13 @@ means that number, and lines that make no sense are passed over.
 """
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MAX_BYTES = 2**20
 _MAX_ID = 2**32 - 2
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """Who a command runs as."""
 
     uid: int

@@ -9,7 +9,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,14 +226,11 @@ def _make(mount: Mount, run: str, name: str, needed: frozenset[str]) -> GroupDir
 
 
 def _make_below(mount: Mount, parent: Path, path: Path, needed: frozenset[str]) -> GroupDirectory:
+    levels = (parent, parent / BASE, path.parent)
     for attempt in range(_RACES):
         try:
-            for level in (parent, parent / BASE, path.parent):
-                if level != parent:
-                    with suppress(FileExistsError):  # exist_ok would look again, and raise if it is gone by then
-                        level.mkdir()
-                if mount.version == 2:
-                    _delegate(level, mount.controllers, needed)
+            if attempt:  # only the first group of a run has to make those above it
+                _make_levels(mount, levels, needed)
             path.mkdir()
             break
         except OSError as error:
@@ -242,8 +239,25 @@ def _make_below(mount: Mount, parent: Path, path: Path, needed: frozenset[str]) 
                 raise
     if not (path / "cgroup.procs").exists():
         raise OSError(errno.ENODEV, "another file system is mounted over the hierarchy", str(parent))
-    working = (path / "cgroup.controllers").read_text().split() if mount.version == 2 else mount.controllers
-    return GroupDirectory(path, parent / BASE, mount.version, mount.controllers & set(working))
+    working = mount.controllers & _working(path) if mount.version == 2 else mount.controllers
+    if not needed <= working:
+        _make_levels(mount, levels, needed)  # says why, if it still cannot be had
+        working = mount.controllers & _working(path)
+    return GroupDirectory(path, parent / BASE, mount.version, working)
+
+
+def _make_levels(mount: Mount, levels: Sequence[Path], needed: frozenset[str]) -> None:
+    """Make the groups above a sandbox's own, the first of which is there already, and let controllers through."""
+    for level in levels:
+        if level != levels[0]:
+            with suppress(FileExistsError):  # exist_ok would look again, and raise if it is gone by then
+                level.mkdir()
+        if mount.version == 2:
+            _delegate(level, mount.controllers, needed)
+
+
+def _working(path: Path) -> frozenset[str]:
+    return frozenset((path / "cgroup.controllers").read_text().split())
 
 
 def _delegate(level: Path, controllers: Collection[str], needed: Collection[str]) -> None:

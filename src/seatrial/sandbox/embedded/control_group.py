@@ -125,15 +125,19 @@ class ControlGroup:
         """Remove the directories when the last member has left; SandboxError if that takes over `patience` seconds."""
         deadline = time.monotonic() + patience
         for each in self.directories:
-            for path in _subtree(each.path):
-                while not _removed(path):
-                    if each.version == 2:
-                        with suppress(FileNotFoundError):
-                            _await_event(path, "populated 0", deadline)
-                    else:
-                        self._await_exits()
-                        _pause(deadline, f"{path} is still busy")
+            if not _removed(each.path):  # mostly nobody is in it any more, and nothing below it
+                for path in _subtree(each.path):
+                    self._remove_when_empty(path, each.version, deadline)
             tidy(each.path, each.base)
+
+    def _remove_when_empty(self, path: Path, version: Version, deadline: float) -> None:
+        while not _removed(path):
+            if version == 2:
+                with suppress(FileNotFoundError):
+                    _await_event(path, "populated 0", deadline)
+            else:
+                self._await_exits()
+                _pause(deadline, f"{path} is still busy")
 
     def _count(self, file: str, key: str | None = None) -> int | None:
         for each in self.directories:

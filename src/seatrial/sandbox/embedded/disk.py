@@ -10,7 +10,6 @@ import os
 import stat
 import struct
 from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple
 
 from seatrial.errors import HostUnsupportedError, SandboxError
@@ -64,7 +63,7 @@ def _configure(number: int, image: str, backing: int) -> LoopDevice | None:
     """The device with that number on the image, or None when somebody else was faster."""
     path = f"/dev/loop{number}"
     with ExitStack() as undo:
-        if not Path(path).exists():
+        if not os.path.exists(path):
             path = f"{image}.loop{number}"
             os.mknod(path, stat.S_IFBLK | 0o600, _device_number(number))
             undo.callback(os.unlink, path)
@@ -83,7 +82,8 @@ def _configure(number: int, image: str, backing: int) -> LoopDevice | None:
 def _device_number(number: int) -> int:
     """The kernel spaces the minor numbers out when loop devices may have partitions; /sys knows, if it is there."""
     try:
-        major, _, minor = Path(f"/sys/block/loop{number}/dev").read_text().partition(":")
+        with open(f"/sys/block/loop{number}/dev") as file:
+            major, _, minor = file.read().partition(":")
         return os.makedev(int(major), int(minor))
     except OSError:
         return os.makedev(_LOOP_MAJOR, number)

@@ -8,7 +8,6 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from seatrial.sandbox.embedded.children import fail
@@ -20,14 +19,14 @@ from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, f
 Work = Callable[[socket.socket], None]
 
 
-@dataclass(slots=True)
 class Child:
     """A forked process: what to do with its report (None when it sent none), and with its exit code."""
 
-    pid: int
-    report: socket.socket | None
-    on_report: Callable[[dict[str, Any] | None, list[int]], None] = lambda *_: None
-    on_exit: Callable[[int], None] = lambda _: None
+    def __init__(self, pid: int, report: socket.socket | None) -> None:
+        self.pid = pid
+        self.report = report
+        self.on_report: Callable[[dict[str, Any] | None, list[int]], None] = lambda *_: None
+        self.on_exit: Callable[[int], None] = lambda _: None
 
 
 class Forks:

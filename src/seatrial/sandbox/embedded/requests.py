@@ -1,7 +1,10 @@
-"""What our process asks the spawner to do, as types on both sides of the wire."""
+"""What our process asks the spawner to do, as types on both sides of the wire.
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+Named tuples here and wherever the spawner looks: dataclasses would bring `inspect`, and with it memory that the kernel
+has to go through at every fork.
+"""
+
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Mode = Literal["root", "userns", "user"]
 """`root`: the host's root inside; `userns`: root, shifted into a user namespace; `user`: an ordinary user."""
@@ -9,8 +12,7 @@ Mode = Literal["root", "userns", "user"]
 Request = TypeVar("Request")
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(NamedTuple):
     """A sandbox to make: where its files go and what its root is made of."""
 
     name: str
@@ -22,8 +24,7 @@ class Box:
     disk: str | None  # "tmpfs:SIZE_MB" or "loop:IMAGE_PATH"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command to run; its three standard descriptors travel beside it."""
 
     name: str
@@ -38,8 +39,7 @@ class Command:
     remember: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(NamedTuple):
     """An archive to unpack or to fill; its descriptor travels beside it."""
 
     name: str
@@ -48,8 +48,7 @@ class Transfer:
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A sandbox by name, and whatever one more word an operation needs."""
 
     name: str = ""

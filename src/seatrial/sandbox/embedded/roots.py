@@ -6,7 +6,7 @@ A Tree is one overlay: where it is mounted, what lies below it, and the director
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
 from seatrial.sandbox.embedded.settle import make_furniture, name_machine
@@ -20,8 +20,7 @@ _EMPTY_FOLDERS = ("root", "home", "run", "mnt", "srv", "var/log", "var/lib", "va
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """One overlay of a root; `lowers` has the topmost first."""
 
     folder: str

@@ -3,7 +3,6 @@
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial.sandbox.embedded.requests import Box
@@ -12,21 +11,18 @@ from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
 Reply = Callable[[dict[str, Any], list[int]], None]
 
 
-@dataclass(slots=True)
 class Running:
     """Descriptors of a sandbox's two inits, its files and users, and of the verifier's view once made."""
 
-    box: Box
-    pid: int
-    outer: int
-    link: socket.socket
-    inner: int = -1
-    state: int = -1
-    users: int | None = None
-    view: int = -1
-    dead: bool = False
-    closed: bool = False
-    kills: list[Reply] = field(default_factory=list)
+    def __init__(self, box: Box, pid: int, outer: int, link: socket.socket) -> None:
+        self.box = box
+        self.pid = pid
+        self.outer = outer
+        self.link = link
+        self.inner = self.state = self.view = -1
+        self.users: int | None = None
+        self.dead = self.closed = False
+        self.kills: list[Reply] = []
 
     def descriptors(self) -> list[int]:
         """Everything that keeps the sandbox's namespaces and mounts alive."""

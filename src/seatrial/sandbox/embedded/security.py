@@ -4,7 +4,7 @@ The filter is installed before capabilities are dropped, so that `no_new_privs` 
 """
 
 import errno
-import platform
+import os
 import struct
 
 from seatrial.sandbox.embedded.syscalls import PR_CAPBSET_DROP, capset, prctl, seccomp_filter
@@ -107,7 +107,7 @@ def build_filter(machine: str) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
-_FILTER = build_filter(platform.machine()) if platform.machine() in _ARCHITECTURES else b""
+_FILTER = build_filter(os.uname().machine) if os.uname().machine in _ARCHITECTURES else b""
 
 
 def deny_system_calls() -> None:

@@ -6,16 +6,23 @@ need.
 """
 
 import os
-import socket
+import signal
 import zlib
+from collections.abc import Callable
 
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWUSER, PR_SET_KEEPCAPS, capset, prctl, unshare
+from seatrial.sandbox.embedded.syscalls import (
+    CLONE_NEWUSER,
+    PR_SET_PDEATHSIG,
+    capset,
+    clone_idle,
+    permitted_capabilities,
+    prctl,
+)
 
 # Above the ranges that distributions and systemd hand out, so that no other user's files can have these owners.
 SHIFT_BASE = 0x70000000
 SHIFT_COUNT = 65536
 _OWNERS = 2**24
-_CAN_MAKE_USER_NAMESPACES = 1 << 6 | 1 << 7 | 1 << 21  # setgid, setuid, sys_admin: where not everybody may
 
 
 def owner_of(name: str) -> int:
@@ -25,27 +32,24 @@ def owner_of(name: str) -> int:
 
 def make_user_namespace(owner: int) -> int:
     """A descriptor of a new user namespace with all ids shifted. Needs a /proc of the current pid namespace."""
-    ours, theirs = socket.socketpair()
-    child = os.fork()
-    if child == 0:
-        try:
-            ours.close()
-            prctl(PR_SET_KEEPCAPS, 1)
-            os.setresuid(owner, owner, owner)
-            capset(_CAN_MAKE_USER_NAMESPACES)
-            unshare(CLONE_NEWUSER)
-            theirs.send(b"!")
-            theirs.recv(1)
-        finally:
-            os._exit(0)
-    theirs.close()
+    child = _become_for_a_moment(owner, lambda: clone_idle(CLONE_NEWUSER))
     try:
-        if ours.recv(1) != b"!":
-            raise OSError(0, "a user namespace could not be made")
         for name in ("uid_map", "gid_map"):
             with open(f"/proc/{child}/{name}", "w") as file:
                 file.write(f"0 {SHIFT_BASE} {SHIFT_COUNT}")
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        ours.close()
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def _become_for_a_moment(user: int, action: Callable[[], int]) -> int:
+    """Do something as another user with all our rights: only root may make user namespaces everywhere."""
+    rights = permitted_capabilities()
+    os.seteuid(user)
+    try:
+        capset(rights)  # those in effect went with the user id, and come back with it
+        return action()
+    finally:
+        os.seteuid(0)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the kernel forgets it when the user changes

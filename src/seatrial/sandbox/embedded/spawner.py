@@ -105,7 +105,8 @@ class Spawner:
         keep = [theirs.fileno(), *self._shift_descriptor()]
         child = self._forks.start(lambda _: start(link=theirs), keep=keep, new_pids=True)
         theirs.close()
-        running = Running(box, child.pid, os.pidfd_open(child.pid), ours, kills=[reply])
+        running = Running(box, child.pid, os.pidfd_open(child.pid), ours)
+        running.kills.append(reply)
         self._links[ours.fileno()] = running
         self._poll.register(ours, select.POLLIN)
 

@@ -6,7 +6,6 @@ Children use these after their root file system has changed, so everything is im
 import ctypes
 import fcntl
 import os
-import platform
 import signal
 import socket
 import struct
@@ -15,8 +14,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.mount.argtypes = [*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p]
 _python = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, as a fork must
+_idle_stack = ctypes.create_string_buffer(2**15)
 
 _CLONE_INTO_CGROUP = 0x200000000
+_CLONE_VM = 0x100
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -38,9 +39,10 @@ _MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
-PR_SET_KEEPCAPS = 8
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
+
+_CAPABILITY_HEADER = struct.pack("=Ii", 0x20080522, 0)
 
 _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
@@ -50,11 +52,11 @@ _MOVE_MOUNT_F_EMPTY_PATH = 0x4
 _MOUNT_ATTR_RDONLY = 0x1
 _MOUNT_ATTR_IDMAP = 0x00100000
 
-# Numbers above 424 are the same on every architecture; the two older ones are not.
+# Numbers above 424 are the same on every architecture; the three older ones are not.
 _NUMBERS = {
-    "x86_64": {"pivot_root": 155, "capset": 126},
-    "aarch64": {"pivot_root": 41, "capset": 91},
-}.get(platform.machine(), {}) | {
+    "x86_64": {"pivot_root": 155, "capget": 125, "capset": 126},
+    "aarch64": {"pivot_root": 41, "capget": 90, "capset": 91},
+}.get(os.uname().machine, {}) | {
     "open_tree": 428,
     "move_mount": 429,
     "clone3": 435,
@@ -126,6 +128,16 @@ def fork_into(group: int) -> int:
     return _check(pid, "clone3")
 
 
+def clone_idle(flags: int) -> int:
+    """Start a process that does nothing but exist in the new namespaces of `flags`, until it is killed.
+
+    It shares our memory, so nothing is copied for it; all it runs is libc's pause, on a stack that only one can use.
+    """
+    top = ctypes.c_void_p(ctypes.addressof(_idle_stack) + len(_idle_stack))
+    start = ctypes.cast(_libc.pause, ctypes.c_void_p)
+    return _check(_libc.clone(start, top, _CLONE_VM | flags | signal.SIGCHLD, None), f"clone {flags:#x}")
+
+
 def close_range(first: int, last: int) -> None:
     """close_range(2). A Python built for an old libc closes descriptors one by one: 200 ms for all there can be."""
     _syscall("close_range", ctypes.c_uint(first), ctypes.c_uint(last), ctypes.c_uint(0))
@@ -144,11 +156,18 @@ def pivot_root(root: str) -> None:
     os.chdir("/")
 
 
+def permitted_capabilities() -> int:
+    """What this process may do, or may allow itself to do, as a bit for each capability."""
+    data = ctypes.create_string_buffer(24)
+    _syscall("capget", _CAPABILITY_HEADER, data)
+    _, low, _, _, high, _ = struct.unpack("=6I", data.raw)
+    return int(low | high << 32)
+
+
 def capset(permitted: int) -> None:
     """Set the permitted and effective capabilities, and none to inherit."""
     low, high = permitted & 0xFFFFFFFF, permitted >> 32
-    header = struct.pack("=Ii", 0x20080522, 0)
-    _syscall("capset", header, struct.pack("=6I", low, low, 0, high, high, 0))
+    _syscall("capset", _CAPABILITY_HEADER, struct.pack("=6I", low, low, 0, high, high, 0))
 
 
 def seccomp_filter(program: bytes) -> None:

@@ -3,6 +3,9 @@
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -40,25 +43,28 @@ def test_what_an_agent_prints_is_in_the_tail_and_steers_nothing(tmp_path):
     assert "\x1b]0;" not in shown
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_in_the_middle_it_ends_clean_and_goes_on(tmp_path, number):
-    command = "echo begun; sleep 1000"
-    arguments = ("run", "-p", TASK, "--command", command, "-o", tmp_path / "job", "--json")
+@contextmanager
+def at_work(job: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A run whose agent has begun and would take its time."""
+    arguments = ("run", "-p", TASK, "--command", "sleep 1000", "-o", job, "--json")
     with subprocess.Popen(
         [*SEATRIAL, *map(str, arguments)],
-        env=PLAIN_ENVIRONMENT,
+        env={**PLAIN_ENVIRONMENT, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as run:
         assert run.stdout is not None
-        assert run.stderr is not None
-        for line in run.stdout:
-            if json.loads(line).get("phase") == "agent":
-                run.send_signal(number)
-                break
-        last = json.loads(run.stdout.read().splitlines()[-1])
-        errors = run.stderr.read()
+        next(line for line in run.stdout if json.loads(line).get("phase") == "agent")
+        yield run
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_in_the_middle_it_ends_clean_and_can_go_on(tmp_path, number):
+    with at_work(tmp_path / "job") as run:
+        run.send_signal(number)
+        out, errors = run.communicate()
+    last = json.loads(out.splitlines()[-1])
     assert (run.returncode, last["ended"], last["exit_code"]) == (130, "interrupted", 130)
     assert "Traceback" not in errors
     store = JobStore.open(tmp_path / "job")
@@ -66,3 +72,16 @@ def test_interrupted_in_the_middle_it_ends_clean_and_goes_on(tmp_path, number):
     assert list((store.path / ".drafts").iterdir()) == []
     # The trial would take its thousand seconds again; that it is the one to be run is enough to know.
     assert [plan.trial_id for plan in prepare_resume(store.path).trials] == ["voltage-drop.command.1"]
+
+
+def test_what_a_killed_run_left_is_collected(tmp_path):
+    state = {"SEATRIAL_STATE_DIR": str(tmp_path / "state")}
+    with at_work(tmp_path / "job", **state) as run:
+        (left,) = (tmp_path / "state").iterdir()
+        run.kill()
+        run.wait()
+    done = start("gc", tmp_path / "job", **state)
+    assert done.code == 0, done.err
+    assert f"removed {left}\n" in done.out
+    assert f"{tmp_path}/job: removed 1 half-written trials\n" in done.out
+    assert list((tmp_path / "state").iterdir()) == []

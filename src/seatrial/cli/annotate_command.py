@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import click
 from pydantic import ValidationError
@@ -25,7 +26,7 @@ from seatrial.store.job_store import JobStore
 @click.option("--discipline", help="The reviewer's field.")
 @click.option("--category", "categories", multiple=True, help="What went wrong, in a word; may be given several times.")
 @click.option("--notes", help="Why.")
-def command(job: Path, trial: str, judgment: str, reviewer: str, **said: object) -> None:
+def command(job: Path, trial: str, judgment: str, reviewer: str, **said: Any) -> None:
     """Add a verdict on TRIAL of the job in folder JOB, then show all there are. The reward stays as it is."""
     store = JobStore.open(job)
     entry = find_trial(store.entries(), trial, job)
@@ -34,13 +35,13 @@ def command(job: Path, trial: str, judgment: str, reviewer: str, **said: object)
     show_annotations(read_annotations(store)[entry.trial_id])
 
 
-def _annotation(judgment: str, reviewer: str, said: dict[str, object]) -> Annotation:
+def _annotation(judgment: str, reviewer: str, said: dict[str, Any]) -> Annotation:
     values = {
         "reviewer_id": reviewer.strip(),
         "reviewer_discipline": said["discipline"],
         "timestamp": dt.datetime.now(dt.UTC),
         "judgment": judgment,
-        "categories": list(said["categories"]),  # type: ignore[call-overload]
+        "categories": list(said["categories"]),
         "notes": said["notes"],
     }
     try:

@@ -1,39 +1,23 @@
-"""The demo: runs the verifier of an example task on a right and on a wrong answer, and scores what it wrote."""
+"""The demo: every example task, done by the agent that knows the answer and by the one that does nothing."""
 
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from seatrial.cli.main import run
+from seatrial.jobs.api import new_job_folder
 
-TASK = Path(__file__).parent / "tasks" / "voltage-drop"
+TASKS = Path(__file__).parent / "tasks"
 
 
-def score(answer: str) -> None:
-    """Judge one of the answers that come with the task."""
-    print(f"\n{TASK.name}, the answer that should {answer}:", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        shutil.copytree(TASK / "golden" / answer, root, dirs_exist_ok=True)
-        environment = {**os.environ, "KIT_ROOT": folder, "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run(["sh", str(TASK / "tests" / "test.sh")], env=environment, check=True)
-        code = run(
-            [
-                "score",
-                str(TASK),
-                "--artifacts",
-                str(root / "logs/verifier"),
-                "--output",
-                str(root / "workspace/report.md"),
-            ]
-        )
-    if code:
-        sys.exit(code)
+def main() -> int:
+    """Run the job, then look into one of its trials."""
+    job = str(new_job_folder())
+    code = run(["run", "-p", str(TASKS), "-a", "oracle", "-a", "noop", "-o", job])
+    if code == 0:
+        print(f"\nOne of its trials, by `seatrial show {job} unit-service.oracle`:\n", flush=True)
+        code = run(["show", job, "unit-service.oracle"])
+    return code
 
 
 if __name__ == "__main__":
-    for kind in ("pass", "fail"):
-        score(kind)
+    sys.exit(main())

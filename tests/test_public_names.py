@@ -8,10 +8,11 @@ import pytest
 import seatrial
 
 PUBLIC = """
-Annotation ArtifactsError BrokenTask ConfidenceMetadata Dataset DatasetNotFoundError Dimension ErrorSource ErrorTag
-EvaluationResult Judgment OutputSpec Problem RawArtifacts RawFile RubricError RubricResult SeatrialError Task
-TaskFormatError TrialRecord UsageError ValidityCheck VerifierSpec __version__ collect_artifacts collect_output
-digest_folder ingest lint load_dataset load_task scan score_rubric
+AgentOptions AgentResult Annotation ArtifactsError BrokenTask ConfidenceMetadata Dataset DatasetNotFoundError
+Dimension ErrorSource ErrorTag EvaluationResult HostUnsupportedError JobError JobOutcome JobSpec JobStore Judgment
+OutputSpec Problem RawArtifacts RawFile RubricError RubricResult RunOptions SandboxError SeatrialError StoreError Task
+TaskFormatError TrialError TrialOptions TrialRecord UsageError ValidityCheck VerifierSpec __version__
+collect_artifacts collect_output digest_folder ingest lint load_dataset load_task run_job run_trial scan score_rubric
 """.split()
 
 

@@ -10,19 +10,29 @@ if TYPE_CHECKING:
     from seatrial.errors import (
         ArtifactsError,
         DatasetNotFoundError,
+        HostUnsupportedError,
+        JobError,
         RubricError,
+        SandboxError,
         SeatrialError,
+        StoreError,
         TaskFormatError,
+        TrialError,
         UsageError,
     )
+    from seatrial.jobs.api import run_job, run_trial
+    from seatrial.jobs.local import JobOutcome
+    from seatrial.model.agent import AgentResult
     from seatrial.model.annotation import Annotation, Judgment
     from seatrial.model.artifacts import RawArtifacts, RawFile
     from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+    from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
     from seatrial.model.output import OutputSpec, VerifierSpec
     from seatrial.model.record import TrialRecord
     from seatrial.model.task import BrokenTask, Problem, Task
     from seatrial.scoring.ingest import ingest
     from seatrial.scoring.rubric import Dimension, RubricResult, score_rubric
+    from seatrial.store.job_store import JobStore
     from seatrial.tasks.dataset import Dataset, load_dataset, scan
     from seatrial.tasks.digest import digest_folder
     from seatrial.tasks.lint import lint
@@ -30,6 +40,8 @@ if TYPE_CHECKING:
     from seatrial.verify.collect import collect_artifacts, collect_output
 
 _HOMES = {
+    "AgentOptions": "model.job",
+    "AgentResult": "model.agent",
     "Annotation": "model.annotation",
     "ArtifactsError": "errors",
     "BrokenTask": "model.task",
@@ -40,6 +52,11 @@ _HOMES = {
     "ErrorSource": "model.evaluation",
     "ErrorTag": "model.evaluation",
     "EvaluationResult": "model.evaluation",
+    "HostUnsupportedError": "errors",
+    "JobError": "errors",
+    "JobOutcome": "jobs.local",
+    "JobSpec": "model.job",
+    "JobStore": "store.job_store",
     "Judgment": "model.annotation",
     "OutputSpec": "model.output",
     "Problem": "model.task",
@@ -47,9 +64,14 @@ _HOMES = {
     "RawFile": "model.artifacts",
     "RubricError": "errors",
     "RubricResult": "scoring.rubric",
+    "RunOptions": "model.job",
+    "SandboxError": "errors",
     "SeatrialError": "errors",
+    "StoreError": "errors",
     "Task": "model.task",
     "TaskFormatError": "errors",
+    "TrialError": "errors",
+    "TrialOptions": "model.job",
     "TrialRecord": "model.record",
     "UsageError": "errors",
     "ValidityCheck": "model.evaluation",
@@ -61,11 +83,15 @@ _HOMES = {
     "lint": "tasks.lint",
     "load_dataset": "tasks.dataset",
     "load_task": "tasks.load",
+    "run_job": "jobs.api",
+    "run_trial": "jobs.api",
     "scan": "tasks.dataset",
     "score_rubric": "scoring.rubric",
 }
 
 __all__ = [
+    "AgentOptions",
+    "AgentResult",
     "Annotation",
     "ArtifactsError",
     "BrokenTask",
@@ -76,6 +102,11 @@ __all__ = [
     "ErrorSource",
     "ErrorTag",
     "EvaluationResult",
+    "HostUnsupportedError",
+    "JobError",
+    "JobOutcome",
+    "JobSpec",
+    "JobStore",
     "Judgment",
     "OutputSpec",
     "Problem",
@@ -83,9 +114,14 @@ __all__ = [
     "RawFile",
     "RubricError",
     "RubricResult",
+    "RunOptions",
+    "SandboxError",
     "SeatrialError",
+    "StoreError",
     "Task",
     "TaskFormatError",
+    "TrialError",
+    "TrialOptions",
     "TrialRecord",
     "UsageError",
     "ValidityCheck",
@@ -98,6 +134,8 @@ __all__ = [
     "lint",
     "load_dataset",
     "load_task",
+    "run_job",
+    "run_trial",
     "scan",
     "score_rubric",
 ]

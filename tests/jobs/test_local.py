@@ -44,7 +44,12 @@ def test_every_trial_is_run_and_stored(make_job):
 
 def test_a_trial_knows_exactly_its_task_and_options(make_job):
     seen = []
-    run(job := make_job(), FakeTrials(lambda spec, _: seen.append(spec) or record_for(spec)))
+
+    def act(spec, _):
+        seen.append(spec)
+        return record_for(spec)
+
+    run(job := make_job(), FakeTrials(act))
     locked = {task.id: task.digest for task in job.store.file.tasks}
     assert {spec.task.id: spec.task_digest for spec in seen} == locked
     assert {(spec.agent.ref.name, spec.attempt) for spec in seen} == {("noop", 1)}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.jobs.plan import plan_trials, trial_id
-from tests.jobs.samples import AgentOptions
+from seatrial.model.job import AgentOptions
 
 names = st.text(max_size=300) | st.text("ab./-_", max_size=12)
 AGENTS = (AgentOptions(name="noop"), AgentOptions(name="noop", label="other"))

@@ -4,10 +4,10 @@ import pytest
 
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.prepare import prepare_job, prepare_resume
-from seatrial.model.job import RunOptions, TrialOptions
+from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
-from tests.jobs.samples import NOOP, AgentOptions, FakeTrials, broken_machine, record_for
+from tests.jobs.samples import NOOP, FakeTrials, broken_machine, record_for
 from tests.jobs.test_local import run
 
 LABELLED = AgentOptions(name="noop", label="again")

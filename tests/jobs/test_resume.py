@@ -4,8 +4,8 @@ import pytest
 
 from seatrial.jobs.plan import plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
-from seatrial.model.job import RunOptions, TrialOptions
-from tests.jobs.samples import NOOP, AgentOptions, job_file, job_spec
+from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
+from tests.jobs.samples import NOOP, job_file, job_spec
 
 OTHER = AgentOptions(name="oracle")
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -87,35 +86,45 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from seatrial.store.job_store import JobStore
-from tests.jobs.samples import record
+from tests.jobs.samples import job_file
 from tests.store.test_crashes import CALLS, commit
 
-store, calls, last = JobStore.open(Path(sys.argv[1])), [], int(sys.argv[2])
-def counting(call):
-    def count(*args, **options):
-        calls.append(call.__name__)
-        if len(calls) == last:
-            os.kill(os.getpid(), 9)
-        return call(*args, **options)
-    return count
-for name in CALLS:
-    setattr(os, name, counting(getattr(os, name)))
-commit(store)
-print(len(calls))
+def die_at(number):
+    calls = []
+    def counting(call):
+        def count(*args, **options):
+            calls.append(call.__name__)
+            if len(calls) == number:
+                os.kill(os.getpid(), 9)
+            return call(*args, **options)
+        return count
+    for name in CALLS:
+        setattr(os, name, counting(getattr(os, name)))
+
+status, number = 9, 0
+while status == 9:
+    number += 1
+    store = JobStore.create(Path(sys.argv[1], str(number)), job_file())
+    child = os.fork()
+    if not child:
+        die_at(number)
+        commit(store)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+print(status)
 """
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
-def test_killed_at_many_points(tmp_path, share):
-    def run(name: str, last: int) -> subprocess.CompletedProcess[str]:
-        store = JobStore.create(tmp_path / name, job_file())
-        command = [sys.executable, "-c", KILLED, str(store.path), str(last)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    steps = int(run("whole", 0).stdout)
-    killed = run("killed", 1 + int(share * (steps - 1)))
-    assert killed.returncode == -signal.SIGKILL
-    check_whole_or_nothing(tmp_path / "killed")
+def test_killed_at_every_step(tmp_path):
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n", done.stderr
+    jobs = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    assert len(jobs) > 15
+    for job in jobs:
+        check_whole_or_nothing(job)
+    kept = [bool(JobStore.open(job).finished()) for job in jobs]
+    assert kept == sorted(kept), "once there, a record stays"
+    assert set(kept) == {False, True}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can only be mounted by root")

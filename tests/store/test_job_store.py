@@ -9,8 +9,9 @@ import pytest
 
 from seatrial.errors import JobError, StoreError
 from seatrial.model.base import to_json
+from seatrial.model.job import AgentOptions
 from seatrial.store.job_store import JobStore
-from tests.jobs.samples import AgentOptions, broken_machine, job_file, record
+from tests.jobs.samples import broken_machine, job_file, record
 
 
 def keep(store: JobStore, *records, counts=True):

@@ -1,0 +1,120 @@
+"""The doors for scripts: a job or a trial in one call, on sandboxes that do nothing."""
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+
+from seatrial.errors import JobError, TaskFormatError, UsageError
+from seatrial.jobs import api
+from seatrial.jobs.api import job_name, new_job_folder, prepare_resume, run_job, run_prepared, run_trial
+from seatrial.jobs.local import carry_out
+from seatrial.jobs.prepare import prepare_job
+from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
+from seatrial.store.job_store import JobStore
+from seatrial.tasks.load import load_task
+from tests.jobs.samples import FakeTrials
+
+pytestmark = pytest.mark.usefixtures("null_sandboxes")
+
+
+@pytest.fixture
+def trials(monkeypatch) -> FakeTrials:
+    """Trials are played instead of run."""
+    fake = FakeTrials()
+    monkeypatch.setattr(api, "carry_out", partial(carry_out, run=fake))
+    monkeypatch.setattr(api, "run_one", lambda spec, backend, folder: fake(spec, backend, folder, print))
+    return fake
+
+
+def test_a_job_in_one_call(trials, tasks, tmp_path):
+    outcome = run_job(tasks, "noop", attempts=2, folder=tmp_path / "my job!", run=RunOptions(concurrent=2))
+    assert (outcome.finished, outcome.stopped) == (6, "complete")
+    stored = JobStore.open(tmp_path / "my job!").file.spec
+    assert (stored.name, stored.attempts, stored.agents) == ("my-job-", 2, (AgentOptions(name="noop"),))
+
+
+def test_several_paths_and_agents(trials, tasks, tmp_path):
+    agents = [AgentOptions(name="noop"), AgentOptions(name="noop", label="two")]
+    outcome = run_job([tasks / "add", tasks / "sort"], agents, folder=tmp_path / "job")
+    assert [entry.trial_id for entry in outcome.store.entries()] == [
+        "add.noop.1",
+        "add.two.1",
+        "sort.noop.1",
+        "sort.two.1",
+    ]
+
+
+def test_without_a_folder_a_new_one_is_made(trials, tasks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stores = [run_job(tasks, "noop").store for _ in range(2)]
+    assert len({store.path for store in stores}) == 2
+    assert {store.path.parent.name for store in stores} == {"jobs"}
+    assert prepare_resume(stores[0].path).trials == []
+
+
+def test_from_a_notebook(trials, tasks, tmp_path):
+    async def cell():
+        return run_job(tasks, "noop", folder=tmp_path / "job"), threading.active_count()
+
+    outcome, threads = asyncio.run(cell())
+    assert outcome.finished == 3
+    assert threads == threading.active_count()
+
+
+def test_errors_come_out_as_they_are(trials, tasks, tmp_path):
+    run_job(tasks, "noop", folder=tmp_path / "job")
+    with pytest.raises(JobError, match="seatrial resume"):
+        run_job(tasks, "noop", folder=tmp_path / "job")
+    with pytest.raises(UsageError, match="no sandbox backend"):
+        run_job(tasks, "noop", folder=tmp_path / "other", options=TrialOptions(backend="cloud"))
+
+
+def test_a_job_with_nothing_left_needs_neither_lock_nor_sandbox(trials, spec, tmp_path, monkeypatch):
+    job = prepare_job(spec, tmp_path / "job")
+    asyncio.run(run_prepared(job))
+    monkeypatch.setattr(api, "make_backend", lambda _: pytest.fail("a sandbox was asked for"))
+    left = prepare_resume(tmp_path / "job")
+    with job.store.lock():
+        outcome = asyncio.run(run_prepared(left))
+    assert (outcome.planned, outcome.finished, outcome.started, outcome.stopped) == (3, 3, 0, "complete")
+
+
+def test_a_job_another_run_works_on_is_refused(trials, spec, tmp_path):
+    job = prepare_job(spec, tmp_path / "job")
+    with job.store.lock(), pytest.raises(JobError, match="another run"):
+        asyncio.run(run_prepared(job))
+    assert trials.ran == []
+
+
+@pytest.mark.parametrize("given", ["path", "text", "task"])
+def test_one_trial(trials, tasks, tmp_path, given):
+    path = tasks / "add"
+    task = {"path": path, "text": str(path), "task": load_task(path)}[given]
+    record = run_trial(task, "noop", folder=tmp_path / "files")
+    assert (record.trial_id, record.outcome) == ("add.noop.1", "pass")
+    assert (tmp_path / "files" / "agent" / "stdout.txt").exists()
+
+
+def test_one_trial_leaves_nothing_without_a_folder(trials, tasks, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = set(tmp_path.iterdir())
+    assert run_trial(tasks / "add", AgentOptions(name="noop", label="me")).trial_id == "add.me.1"
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_one_trial_of_no_task(trials, tmp_path):
+    with pytest.raises(TaskFormatError):
+        run_trial(tmp_path)
+
+
+def test_names_of_new_folders_are_free(tmp_path):
+    first = new_job_folder(tmp_path)
+    first.mkdir()
+    assert not new_job_folder(tmp_path).exists()
+
+
+@pytest.mark.parametrize(("folder", "name"), [("nightly-3", "nightly-3"), ("..my job", "my-job"), ("日本", "job")])
+def test_names_of_jobs(tmp_path, folder, name):
+    assert job_name(tmp_path / folder) == name

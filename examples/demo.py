@@ -1,17 +1,18 @@
 """The demo: every example task, done by the agent that knows the answer and by the one that does nothing."""
 
+import shutil
 import sys
 from pathlib import Path
 
 from seatrial.cli.main import run
-from seatrial.jobs.api import new_job_folder
 
 TASKS = Path(__file__).parent / "tasks"
 
 
 def main() -> int:
     """Run the job, then look into one of its trials."""
-    job = str(new_job_folder())
+    job = "jobs/demo"
+    shutil.rmtree(job, ignore_errors=True)
     code = run(["run", "-p", str(TASKS), "-a", "oracle", "-a", "noop", "-o", job])
     if code == 0:
         print(f"\nOne of its trials, by `seatrial show {job} unit-service.oracle`:\n", flush=True)

@@ -14,11 +14,16 @@ def wilson(mean: float, count: int, level: float = 0.95) -> tuple[float, float]:
     Raises ValueError when the mean is not in [0, 1], nothing was counted, or the level is not between 0 and 1.
     """
     _check(mean, count, level)
-    squared = NormalDist().inv_cdf((1.0 + level) / 2.0) ** 2
-    centre = (mean * count + squared / 2.0) / (count + squared)
-    half = math.sqrt(squared * (mean * (1.0 - mean) * count + squared / 4.0)) / (count + squared)
-    # Rounding may put a bound a hair beyond where it belongs, above all at means of exactly 0 and 1.
-    return max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half))
+    squared = NormalDist().inv_cdf((1.0 - level) / 2.0) ** 2
+    low, high = _lower(mean, count, squared), 1.0 - _lower(1.0 - mean, count, squared)
+    return min(low, mean), max(high, mean)  # rounding may put a bound a hair on the wrong side
+
+
+def _lower(mean: float, count: int, squared: float) -> float:
+    """The lower bound, by the product of both: their difference would lose every digit where the mean is next to 0."""
+    half = math.sqrt(squared * (mean * (1.0 - mean) * count + squared / 4.0))
+    upper = mean * count + squared / 2.0 + half
+    return count * mean * mean / upper if mean else 0.0
 
 
 def _check(mean: float, count: int, level: float) -> None:

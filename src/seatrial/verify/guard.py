@@ -1,49 +1,82 @@
 """Putting back what the agent planted or changed to take over its judge's tools.
 
-A file of the image gets its own content again; a file the image does not have becomes empty, or, when it shadows a
-program of the image, a link to that program.
+A file of the image gets its own content again; a file the image does not have is removed, or, when it shadows a
+program of the image, becomes a link to that program.
 """
 
 import io
 import os
 import stat
 import tarfile
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from seatrial.sandbox.api import DEFAULT_PATH, Image, Sandbox
-from seatrial.sandbox.transfer import new_archive
+from seatrial.model.record import FileChanges
+from seatrial.sandbox.api import DEFAULT_PATH, ExecSpec, Image, Sandbox
+from seatrial.verify.integrity import takeovers
 
-_HOST_PROGRAMS = ("/usr/", "/bin/", "/sbin/", "/lib")
+_PROGRAM_FOLDERS = tuple(DEFAULT_PATH.split(":"))
+_HOST_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib")
+_REMOVE = ("/bin/sh", "-c", "xargs -0 rm -rf --")
+_REMOVAL_TIMEOUT_SEC = 60.0
+
+
+def to_restore(changes: FileChanges, image: Image) -> tuple[str, ...]:
+    """The files of the sandbox that have to be as in the image before anything is judged there."""
+    return takeovers(changes, lambda path: _shadowed(image, path) is not None)
 
 
 async def restore(sandbox: Sandbox, image: Image, paths: Sequence[str]) -> None:
     """Put files of the sandbox back as the image has them. The agent's processes must be gone: they would undo it."""
-    with new_archive() as archive:
+    strange = []
+    with tempfile.TemporaryFile() as archive:
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for path in paths:
-                member, content = _original(image, path)
-                tar.addfile(member, io.BytesIO(content))
+                originals = list(_originals(image, path))
+                if not originals:
+                    strange.append(path)
+                    originals = [tarfile.TarInfo(path.lstrip("/"))]  # should removing it fail, at least it is empty
+                for member in originals:
+                    _add(tar, image, member)
         archive.seek(0)
         await sandbox.put("/", archive)
+    if strange:
+        names = b"".join(os.fsencode(path) + b"\0" for path in strange)
+        await sandbox.exec(ExecSpec(_REMOVE, cwd="/", stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
 
 
-def _original(image: Image, path: str) -> tuple[tarfile.TarInfo, bytes]:
+def _add(tar: tarfile.TarFile, image: Image, member: tarfile.TarInfo) -> None:
+    found = _in_image(image, f"/{member.name}") if member.isreg() else None
+    content = found.read_bytes() if found else b""
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def _originals(image: Image, path: str) -> Iterator[tarfile.TarInfo]:
+    """What the image has there: a file, or a folder with the programs in it. Nothing when there is nothing."""
+    if found := _in_image(image, path):
+        yield _member(path, found)
+    elif folders := [root / path.lstrip("/") for root in _roots(image, path) if (root / path.lstrip("/")).is_dir()]:
+        member = _member(path, folders[0])
+        member.type = tarfile.DIRTYPE
+        yield member
+        if path in _PROGRAM_FOLDERS:
+            names = sorted({entry.name for folder in folders for entry in folder.iterdir()})
+            files = ((f"{path}/{name}", _in_image(image, f"{path}/{name}")) for name in names)
+            yield from (_member(name, file) for name, file in files if file)
+    elif shadowed := _shadowed(image, path):
+        member = tarfile.TarInfo(path.lstrip("/"))
+        member.type, member.linkname = tarfile.SYMTYPE, shadowed
+        yield member
+
+
+def _member(path: str, found: Path) -> tarfile.TarInfo:
     member = tarfile.TarInfo(path.lstrip("/"))
-    found = _in_image(image, path)
-    if found is None:
-        member.mode = 0o644
-        if shadowed := _shadowed(image, path):
-            member.type, member.linkname = tarfile.SYMTYPE, shadowed
-        return member, b""
-    status = found.lstat()
-    member.mode = stat.S_IMODE(status.st_mode)
+    member.mode = stat.S_IMODE(found.lstat().st_mode)
     if found.is_symlink():
         member.type, member.linkname = tarfile.SYMTYPE, str(found.readlink())
-        return member, b""
-    content = found.read_bytes()
-    member.size = len(content)
-    return member, content
+    return member
 
 
 def _in_image(image: Image, path: str) -> Path | None:
@@ -66,6 +99,8 @@ def _roots(image: Image, path: str) -> Iterator[Path]:
 
 def _shadowed(image: Image, path: str) -> str | None:
     """The program of the image that a new program of the same name stands in front of."""
-    name = path.rpartition("/")[2]
-    others = (f"{folder}/{name}" for folder in DEFAULT_PATH.split(":"))
+    folder, _, name = path.rpartition("/")
+    if folder not in _PROGRAM_FOLDERS:
+        return None
+    others = (f"{other}/{name}" for other in _PROGRAM_FOLDERS)
     return next((other for other in others if other != path and _in_image(image, other)), None)

@@ -1,0 +1,75 @@
+"""An agent that leaves a wrong answer and something that is to make it look right: each of these scores 0.0."""
+
+import pytest
+
+from tests.sandbox.embedded.support import needs_python, needs_root
+from tests.trial.attacks import HOOKS, KNOWN_TO_WORK, PLANTED, PROGRAMS, PYTEST, PYTEST_HOOKS, PYTHON, SHELL, Attack
+from tests.trial.support import ANSWER, Desk, Ran
+
+pytestmark = [needs_root, needs_python]
+
+
+def strike(desk: Desk, attack: Attack, **options: str) -> Ran:
+    ran = desk.attack(f"echo wrong > {ANSWER}\n{attack.command}", files=attack.against, **options)
+    assert ran.record.agent_result is not None
+    assert ran.record.agent_result.exit_code == 0, ran.text("agent/stderr.txt")
+    return ran
+
+
+@pytest.mark.parametrize("attack", [*HOOKS, *PROGRAMS, *PYTEST_HOOKS], ids=str)
+def test_what_takes_over_the_verifiers_tools_is_put_back(desk, attack):
+    ran = strike(desk, attack)
+    assert ran.reward == 0.0
+    assert ran.record.outcome == "fail"
+    assert ran.tags >= attack.tags
+    assert set(ran.run.restored) >= set(attack.restored)
+    assert ran.run.isolation == ("kill" if ran.run.restored else "guarded")
+    assert bool(ran.run.restored) == ("verifier_tools_restored" in ran.tags)
+
+
+@pytest.mark.parametrize("attack", PLANTED, ids=str)
+def test_what_lies_where_the_verifier_works_is_not_there_for_it(desk, attack):
+    ran = strike(desk, attack)
+    assert ran.reward == 0.0
+    assert ran.tags >= attack.tags
+    assert ran.run.isolation == "guarded"
+
+
+def test_a_planted_reward_is_not_taken_for_that_of_a_verifier_that_wrote_none(desk):
+    ran = strike(desk, PLANTED[0])
+    assert ran.record.outcome == "verifier_error"
+    assert ran.record.provenance.reward_file is None
+
+
+@pytest.mark.parametrize("attack", KNOWN_TO_WORK, ids=str)
+def test_what_looks_like_honest_work_is_named_in_the_record(desk, attack):
+    ran = strike(desk, attack)
+    assert ran.tags >= attack.tags
+    assert ran.run.restored == ()
+
+
+@pytest.mark.parametrize("attack", KNOWN_TO_WORK, ids=str)
+def test_in_a_sandbox_of_its_own_a_verifier_meets_none_of_that(desk, attack):
+    ran = desk.attack(
+        f"echo wrong > {ANSWER}\n{attack.command}",
+        files=attack.against,
+        toml=f'artifacts = ["{ANSWER}"]\n[environment]\nnetwork_mode = "no-network"\n',
+        isolation="separate",
+    )
+    assert ran.reward == 0.0
+    assert ran.record.outcome == "fail"
+    assert ran.tags >= attack.tags
+
+
+@pytest.mark.parametrize("against", [SHELL, PYTHON, PYTEST], ids=["shell", "python", "pytest"])
+def test_these_verifiers_know_right_from_wrong(desk, against):
+    right = desk.attack(f"echo right > {ANSWER}", files=against)
+    assert (right.reward, right.run.isolation, right.tags) == (1.0, "guarded", set())
+    assert desk.attack(f"echo wrong > {ANSWER}", files=against).reward == 0.0
+
+
+@pytest.mark.parametrize("attack", PROGRAMS[:5], ids=str)
+def test_a_right_answer_counts_however_the_tools_were_treated(desk, attack):
+    ran = desk.attack(f"{attack.command}\nPATH=/usr/bin; echo right > {ANSWER}", files=attack.against)
+    assert ran.reward == 1.0
+    assert ran.tags >= attack.tags

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from seatrial.agents.api import Agent, make_agent
+from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import AgentOptions, TrialOptions
-from seatrial.model.record import FileChanges, TrialRecord, VerifierRun
+from seatrial.model.record import Failure, FileChanges, Provenance, TrialRecord, VerifierRun
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.tasks.digest import digest_folder
@@ -108,6 +109,21 @@ class Ran:
     def run(self) -> VerifierRun:
         assert self.record.verifier_run is not None
         return self.record.verifier_run
+
+    @property
+    def provenance(self) -> Provenance:
+        assert self.record.provenance is not None
+        return self.record.provenance
+
+    @property
+    def agent(self) -> AgentResult:
+        assert self.record.agent_result is not None
+        return self.record.agent_result
+
+    @property
+    def failure(self) -> Failure:
+        assert self.record.failure is not None, self.record.evaluation
+        return self.record.failure
 
     @property
     def tags(self) -> set[str]:

@@ -11,8 +11,7 @@ pytestmark = [needs_root, needs_python]
 
 def strike(desk: Desk, attack: Attack, **options: str) -> Ran:
     ran = desk.attack(f"echo wrong > {ANSWER}\n{attack.command}", files=attack.against, **options)
-    assert ran.record.agent_result is not None
-    assert ran.record.agent_result.exit_code == 0, ran.text("agent/stderr.txt")
+    assert ran.agent.exit_code == 0, ran.text("agent/stderr.txt")
     return ran
 
 
@@ -38,7 +37,7 @@ def test_what_lies_where_the_verifier_works_is_not_there_for_it(desk, attack):
 def test_a_planted_reward_is_not_taken_for_that_of_a_verifier_that_wrote_none(desk):
     ran = strike(desk, PLANTED[0])
     assert ran.record.outcome == "verifier_error"
-    assert ran.record.provenance.reward_file is None
+    assert ran.provenance.reward_file is None
 
 
 @pytest.mark.parametrize("attack", KNOWN_TO_WORK, ids=str)

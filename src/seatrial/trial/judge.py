@@ -13,7 +13,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import FileChanges, IsolationLevel, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
-from seatrial.sandbox.transfer import put_tree
+from seatrial.sandbox.transfer import put_file, put_tree
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import read_verdict
 from seatrial.tasks.environ import resolve_variables
@@ -22,8 +22,9 @@ from seatrial.trial.place import Place, choose_network, choose_place
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.work import Work
-from seatrial.verify.guard import restore
-from seatrial.verify.integrity import integrity_tags, takeovers
+from seatrial.verify.fetch import KeptArtifact
+from seatrial.verify.guard import restore, to_restore
+from seatrial.verify.integrity import integrity_tags
 from seatrial.verify.run import VerifierPlan, fetch_verdict, run_tests
 from seatrial.verify.stage import stage_tests
 
@@ -53,7 +54,7 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
     isolation = _isolation(court)
     restored: tuple[str, ...] = ()
     if isolation in ("guarded", "kill"):
-        restored = takeovers(work.changes)
+        restored = to_restore(work.changes, court.place.sandbox.image)
     if isolation == "kill" or restored:
         isolation = "kill"
         await sandbox.kill_all()
@@ -89,10 +90,16 @@ async def _courtroom(court: Court, sandbox: Sandbox, isolation: str, work: Work)
     async with open_sandbox(court.backend, place.sandbox) as fresh:
         for artifact in work.kept:
             if artifact.status == "ok":
-                source = court.folder / "artifacts" / artifact.destination
-                inside = artifact.source if artifact.type == "directory" else artifact.source.rpartition("/")[0]
-                await put_tree(fresh, inside or "/", source)
+                await _hand_over(fresh, artifact, court.folder / "artifacts" / artifact.destination)
         yield fresh
+
+
+async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path) -> None:
+    if artifact.type == "directory":
+        await put_tree(room, artifact.source, kept)
+    else:
+        mode = kept.stat().st_mode & 0o777  # noqa: ASYNC240 - one file
+        await put_file(room, artifact.source, kept.read_bytes(), mode=mode)  # noqa: ASYNC240
 
 
 def _plan(court: Court) -> VerifierPlan:

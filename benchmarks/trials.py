@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from seatrial.jobs.local import carry_out
+from seatrial.jobs.lock import make_job_file
 from seatrial.jobs.plan import plan_trials
-from seatrial.jobs.prepare import make_job_file
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions
 from seatrial.sandbox.api import DEFAULT_PATH, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend

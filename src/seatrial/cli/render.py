@@ -7,6 +7,7 @@ import click
 from pydantic import BaseModel
 
 from seatrial.model.task import Problem
+from seatrial.report.text import harmless
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -15,7 +16,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     """A table people can read on a terminal and programs can split in a pipe."""
     if sys.stdout is None or not sys.stdout.isatty():
         for row in (columns, *rows):
-            click.echo("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in row))
+            click.echo("\t".join(map(harmless, row)))
         return
     from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes do not need it
     from rich.table import Table  # noqa: PLC0415
@@ -23,13 +24,8 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
     table = Table(*columns, title=title, title_justify="left")
     for row in rows:
-        table.add_row(*(Text(_harmless(cell)) for cell in row))
+        table.add_row(*(Text(harmless(cell)) for cell in row))
     Console().print(table)
-
-
-def _harmless(text: str) -> str:
-    """A stranger's text without what would steer the terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def show_problem(owner: str, problem: Problem) -> None:

@@ -1,7 +1,7 @@
 """`seatrial score TASK --artifacts DIR`: a verifier's files to an EvaluationResult, without running anything."""
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
@@ -10,6 +10,7 @@ from seatrial.errors import UsageError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import outcome_of
 from seatrial.model.task import Task, TaskStep
+from seatrial.report.trial import breakdown_rows, tag_rows
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import RewardPolicy
 from seatrial.tasks.load import load_task
@@ -59,15 +60,7 @@ def _show(result: EvaluationResult) -> None:
     click.echo("validity " + ", ".join(f"{flag}: {'yes' if getattr(validity, flag) else 'no'}" for flag in flags))
     for error in validity.errors:
         click.echo(f"  {error}")
-    rows = [_row(name, entry) for name, entry in (result.breakdown or {}).items()]
-    if rows:
+    if rows := breakdown_rows(result):
         show_table("breakdown", ("dimension", "score", "evidence"), rows)
     if result.error_taxonomy:
-        tags = ((tag.category, tag.source.value, tag.description or "") for tag in result.error_taxonomy)
-        show_table("error tags", ("category", "source", "description"), tags)
-
-
-def _row(name: str, entry: Any) -> tuple[str, str, str]:
-    if not isinstance(entry, dict) or "score" not in entry:
-        return name, "", str(entry)
-    return name, f"{entry['score']} / {entry.get('max_score', 1.0)}", str(entry.get("evidence", ""))
+        show_table("error tags", ("category", "source", "description"), tag_rows(result))

@@ -116,7 +116,8 @@ def main() -> NoReturn:
     try:
         (first_stage if stage == "first" else second_stage)(control, mode, state_root, run)  # type: ignore[arg-type]
     except OSError as error:
-        send(control, {"error": f"the sandbox spawner cannot start: {error}"})
+        with contextlib.suppress(BrokenPipeError):  # stopped meanwhile: there is nobody left to tell
+            send(control, {"error": f"the sandbox spawner cannot start: {error}"})
         os._exit(1)
 
 

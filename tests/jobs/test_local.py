@@ -1,7 +1,9 @@
 """The local engine: every trial is run once, stored once, and is no concern of the others."""
 
 import asyncio
+import errno
 import logging
+import os
 from functools import partial
 from pathlib import Path
 
@@ -234,6 +236,29 @@ def test_results_that_cannot_be_stored_end_the_run_with_the_reason(make_job):
     assert list((job.store.path / ".drafts").iterdir()) == []
     run(job, FakeTrials())
     assert len(job.store.finished()) == 60
+
+
+def test_a_full_disk_ends_the_run_instead_of_failing_every_trial(make_job):
+    def act(spec, _):
+        if spec.attempt == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return record_for(spec)
+
+    job = make_job(attempts=9, run=RunOptions(concurrent=2))
+    with pytest.raises(StoreError, match="No space left on device; free some space, then resume"):
+        run(job, FakeTrials(act))
+    assert set(outcomes(job.store).values()) == {"pass"}
+    run(job, FakeTrials())
+    assert len(job.store.finished()) == 27
+
+
+def test_an_error_whose_text_cannot_be_stored_is_stored_readable(make_job, caplog):
+    def act(spec, _):
+        raise FileNotFoundError(errno.ENOENT, "gone", "bad-\udcff-name")
+
+    job = make_job()
+    run(job, FakeTrials(act))
+    assert {entry.failure for entry in job.store.entries()} == {"FileNotFoundError: [Errno 2] gone: 'bad-\\udcff-name'"}
 
 
 def test_cancelled_trials_leave_nothing_and_can_be_run_again(make_job, caplog):

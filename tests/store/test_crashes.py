@@ -82,6 +82,35 @@ def test_a_full_disk_says_what_to_do(store, monkeypatch):
             commit(store)
 
 
+def test_everything_is_on_the_disk_before_it_counts(store, monkeypatch):
+    opened: dict[int, str] = {}
+    steps: list[str] = []
+    real_open, real_fsync, real_rename = os.open, os.fsync, os.rename
+
+    def note_open(path, *args, **options):
+        file = real_open(path, *args, **options)
+        opened[file] = Path(path).name
+        return file
+
+    def note_fsync(file):
+        steps.append(f"sync {opened[file]}")
+        real_fsync(file)
+
+    def note_rename(source, target):
+        steps.append("move")
+        real_rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", note_open)
+        patch.setattr(os, "fsync", note_fsync)
+        patch.setattr(os, "rename", note_rename)
+        commit(store)
+    moved = steps.index("move")
+    draft = next(step for step in steps[:moved] if step.startswith("sync add.noop.1."))
+    assert {"sync log.txt", "sync record.json"} == set(steps[: steps.index(draft)])
+    assert steps[moved:] == ["move", "sync trials"]
+
+
 KILLED = """
 import os, sys
 from pathlib import Path

@@ -1,6 +1,7 @@
 """One trial of a job: run, stored, and started again when the machinery failed it."""
 
 import asyncio
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,10 +13,11 @@ from seatrial.errors import StoreError, TrialError
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.retry import backoff_sec, should_retry
 from seatrial.jobs.writer import Writer
-from seatrial.model.record import Failure, SandboxRef, TaskRef, TrialRecord
+from seatrial.model.record import AgentRef, Failure, SandboxRef, TaskRef, TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.store.draft import Commit
+from seatrial.store.files import store_error
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Event, Observer, TrialFinished, TrialRetried, TrialStarted
 from seatrial.trial.spec import TrialSpec
@@ -23,10 +25,12 @@ from seatrial.trial.spec import TrialSpec
 TrialRunner = Callable[[TrialSpec, SandboxBackend, Path, Observer], Awaitable[TrialRecord]]
 """Runs one trial, leaving its files in the folder. What it raises is taken for a bug and recorded as a failure."""
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Workbench:
     """What all trials of a run share."""
 
@@ -40,8 +44,8 @@ class Workbench:
     earlier_tries: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digests", {task.id: task.digest for task in self.store.file.tasks})
-        object.__setattr__(self, "earlier_tries", self.store.tries())
+        self.digests = {task.id: task.digest for task in self.store.file.tasks}
+        self.earlier_tries = self.store.tries()
 
 
 async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> None:
@@ -58,7 +62,7 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> None
     earlier = bench.earlier_tries.get(plan.trial_id, 0)
     for tries in count(1):
         bench.observe(TrialStarted(plan.trial_id, plan.task_id, plan.agent.title, earlier + tries))
-        record = await _try(bench, spec, tries, earlier)
+        record = await _try(bench, plan, spec, earlier + tries, tries)
         if not _again(bench, record, tries):
             bench.observe(TrialFinished(record))
             return
@@ -68,39 +72,43 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> None
             await asyncio.sleep(pause)
 
 
-async def _try(bench: Workbench, spec: TrialSpec, tries: int, earlier: int) -> TrialRecord:
+async def _try(bench: Workbench, plan: TrialPlan, spec: TrialSpec, number: int, tries: int) -> TrialRecord:
+    """One try, the one of that number in the life of the trial, and stored."""
     with bench.store.draft(spec.trial_id) as draft:
-        record = await _run(bench, spec, draft.path)
-        if earlier + tries > 1:
-            record = record.model_copy(update={"tries": earlier + tries})
+        record = await _run(bench, plan, spec, draft.path)
+        if number > 1:
+            record = record.model_copy(update={"tries": number})
         await bench.writer.commit(Commit(draft, record, counts=not _again(bench, record, tries)))
     return record
 
 
-async def _run(bench: Workbench, spec: TrialSpec, folder: Path) -> TrialRecord:
+async def _run(bench: Workbench, plan: TrialPlan, spec: TrialSpec, folder: Path) -> TrialRecord:
     try:
         return await bench.run(spec, bench.backend, folder, bench.observe)
     except StoreError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one trial is no concern of the others
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise store_error(folder, error) from error  # all others would fail the same way
         _log.exception("trial %s ended with an error that is not its own", spec.trial_id)
-        return _failed(bench, spec, error)
+        return _failed(bench, plan, spec, error)
 
 
-def _failed(bench: Workbench, spec: TrialSpec, error: Exception) -> TrialRecord:
+def _failed(bench: Workbench, plan: TrialPlan, spec: TrialSpec, error: Exception) -> TrialRecord:
     options = bench.store.file.spec.trial
     return TrialRecord(
         trial_id=spec.trial_id,
         job=spec.job,
         task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
-        agent=spec.agent.ref,
+        agent=AgentRef(name=plan.agent.name, command=plan.agent.command, model=plan.agent.model),
         sandbox=SandboxRef(backend=options.backend, image=options.image, network=options.network),
         attempt=spec.attempt,
         pass_threshold=options.pass_threshold,
         failure=Failure(
             phase="setup",
             cause=type(error).__name__,
-            message=str(error) or "no message",
+            # Names of files may come with bytes that no text can hold.
+            message=str(error).encode("utf-8", "backslashreplace").decode() or "no message",
             retryable=isinstance(error, TrialError) and error.retryable,
         ),
     )

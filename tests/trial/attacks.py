@@ -84,6 +84,19 @@ _LIBRARY = frozenset({"interpreter_changed", "verifier_tools_restored"})
 _PYTEST_HOOK = frozenset({"pytest_hook_planted", "verifier_tools_restored"})
 _PLANTED = frozenset({"planted_verifier_files"})
 _EXIT = "import os; os._exit(0)"
+_NO_HOOK = f"rm -f {_STDLIB}/sitecustomize.py"
+_LOAD_ORIGINAL = 'exec(open(__file__.replace("/__init__", "")).read())'
+_OTHER_HOME = f"""
+mkdir -p /app/evil/bin /app/evil/lib/python3.11
+ln -s {_STDLIB}/* /app/evil/lib/python3.11
+rm /app/evil/lib/python3.11/json
+mkdir /app/evil/lib/python3.11/json
+cat > /app/evil/lib/python3.11/json/__init__.py <<'EOF'
+{FORGE_PY}
+def dumps(value): return "0"
+EOF
+echo "home = /app/evil/bin" > /usr/bin/pyvenv.cfg
+"""
 _OWN_SHELL = "cp /bin/dash /app/sh"
 _ENV_TEST = {"tests/test.sh": SHELL_TEST.replace("#!/bin/sh", "#!/usr/bin/env sh")}
 _STARTUP_FILES = ("/etc/profile", "/root/.profile", "/root/.bashrc", "/etc/bash.bashrc")
@@ -119,14 +132,14 @@ PLANTED = (
 HOOKS = (
     Attack(
         "sitecustomize",
-        plant(f"{_PACKAGES}/sitecustomize.py", FORGE_PY),
+        f"{_NO_HOOK}\n{plant(f'{_PACKAGES}/sitecustomize.py', FORGE_PY)}",
         PYTHON,
         _HOOK,
         (f"{_PACKAGES}/sitecustomize.py",),
     ),
     Attack(
         "sitecustomize as a package",
-        plant(f"{_PACKAGES}/sitecustomize/__init__.py", FORGE_PY),
+        f"{_NO_HOOK}\n{plant(f'{_PACKAGES}/sitecustomize/__init__.py', FORGE_PY)}",
         PYTHON,
         _HOOK,
         (f"{_PACKAGES}/sitecustomize/__init__.py",),
@@ -156,13 +169,13 @@ HOOKS = (
     ),
     Attack(
         "a module in front of the standard library's",
-        plant(f"{_STDLIB}/atexit.py", FORGE_PY.replace("import atexit, os", "import os")),
+        plant(f"{_STDLIB}/pathlib/__init__.py", f"{FORGE_PY}\n{_LOAD_ORIGINAL}"),
         PYTHON,
         _LIBRARY,
     ),
     Attack(
         "another home for Python",
-        plant("/usr/bin/pyvenv.cfg", "home = /app/evil/bin"),
+        _OTHER_HOME,
         PYTHON,
         _LIBRARY,
         ("/usr/bin/pyvenv.cfg",),

@@ -1,7 +1,7 @@
 """Planning and resuming large jobs, and what storing a trial costs: CPU time against what is promised.
 
-The disk's own share of storing depends on the file system, so it is measured in memory; `--here` uses the temporary
-directory of this machine instead.
+What a file system takes for itself differs from one to the next, so storing is measured in memory; `--here` measures it
+in the temporary directory of this machine instead, where nothing is promised.
 """
 
 import asyncio
@@ -38,9 +38,11 @@ def cpu_sec() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def show(what: str, measured: float, promised: float, unit: str = "s") -> None:
-    verdict = "kept" if measured <= promised else "BROKEN"
-    print(f"{what:46} {measured:7.3f} {unit} CPU   promised ≤ {promised} {unit}   {verdict}")
+def show(what: str, measured: float, promised: float | None, unit: str = "s") -> None:
+    verdict = (
+        "" if promised is None else f"promised ≤ {promised} {unit}   {'kept' if measured <= promised else 'BROKEN'}"
+    )
+    print(f"{what:46} {measured:7.3f} {unit} CPU   {verdict}")
 
 
 def make_record(trial_id: str, task_id: str, attempt: int) -> TrialRecord:
@@ -100,13 +102,13 @@ async def instant_trial(spec: TrialSpec, _backend: SandboxBackend, _folder: Path
     return make_record(spec.trial_id, spec.task.id, spec.attempt)
 
 
-def measure_storing(folder: Path, task: Path, count: int) -> None:
+def measure_storing(folder: Path, task: Path, count: int, promised: float | None) -> None:
     store = make_store(folder, 1, count)
     loaded = load_task(task).model_copy(update={"id": "task-00000"})
     trials = plan_trials(["task-00000"], [NOOP], count)
     start = cpu_sec()
     asyncio.run(carry_out(store, trials, {"task-00000": loaded}, NullBackend(), run=instant_trial))
-    show(f"run and store each of {count:,} empty trials", (cpu_sec() - start) / count * 1000, 0.35, "ms")
+    show(f"run and store each of {count:,} empty trials", (cpu_sec() - start) / count * 1000, promised, "ms")
     assert len(store.finished()) == count
 
 
@@ -118,7 +120,9 @@ def main() -> None:
         measure_resuming(scratch / "small", TASK_COUNT, 1, 0.5)
         measure_resuming(scratch / "large", 10_000, 10, 2.0)
         for count in (1_000, 20_000):
-            measure_storing(scratch / f"storing-{count}", scratch / "tasks/group-00/task-00000", count)
+            measure_storing(
+                scratch / f"storing-{count}", scratch / "tasks/group-00/task-00000", count, 0.35 if memory else None
+            )
 
 
 if __name__ == "__main__":

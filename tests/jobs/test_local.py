@@ -102,6 +102,21 @@ def test_a_bug_in_one_trial_is_its_failure_and_nobody_elses(make_job, caplog):
     assert (job.store.trial_folder("merge.noop.1") / "agent" / "stdout.txt").exists()
 
 
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError("a query"), ExceptionGroup("two", [OSError(5, "x")])]
+)
+def test_whatever_a_plug_in_does_ends_one_trial_only(make_job, caplog, error):
+    def act(spec, _):
+        if spec.task.id == "add":
+            raise error
+        return record_for(spec)
+
+    job = make_job(attempts=3, run=RunOptions(concurrent=1))
+    outcome = run(job, FakeTrials(act))
+    assert (outcome.finished, outcome.stopped) == (9, "complete")
+    assert {entry.failure.split(":")[0] for entry in job.store.entries() if entry.failure} == {type(error).__name__}
+
+
 def test_what_the_machinery_failed_is_tried_again_and_every_try_kept(make_job):
     def act(spec, tries):
         return record_for(spec, failure=broken_machine()) if tries < 2 else record_for(spec)

@@ -85,16 +85,24 @@ async def _try(bench: Workbench, plan: TrialPlan, spec: TrialSpec, number: int, 
 async def _run(bench: Workbench, plan: TrialPlan, spec: TrialSpec, folder: Path) -> TrialRecord:
     try:
         return await bench.run(spec, bench.backend, folder, bench.observe)
-    except StoreError:
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            raise store_error(folder, error) from error  # all others would fail the same way
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - see below
+        _let_through(error, folder)
         _log.exception("trial %s ended with an error that is not its own", spec.trial_id)
         return _failed(bench, plan, spec, error)
 
 
-def _failed(bench: Workbench, plan: TrialPlan, spec: TrialSpec, error: Exception) -> TrialRecord:
+def _let_through(error: BaseException, folder: Path) -> None:
+    """Raise what concerns the whole run. Anything else that can go wrong with one trial is no concern of the others."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+        raise error  # by us, not by something the trial waited for and that was cancelled
+    if isinstance(error, StoreError):
+        raise error
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        raise store_error(folder, error) from error  # the others would all fail the same way
+
+
+def _failed(bench: Workbench, plan: TrialPlan, spec: TrialSpec, error: BaseException) -> TrialRecord:
     options = bench.store.file.spec.trial
     return TrialRecord(
         trial_id=spec.trial_id,
@@ -118,7 +126,7 @@ def _again(bench: Workbench, record: TrialRecord, tries: int) -> bool:
     return record.failure is not None and should_retry(record.failure, tries, bench.store.file.spec.run.retries)
 
 
-def memory_of(task: Task) -> int | None:
+def memory_of(task: Task) -> int:
     """How much memory a task declares for the larger of its sandboxes."""
     machines = (task.config.environment, task.config.verifier.environment)
     return max((machine.memory_mb or 0 for machine in machines if machine), default=0)

@@ -38,10 +38,10 @@ def _foreign(folder: Path) -> set[str]:
 def read_job_file(folder: Path) -> JobFile:
     """What job.json says. Raises JobError that says why it cannot be read."""
     path = folder / JOB
-    if not path.is_file():
-        what = "no such folder" if not folder.exists() else f"no {JOB} in it"
-        raise JobError(f"{folder}: {what}, so it is not a job; name the folder that `seatrial run` made")
     with storing(path):
+        if not path.is_file():
+            what = "no such folder" if not folder.exists() else f"no {JOB} in it"
+            raise JobError(f"{folder}: {what}, so it is not a job; name the folder that `seatrial run` made")
         content = path.read_bytes()
     try:
         return JobFile.model_validate_json(content)

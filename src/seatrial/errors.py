@@ -13,6 +13,8 @@
         ├── SandboxError         the sandbox itself failed
         │   └── ContentError     what is in the sandbox cannot be taken out: the inhabitants' doing
         │       └── TooLargeError
+        ├── GatewayError         the way to the model failed on our side
+        ├── ProviderError        the model's provider failed, or is out of what was asked for
         ├── AgentSetupError      the agent cannot be started on this task
         ├── HealthcheckError     the environment did not become ready
         └── VerifierStageError   the verifier cannot be started on this task
@@ -84,6 +86,22 @@ class ContentError(SandboxError):
 
 class TooLargeError(ContentError):
     """Something in the sandbox is larger than whoever asked for it was ready to take."""
+
+
+class GatewayError(TrialError):
+    """The gateway itself failed."""
+
+    retryable = True
+
+
+class ProviderError(TrialError):
+    """The provider of the model gave no usable answer, and trying again at once did not help."""
+
+    retryable = True
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class AgentSetupError(TrialError):

@@ -1,0 +1,1 @@
+"""Between an agent and its model: every call is passed on, recorded and limited."""

@@ -1,0 +1,47 @@
+"""What passes through the gateway, and the Protocol of where it goes.
+
+Requests and answers are passed on as they are: what is understood of them is for the record and for limits, and nothing
+that is not understood is lost.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from seatrial.model.trace import Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request of an agent. `payload` is its JSON body, None when it has none; `dialect` is None on other paths."""
+
+    path: str
+    method: str = "POST"
+    dialect: Dialect | None = None
+    payload: dict[str, Any] | None = None
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """An answer on its way: chunks come as they come from upstream, one piece when it is not streamed."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
+
+
+class Upstream(Protocol):
+    """Answers model requests in the dialects it speaks."""
+
+    @property
+    def dialects(self) -> frozenset[Dialect]:
+        """The dialects it understands; requests in others are translated if that loses nothing."""
+        ...
+
+    def ask(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelReply]:
+        """An answer for the length of a block. Raises ProviderError when there is none to be had."""
+        ...

@@ -1,0 +1,1 @@
+"""The ways in which agents speak to models, one pure module each."""

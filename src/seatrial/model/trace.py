@@ -1,0 +1,67 @@
+"""ModelCall: one call of an agent to its model, as kept in calls.jsonl.
+
+A conversation grows with every call, so a call keeps only the messages that are new in it and says from which earlier
+call the others are.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel, Timestamp
+
+Dialect = Literal["openai_chat", "openai_responses", "anthropic"]
+
+CallErrorKind = Literal["agent", "provider", "budget", "disconnected"]
+"""Whose doing it was: the agent's bad request, the provider's failure, a limit of the trial, or the agent hung up."""
+
+
+class TokenUsage(StrictModel):
+    """What one call consumed, as far as the provider told. `input_tokens` includes the cached ones."""
+
+    input_tokens: NonNegativeInt = 0
+    cached_tokens: NonNegativeInt = 0
+    output_tokens: NonNegativeInt = 0
+    reasoning_tokens: NonNegativeInt = 0
+
+
+class CallError(StrictModel):
+    """Why a call gave no answer."""
+
+    kind: CallErrorKind
+    status: int | None = None
+    message: str
+
+
+class KnownMessages(StrictModel):
+    """The first `count` messages of this call are those of the call `call`, by its index."""
+
+    call: NonNegativeInt
+    count: NonNegativeInt
+
+
+class ModelCall(StrictModel):
+    """One line of calls.jsonl. `request` is the request without its messages, `response` the whole answer.
+
+    A streamed answer is stored as the one it amounts to. `retry_of` names the call that an SDK repeated by itself.
+    """
+
+    index: NonNegativeInt
+    dialect: Dialect | None
+    path: str
+    started_at: Timestamp
+    duration_sec: NonNegative
+    first_token_sec: NonNegative | None = None
+    stream: bool = False
+    model: str | None = None
+    upstream_model: str | None = None
+    known: KnownMessages | None = None
+    messages: list[Any] = Field(default_factory=list)
+    request: JsonObject | None = None
+    response: JsonObject | None = None
+    status: int | None = None
+    finish_reason: str | None = None
+    usage: TokenUsage | None = None
+    cost_usd: NonNegative | None = None
+    retry_of: NonNegativeInt | None = None
+    error: CallError | None = None

@@ -1,1 +1,26 @@
 """The ways in which agents speak to models, one pure module each."""
+
+from seatrial.gateway.dialects import anthropic, openai_chat, openai_responses
+from seatrial.gateway.dialects.api import DialectModule
+from seatrial.model.trace import Dialect
+
+DIALECTS: dict[Dialect, DialectModule] = {
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "anthropic": anthropic,
+}
+
+PATHS: dict[Dialect, str] = {
+    "openai_chat": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+}
+"""Where each dialect is spoken."""
+
+_BY_PATH = {path.removeprefix("/v1"): dialect for dialect, path in PATHS.items()}
+
+
+def dialect_of(path: str) -> Dialect | None:
+    """The dialect of a call to `path`, with or without `/v1`; None for any other path, which is passed on as it is."""
+    bare = path.partition("?")[0].partition("#")[0].rstrip("/")
+    return _BY_PATH.get(bare.removeprefix("/v1"))

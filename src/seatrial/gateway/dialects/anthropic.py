@@ -1,0 +1,101 @@
+"""Anthropic's messages."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seatrial.gateway.dialects.anthropic_stream import AnthropicAssembler
+from seatrial.gateway.dialects.api import Payload, StreamAssembler
+from seatrial.gateway.dialects.fields import count, dump, items, overridden, table, text
+from seatrial.gateway.sse import SseEvent
+from seatrial.model.trace import CallErrorKind, TokenUsage
+
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def check(payload: Any) -> str | None:
+    """Why a request is malformed beyond passing on, or None."""
+    if not isinstance(payload, dict):
+        return "the body is not a JSON object"
+    if not isinstance(payload.get("messages"), list):
+        return "messages: field required, as an array"
+    return None
+
+
+def messages(payload: Payload) -> list[Any]:
+    """The conversation of a request; its `system` is not part of it."""
+    return items(payload.get("messages"))
+
+
+def without_messages(payload: Payload) -> Payload:
+    """The request without its conversation."""
+    return {name: value for name, value in payload.items() if name != "messages"}
+
+
+def with_overrides(payload: Payload, model: str | None, sampling: Mapping[str, Any]) -> Payload:
+    """The request with the run's values where they are set. There is no seed here."""
+    values = {name: sampling.get(name) for name in ("temperature", "top_p", "max_tokens")}
+    stop = sampling.get("stop")
+    values["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    return overridden(payload, model, values)
+
+
+def asks_for_stream(payload: Payload) -> bool:
+    """Whether the answer is to be streamed."""
+    return payload.get("stream") is True
+
+
+def with_usage(payload: Payload) -> Payload:
+    """The request as it is: streams always say what they consumed."""
+    return payload
+
+
+def hides(data: str) -> bool:
+    """Never: nothing was asked for behind the agent's back."""
+    return False
+
+
+def assembler() -> StreamAssembler:
+    """A new assembler for one stream."""
+    return AnthropicAssembler()
+
+
+def usage(response: Any) -> TokenUsage | None:
+    """What an answer consumed. Tokens read from or written to the cache come on top of its `input_tokens`."""
+    found = table(table(response).get("usage"))
+    if not found:
+        return None
+    cached = count(found.get("cache_read_input_tokens"))
+    written = count(found.get("cache_creation_input_tokens"))
+    return TokenUsage(
+        input_tokens=count(count(found.get("input_tokens")) + cached + written),
+        cached_tokens=cached,
+        output_tokens=count(found.get("output_tokens")),
+        reasoning_tokens=count(table(found.get("output_tokens_details")).get("thinking_tokens")),
+    )
+
+
+def finish_reason(response: Any) -> str | None:
+    """Why the model stopped."""
+    return text(table(response).get("stop_reason"))
+
+
+def error_body(status: int, kind: CallErrorKind, message: str) -> Payload:
+    """The body of an error answer; its type follows from the status alone."""
+    name = _ERROR_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {"type": name, "message": message}}
+
+
+def error_event(status: int, kind: CallErrorKind, message: str) -> SseEvent:
+    """An error in the middle of a stream, which the SDKs raise."""
+    return SseEvent("error", dump(error_body(status, kind, message)))

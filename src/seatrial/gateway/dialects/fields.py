@@ -1,0 +1,73 @@
+"""Reading what strangers wrote: a value of the wrong type counts as absent, and nothing here raises."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from seatrial.gateway.dialects.api import Payload, ToldError
+
+_MAX_COUNT = 2**63 - 1
+
+
+def table(value: Any) -> Payload:
+    """`value` if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """`value` if it is an array, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str | None:
+    """`value` if it is text that says something."""
+    return value if isinstance(value, str) and value else None
+
+
+def count(value: Any) -> int:
+    """`value` if it is a count, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT else 0
+
+
+def number(value: Any) -> int | None:
+    """`value` if it is a whole number."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def parse_object(data: str) -> Payload | None:
+    """The JSON object in `data`, or None."""
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def dump(value: Any) -> str:
+    """Compact JSON."""
+    return orjson.dumps(value).decode()
+
+
+def overridden(payload: Payload, model: str | None, values: Mapping[str, Any]) -> Payload:
+    """`payload` with `model` and `values` where they are set."""
+    changes = {name: value for name, value in values.items() if value is not None}
+    if model is not None:
+        changes["model"] = model
+    return {**payload, **changes} if changes else payload
+
+
+def told_error(body: Any) -> ToldError | None:
+    """The error that a body or an event tells, in any of the shapes in use; None when it tells none."""
+    error = table(body).get("error")
+    if isinstance(error, str) and error:
+        return ToldError("error", error)
+    found = table(error)
+    if not found and table(body).get("type") == "error":
+        found = table(body)
+    if not found:
+        return None
+    kind = text(found.get("type")) or text(found.get("code")) or "error"
+    if kind == "error":
+        kind = text(found.get("code")) or kind
+    return ToldError(kind, text(found.get("message")) or "the provider told of an error without a message")

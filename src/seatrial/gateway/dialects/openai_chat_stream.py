@@ -1,0 +1,185 @@
+"""A streamed chat completion, put together again.
+
+Servers that speak this dialect add fields of their own (reasoning, token ids) and differ in how they number tool calls.
+So fields are joined by their type, not by their name: text and arrays grow, anything else is the last that was said.
+"""
+
+from typing import Any
+
+from seatrial.gateway.dialects.api import Payload, ToldError
+from seatrial.gateway.dialects.fields import items, number, parse_object, table, told_error
+from seatrial.gateway.sse import SseEvent
+
+_FIXED_TEXTS = frozenset({"role", "id", "type", "format"})  # whole when they come, and some servers repeat them
+_MAX_DEPTH = 8
+_CHUNK_ONLY = frozenset({"choices", "object", "obfuscation"})
+
+
+class CallSlots:
+    """Which tool call a fragment belongs to: by its index, with two habits of other servers allowed for.
+
+    Some leave the index out, and some number all parallel calls 0 and tell them apart by id and name.
+    """
+
+    def __init__(self) -> None:
+        self._by_index: dict[Any, int] = {}
+        self._ids: list[Any] = []
+
+    def find(self, fragment: Payload) -> tuple[int, bool]:
+        """The position of the call, and whether this fragment is its first."""
+        index, call_id = number(fragment.get("index")), fragment.get("id") or None
+        slot = self._by_index.get(index)
+        begins = bool(call_id and table(fragment.get("function")).get("name"))
+        if slot is None or (begins and call_id != self._ids[slot]):
+            slot = self._by_index[index] = len(self._ids)
+            self._ids.append(call_id)
+            return slot, True
+        return slot, False
+
+
+class ChatAssembler:
+    """The StreamAssembler of chat completions."""
+
+    def __init__(self) -> None:
+        self.first_token = False
+        self.finished = False
+        self.error: ToldError | None = None
+        self._head: Payload = {}
+        self._choices: dict[Any, _Choice] = {}
+
+    def feed(self, event: SseEvent) -> None:
+        """Take one event."""
+        data = event.data
+        if data.startswith("[DONE]"):
+            self.finished = True
+            return
+        chunk = parse_object(data)
+        if chunk is None:
+            return
+        if chunk.get("error"):
+            self.error = told_error(chunk)
+            return
+        head = self._head
+        for name, value in chunk.items():
+            if value is not None or name not in head:
+                head[name] = value
+        for choice in items(chunk.get("choices")):
+            if isinstance(choice, dict):
+                self._take_choice(choice)
+
+    def _take_choice(self, choice: Payload) -> None:
+        index = number(choice.get("index")) or 0
+        found = self._choices.get(index)
+        if found is None:
+            found = self._choices[index] = _Choice()
+        if found.take(choice):
+            self.first_token = True
+
+    def response(self) -> Payload | None:
+        """The answer as far as it came."""
+        if not self._head:
+            return None
+        kept = {name: value for name, value in self._head.items() if name not in _CHUNK_ONLY}
+        choices = [{"index": index, **self._choices[index].whole()} for index in sorted(self._choices)]
+        return {**kept, "object": "chat.completion", "choices": choices}
+
+
+class _Choice:
+    __slots__ = ("_calls", "_fields", "_message", "_slots")
+
+    def __init__(self) -> None:
+        self._fields: Payload = {}
+        self._message: Payload = {}
+        self._calls: list[Payload] = []
+        self._slots = CallSlots()
+
+    def take(self, choice: Payload) -> bool:
+        """Take one part; whether it had something of the answer in it."""
+        content = False
+        for name, value in choice.items():
+            if name == "delta":
+                content = isinstance(value, dict) and self._take_delta(value)
+            elif name != "index":
+                _join(self._fields, name, value, fixed=True)
+        return content
+
+    def _take_delta(self, delta: Payload) -> bool:
+        content = False
+        for name, value in delta.items():
+            if name == "tool_calls":
+                for fragment in items(value):
+                    if isinstance(fragment, dict):
+                        self._take_call(fragment)
+                        content = True
+            else:
+                _join(self._message, name, value, fixed=name in _FIXED_TEXTS)
+                content = content or (bool(value) and name != "role")
+        return content
+
+    def _take_call(self, fragment: Payload) -> None:
+        slot, new = self._slots.find(fragment)
+        if new:
+            self._calls.append({})
+        call = self._calls[slot]
+        for name, value in fragment.items():
+            if name in _FIXED_TEXTS:
+                call[name] = call.get(name) or value  # one server makes up a new id for every fragment
+            elif name != "index" and not _repeats_name(call, name, value):
+                _join(call, name, value, fixed=False)
+
+    def whole(self) -> Payload:
+        """The choice as it would be without streaming."""
+        message = {"role": "assistant", "content": None, **_settled(self._message)}
+        message["role"] = message["role"] or "assistant"
+        if self._calls:
+            message["tool_calls"] = [{"type": "function", **_settled(call)} for call in self._calls]
+        return {"finish_reason": None, "logprobs": None, **_settled(self._fields), "message": message}
+
+
+def _repeats_name(call: Payload, name: str, value: Any) -> bool:
+    """Merge a function that names itself again without doubling its name."""
+    if name != "function" or not isinstance(value, dict) or "name" not in value:
+        return False
+    known = table(call.get("function"))
+    if not known.get("name") or _settled({"name": known["name"]})["name"] != value["name"]:
+        return False
+    _join(call, name, {key: item for key, item in value.items() if key != "name"}, fixed=False)
+    return True
+
+
+class _Pieces(list[str]):
+    """Text that still grows."""
+
+
+def _join(target: Payload, name: str, value: Any, *, fixed: bool, depth: int = 0) -> None:
+    """Add a part of a field to what came of it before."""
+    known = target.get(name)
+    if isinstance(value, str) and not fixed:
+        if type(known) is _Pieces:
+            known.append(value)
+        else:
+            target[name] = _Pieces((value,))
+    elif isinstance(value, list):
+        if type(known) is list:
+            known.extend(value)
+        else:
+            target[name] = value
+    elif isinstance(value, dict) and depth < _MAX_DEPTH:
+        target[name] = inner = known if isinstance(known, dict) else {}
+        for key, item in value.items():
+            _join(inner, key, item, fixed=key in _FIXED_TEXTS, depth=depth + 1)
+    elif value is not None or name not in target:
+        target[name] = value
+
+
+def _settled(fields: Payload, depth: int = 0) -> Payload:
+    """A copy in which text has stopped growing, so that the stream may go on."""
+    return {name: _settle(value, depth) for name, value in fields.items()}
+
+
+def _settle(value: Any, depth: int) -> Any:
+    if type(value) is _Pieces:
+        return "".join(value)
+    if isinstance(value, dict) and depth <= _MAX_DEPTH:  # what is deeper was never joined
+        return _settled(value, depth + 1)
+    return list(value) if isinstance(value, list) else value

@@ -1,0 +1,22 @@
+"""The errors of OpenAI's APIs, which chat completions and responses share."""
+
+from seatrial.gateway.dialects.api import Payload
+from seatrial.model.trace import CallErrorKind
+
+_TYPES = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    404: ("invalid_request_error", "model_not_found"),
+    408: ("timeout", None),
+    429: ("requests", "rate_limit_exceeded"),
+}
+
+
+def error_body(status: int, kind: CallErrorKind, message: str) -> Payload:
+    """The body of an error answer. A budget that is used up looks like an account that is."""
+    if kind == "budget" and status in (402, 429):
+        name, code = "insufficient_quota", "insufficient_quota"
+    else:
+        name, code = _TYPES.get(status) or (
+            ("server_error", None) if status >= 500 else ("invalid_request_error", None)
+        )
+    return {"error": {"message": message, "type": name, "param": None, "code": code}}

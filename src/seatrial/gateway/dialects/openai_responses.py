@@ -1,0 +1,89 @@
+"""OpenAI's responses."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seatrial.gateway.dialects import openai_errors
+from seatrial.gateway.dialects.api import Payload, StreamAssembler
+from seatrial.gateway.dialects.fields import count, dump, overridden, table, text
+from seatrial.gateway.dialects.openai_responses_stream import ResponsesAssembler
+from seatrial.gateway.sse import SseEvent
+from seatrial.model.trace import CallErrorKind, TokenUsage
+
+error_body = openai_errors.error_body
+_INSTEAD_OF_INPUT = ("previous_response_id", "prompt", "conversation")
+
+
+def check(payload: Any) -> str | None:
+    """Why a request is malformed beyond passing on, or None."""
+    if not isinstance(payload, dict):
+        return "the body is not a JSON object"
+    given = payload.get("input")
+    if given is None and any(payload.get(name) is not None for name in _INSTEAD_OF_INPUT):
+        return None
+    return None if isinstance(given, str | list) else "`input` is missing or neither text nor an array"
+
+
+def messages(payload: Payload) -> list[Any]:
+    """The conversation of a request. Input that is text counts as one message; `instructions` do not."""
+    given = payload.get("input")
+    if isinstance(given, str):
+        return [given]
+    return given if isinstance(given, list) else []
+
+
+def without_messages(payload: Payload) -> Payload:
+    """The request without its conversation."""
+    return {name: value for name, value in payload.items() if name != "input"}
+
+
+def with_overrides(payload: Payload, model: str | None, sampling: Mapping[str, Any]) -> Payload:
+    """The request with the run's values where they are set. There are no seed and no stop here."""
+    values = {name: sampling.get(name) for name in ("temperature", "top_p")}
+    return overridden(payload, model, {**values, "max_output_tokens": sampling.get("max_tokens")})
+
+
+def asks_for_stream(payload: Payload) -> bool:
+    """Whether the answer is to be streamed."""
+    return payload.get("stream") is True
+
+
+def with_usage(payload: Payload) -> Payload:
+    """The request as it is: streams always say what they consumed."""
+    return payload
+
+
+def hides(data: str) -> bool:
+    """Never: nothing was asked for behind the agent's back."""
+    return False
+
+
+def assembler() -> StreamAssembler:
+    """A new assembler for one stream."""
+    return ResponsesAssembler()
+
+
+def usage(response: Any) -> TokenUsage | None:
+    """What an answer consumed, if it says so."""
+    found = table(table(response).get("usage"))
+    if not found:
+        return None
+    return TokenUsage(
+        input_tokens=count(found.get("input_tokens")),
+        cached_tokens=count(table(found.get("input_tokens_details")).get("cached_tokens")),
+        output_tokens=count(found.get("output_tokens")),
+        reasoning_tokens=count(table(found.get("output_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+def finish_reason(response: Any) -> str | None:
+    """Why the model stopped: the reason of an incomplete answer, else its status."""
+    answer = table(response)
+    return text(table(answer.get("incomplete_details")).get("reason")) or text(answer.get("status"))
+
+
+def error_event(status: int, kind: CallErrorKind, message: str) -> SseEvent:
+    """An error in the middle of a stream, both as documented and as sent, which is what the SDK raises."""
+    error = error_body(status, kind, message)["error"]
+    flat = {"type": "error", "code": error["code"] or error["type"], "message": message, "param": None}
+    return SseEvent("error", dump({**flat, "sequence_number": 0, "error": error}))

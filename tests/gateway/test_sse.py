@@ -1,5 +1,7 @@
 """Events come out the same however the network cuts the stream."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ def read(*chunks: bytes, limit: int = 10_000) -> list[SseEvent]:
 def test_any_split_gives_the_same_events(start, stream, cuts):
     whole = start + stream
     places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-    chunks = [whole[left:right] for left, right in zip(places, places[1:], strict=False)]
+    chunks = [whole[left:right] for left, right in pairwise(places)]
     expected = read(whole)
     assert read(*chunks) == expected
     assert read(*(whole[i : i + 1] for i in range(len(whole)))) == expected
@@ -67,9 +69,10 @@ def test_fields_and_line_ends(stream, events):
 
 def test_an_event_without_end_is_refused():
     reader = SseReader(limit=100)
+    for _ in range(7):
+        assert reader.feed(b"data: 12345678") == []
     with pytest.raises(ProviderError, match="larger than 100 bytes"):
-        for _ in range(20):
-            reader.feed(b"data: 12345678")
+        reader.feed(b"data: 12345678")
 
 
 def test_many_events_do_not_add_up_to_the_limit():

@@ -11,6 +11,7 @@ from seatrial.gateway.dialects.fields import items, number, parse_object, table,
 from seatrial.gateway.sse import SseEvent
 
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_ITEMS = frozenset({"response.output_item.added", "response.output_item.done"})
 _SNAPSHOTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 
 # Which list of an item a delta belongs to (None: the item itself), the event's index into it, and the field that grows.
@@ -58,7 +59,7 @@ class ResponsesAssembler:
             self._take_delta(kind, parsed)
         elif kind in _LAST or kind in _SNAPSHOTS:
             self._take_snapshot(kind, table(parsed.get("response")))
-        elif kind == "response.output_item.added" or kind == "response.output_item.done":
+        elif kind in _ITEMS:
             # The finished item replaces all that was gathered of it.
             self._items[_index(parsed)] = _Item(table(parsed.get("item")))
             self.first_token = True

@@ -152,8 +152,9 @@ def _message_events(index: int, *pieces: str) -> list[dict[str, Any]]:
     where = {"item_id": "msg_1", "output_index": index}
     started = {**_said(""), "status": "in_progress", "content": []}
     part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    full = {**part, "text": "".join(pieces)}
-    done = {"type": "response.output_text.done", **where, "content_index": 0, "text": full["text"], "logprobs": []}
+    text = "".join(pieces)
+    full = {**part, "text": text}
+    done = {"type": "response.output_text.done", **where, "content_index": 0, "text": text, "logprobs": []}
     delta = {"type": "response.output_text.delta", **where, "content_index": 0, "logprobs": []}
     return [
         {"type": "response.output_item.added", "output_index": index, "item": started},
@@ -161,7 +162,7 @@ def _message_events(index: int, *pieces: str) -> list[dict[str, Any]]:
         *({**delta, "delta": piece} for piece in pieces),
         done,
         {"type": "response.content_part.done", **where, "content_index": 0, "part": full},
-        {"type": "response.output_item.done", "output_index": index, "item": _said(full["text"])},
+        {"type": "response.output_item.done", "output_index": index, "item": _said(text)},
     ]
 
 

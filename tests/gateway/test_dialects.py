@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.gateway.dialects import DIALECTS, dialect_of
+from seatrial.gateway.dialects import dialect_of
 from seatrial.gateway.dialects.api import ToldError
 from seatrial.gateway.dialects.fields import told_error
 from tests.gateway import dialect_streams as streams
 from tests.gateway.sdk_streams import sdk_stream
-from tests.gateway.test_dialects_streams import JSON
+from tests.gateway.test_dialects_streams import DIALECTS, JSON
 
 CHAT, RESPONSES, ANTHROPIC = (DIALECTS[name] for name in ("openai_chat", "openai_responses", "anthropic"))
 SAMPLING = {"temperature": 0.5, "top_p": None, "max_tokens": 7, "seed": 3, "stop": "END", "unheard_of": 1}
@@ -149,12 +149,14 @@ def test_errors_are_read_back(dialect):
     assembler = module.assembler()
     assembler.feed(event)
     assert assembler.error.message == "broken"
-    assert told_error(module.error_body(500, "provider", "broken")).message == "broken"
+    told = told_error(module.error_body(500, "provider", "broken"))
+    assert told is not None
+    assert told.message == "broken"
 
 
 def test_error_shapes_in_use():
     assert told_error({"error": "plain"}) == ToldError("error", "plain")
-    assert told_error({"error": {"code": "busy"}}).type == "busy"
+    assert told_error({"error": {"code": "busy", "message": "wait"}}) == ToldError("busy", "wait")
     assert told_error({"error": None, "message": "no error"}) is None
 
 

@@ -1,5 +1,7 @@
 """A streamed answer amounts to the one that the call would have had without streaming; the SDKs are the judges."""
 
+from typing import Any
+
 import anthropic.types
 import openai.types.chat
 import openai.types.responses
@@ -8,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway import dialects
 from seatrial.gateway.dialects.api import ToldError
 from seatrial.gateway.sse import SseEvent
 from tests.gateway import dialect_streams as streams
 
-JUDGES = {
+DIALECTS: dict[str, Any] = dict(dialects.DIALECTS)
+JUDGES: dict[str, Any] = {
     "openai_chat": openai.types.chat.ChatCompletion,
     "openai_responses": openai.types.responses.Response,
     "anthropic": anthropic.types.Message,
@@ -78,24 +81,17 @@ def test_chat_parallel_tool_calls():
     assert DIALECTS["openai_chat"].finish_reason(answer) == "tool_calls"
 
 
-def test_chat_reasoning_and_fields_of_other_servers():
-    assert (
-        assemble("openai_chat", streams.CHAT_REASONING).response()["choices"][0]["message"]["reasoning_content"]
-        == "Hmm."
-    )
-    chunks = [
-        {
-            "prompt_token_ids": [1, 2],
-            "choices": [
-                {"index": 0, "delta": {"content": "a"}, "token_ids": [7], "logprobs": {"content": [{"token": "a"}]}}
-            ],
-        },
-        {
-            "choices": [
-                {"index": 0, "delta": {"content": "b"}, "token_ids": [8], "logprobs": {"content": [{"token": "b"}]}}
-            ]
-        },
+def test_chat_reasoning_is_kept():
+    message = assemble("openai_chat", streams.CHAT_REASONING).response()["choices"][0]["message"]
+    assert (message["reasoning_content"], message["content"]) == ("Hmm.", "42")
+
+
+def test_chat_token_ids_and_logprobs_are_kept():
+    parts = [
+        {"index": 0, "delta": {"content": text}, "token_ids": [number], "logprobs": {"content": [{"token": text}]}}
+        for text, number in [("a", 7), ("b", 8)]
     ]
+    chunks = [{"prompt_token_ids": [1, 2], "choices": [parts[0]]}, {"choices": [parts[1]]}]
     answer = assemble("openai_chat", [SseEvent(None, orjson.dumps(chunk).decode()) for chunk in chunks]).response()
     assert answer["prompt_token_ids"] == [1, 2]
     assert answer["choices"][0]["token_ids"] == [7, 8]

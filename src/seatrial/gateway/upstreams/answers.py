@@ -1,0 +1,87 @@
+"""Answers on their way to the gateway, made here rather than by a provider."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from seatrial.errors import ProviderError
+from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.upstreams.render import render_stream
+from seatrial.gateway.upstreams.reply import estimate_input
+from seatrial.model.trace import Dialect
+
+ALL_DIALECTS: frozenset[Dialect] = frozenset({"openai_chat", "openai_responses", "anthropic"})
+
+JSON_HEADERS: Mapping[str, str] = {"content-type": "application/json"}
+STREAM_HEADERS: Mapping[str, str] = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+
+
+def final_error(message: str, status: int | None = None) -> ProviderError:
+    """An error that another attempt at the trial would only meet again."""
+    error = ProviderError(message, status)
+    error.retryable = False
+    return error
+
+
+def reply_in_pieces(status: int, headers: Mapping[str, str], pieces: Iterable[bytes]) -> ModelReply:
+    """An answer whose pieces are all here already."""
+    return ModelReply(status, headers, _each(pieces))
+
+
+def json_reply(status: int, value: Any) -> ModelReply:
+    """An answer of one piece."""
+    return reply_in_pieces(status, JSON_HEADERS, [orjson.dumps(value)])
+
+
+def error_reply(request: ModelRequest, status: int, message: str) -> ModelReply:
+    """The agent's own mistake, worded as a provider of its dialect would."""
+    dialect = DIALECTS[request.dialect or "openai_chat"]
+    return json_reply(status, dialect.error_body(status, "agent", message))
+
+
+def answer(request: ModelRequest, response: Mapping[str, Any]) -> ModelReply:
+    """A whole response, streamed if that is what the agent asked for. Raises ProviderError if it cannot be streamed."""
+    if not request.stream or request.dialect is None:
+        return json_reply(200, response)
+    try:
+        events = render_stream(request.dialect, response, include_usage=_usage_wanted(request.payload))
+    except ValueError as error:
+        raise final_error(str(error)) from error
+    return reply_in_pieces(200, STREAM_HEADERS, events)
+
+
+def side_answer(request: ModelRequest, model: str) -> ModelReply:
+    """What an upstream without a provider says on paths other than those of its dialects."""
+    path = request.path.partition("?")[0].rstrip("/")
+    if path.endswith("/models"):
+        return json_reply(200, {"object": "list", "data": [_model(model)], "has_more": False})
+    if "/models/" in path:
+        return json_reply(200, _model(path.rpartition("/models/")[2]))
+    if path.endswith("/count_tokens"):
+        return json_reply(200, {"input_tokens": estimate_input(request.payload)})
+    return error_reply(request, 404, f"there is nothing at {path} of the model {model}")
+
+
+def asked_model(request: ModelRequest, default: str) -> str:
+    """The model a request names."""
+    named = (request.payload or {}).get("model")
+    return named if isinstance(named, str) else default
+
+
+def _model(name: str) -> dict[str, Any]:
+    # One table that both SDKs can read.
+    epoch = "1970-01-01T00:00:00Z"
+    openai = {"id": name, "object": "model", "created": 0, "owned_by": "seatrial"}
+    return {**openai, "type": "model", "display_name": name, "created_at": epoch}
+
+
+def _usage_wanted(payload: Mapping[str, Any] | None) -> bool:
+    options = (payload or {}).get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+async def _each(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

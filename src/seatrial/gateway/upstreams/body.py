@@ -1,0 +1,74 @@
+"""Body: the body of a provider's answer as it arrives, given up when nothing arrives for too long."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+
+from seatrial.errors import ProviderError
+
+
+class Body:
+    """Owns a response until it is closed. Chunks are handed on as the network gives them."""
+
+    __slots__ = ("_first", "_idle_sec", "_is_idle", "_response", "_timer", "_waiting_since")
+
+    def __init__(self, response: aiohttp.ClientResponse, idle_sec: float) -> None:
+        self._response = response
+        self._idle_sec = idle_sec
+        self._first = b""
+        self._is_idle = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting_since: float | None = None
+
+    async def begin(self) -> None:
+        """Wait for the first bytes, which `chunks` then starts with. Raises what aiohttp raises."""
+        self._first = await self._response.content.readany()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body in the pieces in which it comes. Raises ProviderError if it breaks off or falls silent."""
+        if self._first:
+            first, self._first = self._first, b""
+            yield first
+        content = self._response.content
+        loop = asyncio.get_running_loop()
+        try:
+            while not content.at_eof():
+                self._waiting_since = loop.time()
+                if self._timer is None:
+                    self._timer = loop.call_later(self._idle_sec, self._check, loop)
+                chunk = await content.readany()
+                self._waiting_since = None  # a reader who takes his time is no fault of the provider's
+                if chunk:
+                    yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            silent = f"nothing more came for {self._idle_sec:g} s"
+            reason = silent if self._is_idle else f"the connection broke: {error}"
+            raise ProviderError(f"the answer stopped in the middle: {reason}", self._response.status) from error
+
+    async def read(self, most: int) -> bytes:
+        """The body as far as it comes, up to about `most` bytes; for what the provider says about a failure."""
+        said = bytearray()
+        with contextlib.suppress(ProviderError):
+            async for chunk in self.chunks():
+                said += chunk
+                if len(said) >= most:
+                    break
+        return bytes(said[:most])
+
+    def close(self) -> None:
+        """Let go of the response. A connection whose answer was read to its end serves the next request."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._response.close()
+
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        # One timer for the whole answer, moved when it fires: moving it for every chunk would cost more than the chunk.
+        now = loop.time()
+        since = now if self._waiting_since is None else self._waiting_since
+        if now - since >= self._idle_sec:
+            self._is_idle = True
+            self._response.close()
+        else:
+            self._timer = loop.call_at(since + self._idle_sec, self._check, loop)

@@ -1,0 +1,67 @@
+"""When two requests ask a model for the same: what counts in them, its hash, and where they first differ."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+_VOLATILE = frozenset(
+    {
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "stream",
+        "stream_options",
+        "user",
+    }
+)
+"""Fields that do not change what a model says: how the answer travels, and whom it is billed to."""
+
+
+def essential(payload: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A request without the fields that do not change its answer."""
+    return {key: value for key, value in (payload or {}).items() if key not in _VOLATILE}
+
+
+def fingerprint(*parts: Any) -> str:
+    """A hash of JSON values, in which the order of keys does not count."""
+    return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def first_difference(expected: Any, found: Any, where: str = "") -> str | None:
+    """The place where two JSON values first differ, and how; None if they are equal."""
+    if expected == found and type(expected) is type(found):
+        return None
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return _in_tables(expected, found, where)
+    if isinstance(expected, list) and isinstance(found, list):
+        return _in_lists(expected, found, where)
+    return f"{where or 'the request'} was {_shown(expected)}, is now {_shown(found)}"
+
+
+def _in_tables(expected: dict[str, Any], found: dict[str, Any], where: str) -> str | None:
+    for key in sorted(expected.keys() | found.keys()):
+        place = f"{where}.{key}" if where else key
+        if key not in found:
+            return f"{place} was {_shown(expected[key])}, is now missing"
+        if key not in expected:
+            return f"{place} was not there, is now {_shown(found[key])}"
+        if difference := first_difference(expected[key], found[key], place):
+            return difference
+    return None
+
+
+def _in_lists(expected: list[Any], found: list[Any], where: str) -> str | None:
+    for index, (before, now) in enumerate(zip(expected, found, strict=False)):
+        if difference := first_difference(before, now, f"{where}[{index}]"):
+            return difference
+    if len(expected) != len(found):
+        return f"{where} had {len(expected)} entries, has now {len(found)}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"

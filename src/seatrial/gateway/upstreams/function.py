@@ -1,0 +1,78 @@
+"""FunctionModel: a Python callable as a model, for trainers that hold the policy themselves."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+from seatrial.errors import ProviderError, SeatrialError
+from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.upstreams.answers import answer, asked_model, final_error, side_answer
+from seatrial.gateway.upstreams.render import render_response
+from seatrial.gateway.upstreams.reply import Reply, estimate_usage, parse_reply
+from seatrial.model.trace import Dialect
+
+Said = str | Reply | dict[str, Any]
+ModelFunction = Callable[[dict[str, Any]], Said | Awaitable[Said]]
+
+_WHOLE: Mapping[Dialect, str] = {"openai_chat": "choices", "openai_responses": "output", "anthropic": "content"}
+"""The field by which a whole response of each dialect is known."""
+
+
+class FunctionModel:
+    """Answers with what a function of the request returns: text, a reply, or a whole response of its dialect.
+
+    A plain function runs in a thread, so that it may compute; an async one runs on the loop. A whole response is kept
+    as it is, log-probabilities and token ids included. Whatever the function raises is a ProviderError.
+    """
+
+    def __init__(self, function: ModelFunction, dialect: Dialect = "openai_chat", name: str = "function") -> None:
+        self._function = function
+        self._dialect: Dialect = dialect
+        self._name = name
+        self._serials = count()
+        call = getattr(function, "__call__", function)  # noqa: B004 - an object with an async __call__ is async too
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+    @property
+    def dialects(self) -> frozenset[Dialect]:
+        """The one in which the function answers."""
+        return frozenset({self._dialect})
+
+    @asynccontextmanager
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        """What the function says to this request."""
+        if request.dialect is None:
+            yield side_answer(request, self._name)
+        else:
+            yield answer(request, self._response(request, await self._call(request.payload or {})))
+
+    async def _call(self, payload: dict[str, Any]) -> Said:
+        try:
+            if self._is_async:
+                said = self._function(payload)
+            else:
+                said = await asyncio.to_thread(self._function, payload)
+            return await said if inspect.isawaitable(said) else said
+        except SeatrialError:
+            raise
+        except Exception as error:
+            raise ProviderError(f"the model function {self._name} failed: {type(error).__name__}: {error}") from error
+
+    def _response(self, request: ModelRequest, said: object) -> dict[str, Any]:
+        if isinstance(said, dict) and _WHOLE[self._dialect] in said:
+            return said
+        try:
+            reply = said if isinstance(said, Reply) else parse_reply(said)
+        except ValueError as error:
+            raise final_error(
+                f"the model function {self._name} has to return text, a reply or a response: {error}"
+            ) from error
+        model, serial, usage = (
+            asked_model(request, self._name),
+            next(self._serials),
+            estimate_usage(request.payload, reply),
+        )
+        return render_response(self._dialect, reply, model=model, serial=serial, usage=usage)

@@ -1,0 +1,116 @@
+"""Upstreams by name, as a command line or a job file gives them.
+
+    openai                      api.openai.com, with the key in OPENAI_API_KEY
+    anthropic                   api.anthropic.com, with the key in ANTHROPIC_API_KEY
+    openai:URL, anthropic:URL   another provider that speaks so
+    https://host/v1             a provider that speaks chat completions
+    scripted:FILE               replies from a file
+    replay:FILE                 answers from an earlier calls.jsonl
+    cache:FOLDER,UPSTREAM       any of these, each thing asked once
+
+Providers take options after a comma: `key=VARIABLE`, `concurrent=64`, `retries=4`, `dialects=openai_chat+anthropic`. A
+key goes only to an address it was named for. Other names are plug-ins of the group `seatrial.upstreams`.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from seatrial.errors import UsageError
+from seatrial.gateway.api import Upstream
+from seatrial.gateway.upstreams.cache import CachedUpstream
+from seatrial.gateway.upstreams.provider import HttpProvider
+from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.gateway.upstreams.replay import ReplayModel
+from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.plugins import load_plugin, plugin_names
+
+_GROUP = "seatrial.upstreams"
+_OURS = ("anthropic", "cache:FOLDER,UPSTREAM", "https://HOST/v1", "openai", "replay:FILE", "scripted:FILE")
+
+_OPENAI: Mapping[str, Any] = {"dialects": frozenset({"openai_chat", "openai_responses"})}
+_ANTHROPIC: Mapping[str, Any] = {"dialects": frozenset({"anthropic"})}
+_PROVIDERS: Mapping[str, Mapping[str, Any]] = {"openai": _OPENAI, "anthropic": _ANTHROPIC}
+
+_HOMES: Mapping[str, Mapping[str, str]] = {
+    "openai": {"base_url": "https://api.openai.com/v1", "api_key_var": "OPENAI_API_KEY"},
+    "anthropic": {"base_url": "https://api.anthropic.com", "api_key_var": "ANTHROPIC_API_KEY"},
+}
+
+
+def make_upstream(text: str, environ: Mapping[str, str] = os.environ) -> Upstream:
+    """The upstream a text names, not started yet. Raises UsageError that says what is wrong with it."""
+    kind, colon, rest = text.strip().partition(":")
+    if kind in {"http", "https"} and colon:
+        return _provider(text.strip(), {}, environ)
+    if kind == "cache":
+        return _cached(text, rest, environ)
+    if kind in {"scripted", "replay"}:
+        if not rest:
+            raise UsageError(f"{kind} needs a file: {kind}:FILE")
+        path = Path(rest).expanduser()
+        return ScriptedModel.from_file(path) if kind == "scripted" else ReplayModel.from_file(path)
+    name, comma, settings = kind.partition(",")
+    if name in _PROVIDERS:
+        at_home = not rest or bool(comma)
+        return _provider(f",{settings}{colon}{rest}" if at_home else rest, _named(name, at_home=at_home), environ)
+    return _plugin(kind, rest, text)
+
+
+@asynccontextmanager
+async def open_upstream(text: str, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Upstream]:
+    """The upstream a text names, for the length of a block. Raises UsageError that says what is wrong with it."""
+    upstream = make_upstream(text, environ)
+    if isinstance(upstream, AbstractAsyncContextManager):
+        async with upstream:
+            yield upstream
+    else:
+        yield upstream
+
+
+def _named(name: str, *, at_home: bool) -> Mapping[str, Any]:
+    return {**_PROVIDERS[name], **(_HOMES[name] if at_home else {})}
+
+
+def _cached(text: str, rest: str, environ: Mapping[str, str]) -> Upstream:
+    folder, _, inner = rest.partition(",")
+    if not folder or not inner:
+        raise UsageError(f"{text!r} should be cache:FOLDER,UPSTREAM, as in cache:answers,openai")
+    return CachedUpstream(make_upstream(inner, environ), Path(folder).expanduser(), scope=inner)
+
+
+def _provider(text: str, defaults: Mapping[str, Any], environ: Mapping[str, str]) -> Upstream:
+    url, *settings = text.split(",")
+    values = dict(defaults) | ({"base_url": url} if url else {})
+    for setting in filter(None, settings):
+        values |= _setting(setting)
+    try:
+        options = ProviderOptions.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"upstream {text.lstrip(',')!r}: {first['msg'].removeprefix('Value error, ')}") from error
+    return HttpProvider(options, environ=environ)
+
+
+def _setting(text: str) -> dict[str, Any]:
+    name, _, value = text.partition("=")
+    if name == "key" and value:
+        return {"api_key_var": value}
+    if name in {"concurrent", "retries"} and value.isdecimal():
+        return {"max_concurrent" if name == "concurrent" else "retries": int(value)}
+    if name == "dialects" and value:
+        return {"dialects": frozenset(value.split("+"))}
+    known = "key=VARIABLE, concurrent=NUMBER, retries=NUMBER, dialects=NAME+NAME"
+    raise UsageError(f"{text!r} is no option of a provider; there are: {known}")
+
+
+def _plugin(kind: str, rest: str, text: str) -> Upstream:
+    if kind not in plugin_names(_GROUP):
+        known = ", ".join([*_OURS, *plugin_names(_GROUP)])
+        raise UsageError(f"there is no upstream {text!r}; there are: {known}")
+    upstream: Upstream = load_plugin(_GROUP, kind)(rest)
+    return upstream

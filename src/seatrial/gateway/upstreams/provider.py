@@ -1,0 +1,223 @@
+"""HttpProvider: passes requests on to a provider of models over HTTP, as they are.
+
+A failed attempt is repeated as long as nothing of an answer has been passed on; after that, what is broken stays
+broken, for the agent has seen the first half.
+"""
+
+import asyncio
+import datetime as dt
+import itertools
+import os
+import random
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from seatrial.errors import ProviderError, UsageError
+from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.upstreams.answers import error_reply, final_error, reply_in_pieces
+from seatrial.gateway.upstreams.backoff import (
+    HOPELESS_STATUSES,
+    RETRIED_STATUSES,
+    error_message,
+    is_hopeless,
+    retry_after,
+    wait_before,
+)
+from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.outgoing import Outgoing, prepare
+from seatrial.gateway.upstreams.passing_on import returned_headers
+from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.model.trace import Dialect
+
+_MOST_ERROR_BYTES = 1024 * 1024
+_HIDDEN = "[key]"
+
+
+class _Answer(NamedTuple):
+    reply: ModelReply
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """An attempt that came to nothing."""
+
+    message: str
+    status: int | None = None
+    wait_sec: float | None = None
+    hopeless: bool = False
+
+
+class HttpProvider:
+    """A provider for the length of an `async with` block, shared by all trials that use it.
+
+    Raises UsageError if its key is not in the environment. `sleep` and `chance` are there to be replaced in tests.
+    """
+
+    def __init__(
+        self,
+        options: ProviderOptions,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.options = options
+        self._key = _read_key(options, environ)
+        self._sleep = sleep
+        self._chance = chance
+        self._slots = asyncio.Semaphore(options.max_concurrent)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def dialects(self) -> frozenset[Dialect]:
+        """Those the options say."""
+        return self.options.dialects
+
+    async def __aenter__(self) -> Self:
+        self._session = _open_session(self.options)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    @asynccontextmanager
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        """The provider's answer, its refusal of a bad request included.
+
+        Raises ProviderError when its failures outlast the retries; so does the iterator of an answer that breaks off.
+        """
+        try:
+            outgoing = prepare(request, self.options, self._key)
+        except ValueError as error:
+            yield error_reply(request, 400, str(error))
+            return
+        for attempt in itertools.count():
+            async with self._slots:
+                outcome = await self._attempt(outgoing)
+                if isinstance(outcome, _Answer):
+                    try:
+                        yield outcome.reply
+                    finally:
+                        outcome.body.close()
+                    return
+            # The slot is free again: whoever waits must not keep others from being served.
+            await self._wait(attempt, outcome)
+
+    async def _attempt(self, outgoing: Outgoing) -> _Answer | _Failure:
+        opened = await self._open(outgoing)
+        if isinstance(opened, _Failure):
+            return opened
+        body, response = opened
+        if response.status < 300:
+            headers = returned_headers(response.headers.items())
+            return _Answer(ModelReply(response.status, headers, body.chunks()), body)
+        try:
+            said = self._without_key(await body.read(_MOST_ERROR_BYTES))
+        except BaseException:
+            body.close()
+            raise
+        if self._is_the_agents(outgoing, response.status):
+            headers = {name: self._hide(value) for name, value in returned_headers(response.headers.items()).items()}
+            return _Answer(reply_in_pieces(response.status, headers, [said]), body)
+        body.close()
+        return self._failure(response, said)
+
+    async def _open(self, outgoing: Outgoing) -> tuple[Body, aiohttp.ClientResponse] | _Failure:
+        """An answer whose first bytes are here, so that a cut before them can still be made good."""
+        if self._session is None:
+            raise RuntimeError("a provider answers only inside its `async with` block")
+        limit = self.options.first_byte_timeout_sec
+        try:
+            async with asyncio.timeout(limit):
+                response = await self._session.request(
+                    outgoing.method, outgoing.url, headers=outgoing.headers, data=outgoing.body, allow_redirects=False
+                )
+                body = Body(response, self.options.idle_timeout_sec)
+                try:
+                    await body.begin()
+                except BaseException:
+                    body.close()
+                    raise
+                return body, response
+        except aiohttp.ClientError as error:
+            return _Failure(f"{self._where} cannot be reached: {self._hide(str(error)) or type(error).__name__}")
+        except TimeoutError:
+            return _Failure(f"{self._where} did not begin to answer within {limit:g} s")
+        except OSError as error:
+            return _Failure(f"{self._where} cannot be reached: {error}")
+
+    def _is_the_agents(self, outgoing: Outgoing, status: int) -> bool:
+        if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
+            return outgoing.dialect is None
+        return 400 <= status < 500 and status not in RETRIED_STATUSES
+
+    def _failure(self, response: aiohttp.ClientResponse, said: bytes) -> _Failure:
+        status = response.status
+        if status < 400:
+            to = self._hide(response.headers.get("location", "somewhere else"))
+            return _Failure(
+                f"{self._where} answers {status} and sends us to {to}: correct its address", status, hopeless=True
+            )
+        message = f"{self._where} answered {status}: {error_message(said) or response.reason or 'no reason given'}"
+        wait = retry_after(response.headers, dt.datetime.now(dt.UTC))
+        hopeless = status not in RETRIED_STATUSES or is_hopeless(status, response.headers, said)
+        return _Failure(message, status, wait, hopeless)
+
+    async def _wait(self, attempt: int, failure: _Failure) -> None:
+        """Wait before the next attempt. Raises ProviderError if there is to be none."""
+        if failure.hopeless:
+            raise final_error(failure.message, failure.status)
+        if attempt >= self.options.retries:
+            raise ProviderError(f"{failure.message} ({attempt + 1} attempts)", failure.status)
+        await self._sleep(wait_before(attempt, failure.wait_sec, self.options.longest_wait_sec, self._chance()))
+
+    @property
+    def _where(self) -> str:
+        return f"the provider at {self.options.base_url}"
+
+    def _hide(self, text: str) -> str:
+        return text.replace(self._key, _HIDDEN) if self._key else text
+
+    def _without_key(self, said: bytes) -> bytes:
+        return said.replace(self._key.encode(), _HIDDEN.encode()) if self._key else said
+
+
+def _read_key(options: ProviderOptions, environ: Mapping[str, str]) -> str | None:
+    if options.api_key_var is None:
+        return None
+    key = environ.get(options.api_key_var, "").strip()
+    if not key:
+        raise UsageError(
+            f"the provider at {options.base_url} needs a key: set the variable {options.api_key_var} before starting"
+        )
+    if not key.isascii() or not key.isprintable():
+        raise UsageError(f"the variable {options.api_key_var} holds characters that no key has")
+    return key
+
+
+def _open_session(options: ProviderOptions) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        # The slots are the only limit: a second one here would make requests wait where no time-out looks.
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_sec),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        proxy=_proxy(options.base_url),
+        skip_auto_headers=("Content-Type", "User-Agent"),
+    )
+
+
+def _proxy(base_url: str) -> str | None:
+    """The proxy the environment names for an address. aiohttp's `trust_env` would look again for every request."""
+    parts = urlsplit(base_url)
+    if parts.hostname and urllib.request.proxy_bypass(parts.hostname):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

@@ -1,0 +1,155 @@
+"""ReplayModel: the answers of an earlier trial again, as long as the agent asks for the same.
+
+Calls that overlapped in the earlier trial may come in any order; all others come in theirs.
+"""
+
+import datetime as dt
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from seatrial.errors import ProviderError, UsageError
+from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
+from seatrial.gateway.upstreams.fingerprint import essential, fingerprint, first_difference
+from seatrial.model.trace import Dialect, ModelCall
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """An earlier call with the whole conversation it had."""
+
+    call: ModelCall
+    messages: tuple[Any, ...]
+    hash: str
+
+    @property
+    def ended_at(self) -> dt.datetime:
+        """When its answer was complete."""
+        return self.call.started_at + dt.timedelta(seconds=self.call.duration_sec)
+
+
+class ReplayModel:
+    """Answers a call with what the same call was answered in an earlier trial, streamed if that is asked for now."""
+
+    def __init__(self, calls: Sequence[ModelCall], name: str = "the recording") -> None:
+        self._recorded = _usable(_with_conversations(calls))
+        self._name = name
+        self._left = list(self._recorded)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """A recording from a calls.jsonl. Raises UsageError that names the line."""
+        return cls(_read_calls(path), str(path))
+
+    @property
+    def dialects(self) -> frozenset[Dialect]:
+        """All of them: what was asked in one is answered in it."""
+        return ALL_DIALECTS
+
+    def fresh(self) -> "ReplayModel":
+        """The same recording from its first call, for another trial."""
+        copy = object.__new__(ReplayModel)
+        copy._recorded, copy._name, copy._left = self._recorded, self._name, list(self._recorded)
+        return copy
+
+    @asynccontextmanager
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        """The recorded answer. Raises ProviderError that names the first difference when the agent asks otherwise."""
+        recorded = self._take(request)
+        if recorded is None:
+            yield side_answer(request, "replay")
+        else:
+            yield _again(request, recorded.call)
+
+    def _take(self, request: ModelRequest) -> RecordedCall | None:
+        wanted = fingerprint(request.dialect, request.path, *_split(request))
+        candidates = [one for one in self._left if one.call.dialect is None] if request.dialect is None else self._due()
+        for recorded in candidates:
+            if recorded.hash == wanted:
+                self._left.remove(recorded)
+                return recorded
+        if request.dialect is None:
+            return None
+        raise final_error(self._complaint(request, candidates))
+
+    def _due(self) -> list[RecordedCall]:
+        """The first call that has not been asked for again, and those that ran beside it."""
+        left = [one for one in self._left if one.call.dialect is not None]
+        return [one for one in left if one is left[0] or one.call.started_at < left[0].ended_at]
+
+    def _complaint(self, request: ModelRequest, due: list[RecordedCall]) -> str:
+        if not due:
+            count = sum(1 for one in self._recorded if one.call.dialect is not None)
+            return f"{self._name} has no more answers: its {count} calls are replayed, and the agent asks for one more"
+        call, (messages, rest) = due[0].call, _split(request)
+        before = {"path": call.path, "request": essential(call.request), "messages": list(due[0].messages)}
+        now = {"path": request.path, "request": rest, "messages": messages}
+        return f"call {call.index} of {self._name} was another one: {first_difference(before, now)}"
+
+
+def _again(request: ModelRequest, call: ModelCall) -> ModelReply:
+    error = call.error
+    if error is not None and error.kind == "provider":
+        raise ProviderError(f"as recorded: {error.message}", error.status)
+    status = call.status or (error.status if error else None) or 200
+    if call.response is None:
+        return error_reply(request, status, error.message if error else "")
+    return answer(request, call.response) if status < 300 else json_reply(status, call.response)
+
+
+def _usable(recorded: list[RecordedCall]) -> tuple[RecordedCall, ...]:
+    """The calls that an upstream is asked again: not those that a limit of the trial or the agent itself cut short.
+
+    A failure that the agent's SDK repeated by itself is left out as well; the repetition has the answer.
+    """
+    repeated = {one.call.retry_of for one in recorded}
+    return tuple(
+        one
+        for one in recorded
+        if one.call.error is None
+        or one.call.error.kind == "agent"
+        or (one.call.error.kind == "provider" and one.call.index not in repeated)
+    )
+
+
+def _with_conversations(calls: Sequence[ModelCall]) -> list[RecordedCall]:
+    conversations: dict[int, tuple[Any, ...]] = {}
+    recorded = []
+    for call in calls:
+        known: tuple[Any, ...] = ()
+        if call.known is not None:
+            if call.known.call not in conversations:
+                raise UsageError(f"call {call.index} builds on call {call.known.call}, which is not recorded before it")
+            known = conversations[call.known.call][: call.known.count]
+        messages = conversations[call.index] = (*known, *call.messages)
+        hashed = fingerprint(call.dialect, call.path, list(messages), essential(call.request))
+        recorded.append(RecordedCall(call, messages, hashed))
+    return recorded
+
+
+def _split(request: ModelRequest) -> tuple[list[Any], dict[str, Any]]:
+    payload = request.payload or {}
+    if request.dialect is None:
+        return [], essential(payload)
+    module = DIALECTS[request.dialect]
+    return module.messages(payload), essential(module.without_messages(payload))
+
+
+def _read_calls(path: Path) -> list[ModelCall]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise UsageError(f"the recording {path} cannot be read: {error}") from error
+    calls = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            calls.append(ModelCall.model_validate_json(line))
+        except ValidationError as error:
+            raise UsageError(f"line {number} of {path} is not a recorded call: {error.errors()[0]['msg']}") from error
+    return calls

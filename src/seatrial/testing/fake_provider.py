@@ -77,12 +77,13 @@ Step = Say | Fail | Raw | Big | Hang | Cut
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it arrived; the names of headers are in small letters."""
+    """A request as it arrived; the names of headers are in small letters, `port` is that of the client."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
+    port: int
 
     @property
     def payload(self) -> Any:
@@ -132,7 +133,8 @@ class FakeProvider:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        received = Received(request.method, request.path_qs, headers, body)
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        received = Received(request.method, request.path_qs, headers, body, peer[1] if peer else 0)
         self.received.append(received)
         self._count += 1
         self.in_flight += 1

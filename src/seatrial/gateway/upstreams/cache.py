@@ -28,7 +28,10 @@ _MOST_KEPT_BYTES = 64 * 1024 * 1024
 
 
 class CachedUpstream:
-    """Wraps another upstream. `scope` keeps apart what different upstreams say to the same request."""
+    """Wraps another upstream. `scope` keeps apart what different upstreams say to the same request.
+
+    `async with` opens the upstream behind as well; it is not needed around one that is open already.
+    """
 
     def __init__(self, inner: Upstream, folder: Path, scope: str = "") -> None:
         self._inner = inner

@@ -81,6 +81,8 @@ class HttpProvider:
         return self.options.dialects
 
     async def __aenter__(self) -> Self:
+        if self._session is not None:
+            raise RuntimeError("this provider is open already")
         self._session = _open_session(self.options)
         return self
 

@@ -1,0 +1,94 @@
+"""Prices: which entry a model's name finds, and what a call costs by it."""
+
+from pathlib import Path
+
+import pytest
+
+from seatrial.errors import UsageError
+from seatrial.gateway.pricing import ModelPrice, PriceTable, find_price, load_prices, price
+from seatrial.model.trace import TokenUsage
+
+TABLE = PriceTable(
+    models={
+        "gpt-5": ModelPrice(input=1.0, cached=0.1, output=10.0),
+        "gpt-5-mini": ModelPrice(input=0.5, output=2.0),
+        "claude-sonnet-4": ModelPrice(input=3.0, output=15.0),
+        "deep/own": ModelPrice(input=9.0, output=9.0),
+        "own": ModelPrice(input=1.0, output=1.0),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("gpt-5", "gpt-5"),
+        ("gpt-5-2025-08-07", "gpt-5"),
+        ("gpt-5-mini-2025-08-07", "gpt-5-mini"),
+        ("openai/gpt-5-mini", "gpt-5-mini"),
+        ("router/openai/gpt-5", "gpt-5"),
+        ("claude-sonnet-4-20250514", "claude-sonnet-4"),
+        ("claude-sonnet-4@20250514", "claude-sonnet-4"),
+        ("claude-sonnet-4-20250514-v1:0", "claude-sonnet-4"),
+        ("claude-sonnet-4-latest", "claude-sonnet-4"),
+        ("deep/own", "deep/own"),
+        ("shallow/own", "own"),
+        ("gpt-5-nano", None),
+        ("gpt-5.1", None),
+        ("claude-sonnet-4-5-20250929", None),
+        ("gpt", None),
+        ("", None),
+        ("/", None),
+    ],
+)
+def test_names_find_their_price_and_no_other(model: str, name: str | None):
+    assert find_price(model, TABLE.models) == (None if name is None else TABLE.models[name])
+
+
+@pytest.mark.parametrize(
+    ("model", "usage", "cost"),
+    [
+        ("gpt-5", TokenUsage(input_tokens=1_000_000, cached_tokens=400_000, output_tokens=100_000), 0.6 + 0.04 + 1.0),
+        ("gpt-5-mini", TokenUsage(input_tokens=1_000_000, cached_tokens=400_000), 0.5),
+        ("gpt-5", TokenUsage(input_tokens=10, cached_tokens=20), 10 * 0.1 / 1e6),
+        ("gpt-5", TokenUsage(), 0.0),
+        ("unknown", TokenUsage(input_tokens=5), None),
+    ],
+)
+def test_costs(model: str, usage: TokenUsage, cost: float | None):
+    assert price(model, usage, TABLE) == (None if cost is None else pytest.approx(cost))
+
+
+def test_our_prices_are_dated_and_plausible():
+    table = load_prices()
+    assert table.noted is not None
+    for entry in table.models.values():
+        assert 0 < (entry.cached or 0) < entry.input < entry.output
+
+
+def test_a_file_of_the_user_goes_first(tmp_path: Path):
+    path = tmp_path / "prices.toml"
+    path.write_text('[models]\n"gpt-5" = { input = 0.0, output = 0.0 }\n"mine" = { input = 1, output = 2.5 }\n')
+    table = load_prices(path)
+    usage = TokenUsage(input_tokens=1_000_000)
+    assert price("gpt-5", usage, table) == 0.0
+    assert price("mine", usage, table) == 1.0
+    assert price("gpt-4o", usage, table) == price("gpt-4o", usage, load_prices())
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("models = 3", "models"),
+        ("x =", "cannot be read"),
+        ("[models]\nm = { input = -1.0, output = 1.0 }", "models.m.input"),
+        ("[models]\nm = { input = 1.0 }", "models.m.output"),
+    ],
+)
+def test_files_that_are_no_price_lists(tmp_path: Path, text: str, complaint: str):
+    path = tmp_path / "prices.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=complaint):
+        load_prices(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_prices(tmp_path / "none.toml")

@@ -1,0 +1,161 @@
+"""Rendered answers and streams, read by the official SDKs: what they make of both must be what was said."""
+
+import asyncio
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from anthropic.types import Message
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
+
+from seatrial.gateway.dialects import DIALECTS as MODULES
+from seatrial.gateway.sse import SseReader
+from seatrial.gateway.upstreams.render import render_response, render_stream
+from seatrial.gateway.upstreams.reply import Reply, ToolCall, parse_reply
+from seatrial.model.trace import Dialect, TokenUsage
+from seatrial.testing.fake_provider import FakeProvider, Say
+from tests.gateway.upstream_calls import DIALECTS
+
+TEXT = "Some text, long enough to come in pieces: äöü 🙂 “quotes”\n\ndata: not an event"
+CALLS = (ToolCall("run", '{"command": "ls -la /a/rather/long/path"}'), ToolCall("stop", "{}", "own-id"))
+USAGE = TokenUsage(input_tokens=100, cached_tokens=40, output_tokens=20, reasoning_tokens=5)
+REPLIES = {
+    "text": Reply(TEXT, usage=USAGE),
+    "tools": Reply("", CALLS, usage=USAGE),
+    "both": Reply(TEXT, CALLS, "thinking about it", USAGE),
+    "nothing": Reply(usage=USAGE),
+}
+TYPES: dict[Dialect, Any] = {"openai_chat": ChatCompletion, "openai_responses": Response, "anthropic": Message}
+
+
+def assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any]:
+    reader, assembler = SseReader(), MODULES[dialect].assembler()
+    for chunk in chunks:
+        for event in reader.feed(chunk):
+            assembler.feed(event)
+    assert assembler.finished
+    response = assembler.response()
+    assert response is not None
+    return response
+
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_whole_answer_is_one_of_the_sdks_types(dialect: Dialect, reply: Reply):
+    response = render_response(dialect, reply, model="m", serial=3)
+    TYPES[dialect].model_validate(response, strict=False)
+    assert MODULES[dialect].usage(response) == USAGE.model_copy(
+        update={"reasoning_tokens": 0 if dialect == "anthropic" else 5}
+    )
+
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_amounts_to_the_whole_answer(dialect: Dialect, reply: Reply):
+    response = render_response(dialect, reply, model="m", serial=3)
+    stream = list(render_stream(dialect, response))
+    together = TYPES[dialect].model_validate(assembled(dialect, stream))
+    assert without_empty(together.model_dump()) == without_empty(TYPES[dialect].model_validate(response).model_dump())
+    assert stream == list(render_stream(dialect, response))
+
+
+def without_empty(value: Any) -> Any:
+    """Absent, null and empty are the same to a reader of streams."""
+    if isinstance(value, dict):
+        return {key: kept for key, item in value.items() if (kept := without_empty(item)) not in (None, [], "", {})}
+    return [without_empty(item) for item in value] if isinstance(value, list) else value
+
+
+def test_unknown_fields_survive_streaming():
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "hi", "token_ids": [1, 2], "reasoning_content": "hm"},
+        "logprobs": {"content": [{"token": "hi", "logprob": -0.5, "bytes": None, "top_logprobs": []}]},
+        "finish_reason": "stop",
+        "stop_reason": 7,
+    }
+    response = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": None}
+    together = assembled("openai_chat", list(render_stream("openai_chat", response)))["choices"][0]
+    assert together["message"] == choice["message"]
+    assert together["logprobs"] == choice["logprobs"]
+    assert together["stop_reason"] == 7
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_is_no_answer_cannot_be_streamed(dialect: Dialect):
+    for value in ({}, {"choices": [1]}, {"content": [1], "usage": {}}, {"output": ["x"]}):
+        with pytest.raises(ValueError, match=dialect):
+            render_stream(dialect, value)
+
+
+def test_the_openai_sdk_reads_chat_streams():
+    async def run(url: str):
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client:
+            messages: list[Any] = [{"role": "user", "content": "hi"}]
+            async with client.chat.completions.stream(
+                model="m", messages=messages, stream_options={"include_usage": True}
+            ) as stream:
+                final = await stream.get_final_completion()
+        message = final.choices[0].message
+        assert message.content == TEXT
+        assert [call.function.arguments for call in message.tool_calls or []] == [call.arguments for call in CALLS]
+        assert final.usage is not None
+        assert final.usage.prompt_tokens == 100
+
+    served(run)
+
+
+def test_the_openai_sdk_reads_responses_streams():
+    async def run(url: str):
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client:
+            async with client.responses.stream(model="m", input="hi") as stream:
+                seen = [event.type async for event in stream]
+                final = await stream.get_final_response()
+        assert final.output_text == TEXT
+        assert [item.arguments for item in final.output if item.type == "function_call"] == [c.arguments for c in CALLS]
+        assert seen.count("response.output_text.delta") > 2
+
+    served(run)
+
+
+def test_the_anthropic_sdk_reads_streams():
+    async def run(url: str):
+        async with anthropic.AsyncAnthropic(base_url=url, api_key="k") as client:
+            messages: list[Any] = [{"role": "user", "content": "hi"}]
+            async with client.messages.stream(model="m", max_tokens=9, messages=messages) as stream:
+                final = await stream.get_final_message()
+        assert [block.text for block in final.content if block.type == "text"] == [TEXT]
+        uses = [block.input for block in final.content if block.type == "tool_use"]
+        assert uses == [{"command": "ls -la /a/rather/long/path"}, {}]
+        assert final.stop_reason == "tool_use"
+        assert (final.usage.input_tokens, final.usage.cache_read_input_tokens) == (60, 40)
+
+    served(run)
+
+
+def served(client) -> None:
+    async def run():
+        async with FakeProvider(Say(REPLIES["both"])) as fake:
+            await client(fake.base_url)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        (3, "a reply is text or a table"),
+        ({}, "a reply is text or a table"),
+        ({"txt": "x"}, "'txt'"),
+        ({"text": 3}, "text is text"),
+        ({"tool_calls": {"name": "x"}}, "is a list"),
+        ({"tool_calls": [{"arguments": {}}]}, "with a name"),
+        ({"tool_calls": [{"name": "x", "args": {}}]}, "'args'"),
+        ({"text": "x", "usage": {"input": 3}}, "input_tokens"),
+    ],
+)
+def test_replies_that_make_no_sense(value: object, complaint: str):
+    with pytest.raises(ValueError, match=complaint):
+        parse_reply(value)

@@ -1,0 +1,158 @@
+"""ReplayModel: the same run again, and where it stops being the same."""
+
+import asyncio
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial.errors import ProviderError, UsageError
+from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.dialects import DIALECTS as MODULES
+from seatrial.gateway.upstreams.per_trial import for_trial
+from seatrial.gateway.upstreams.render import render_response
+from seatrial.gateway.upstreams.replay import ReplayModel
+from seatrial.gateway.upstreams.reply import Reply
+from seatrial.model.trace import CallError, Dialect, KnownMessages, ModelCall
+from tests.gateway.upstream_calls import DIALECTS, Answered, ask, call
+
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def recorded(index: int, request: ModelRequest, text: str = "", **fields: Any) -> ModelCall:
+    """A call as calls.jsonl has it; each starts when the one before it has ended."""
+    payload = request.payload or {}
+    dialect = request.dialect
+    settings: dict[str, Any] = {
+        "index": index,
+        "dialect": dialect,
+        "path": request.path,
+        "started_at": START + dt.timedelta(seconds=index),
+        "duration_sec": 0.5,
+        "status": 200,
+    }
+    if dialect is None:
+        return ModelCall(**settings, request=payload, response={"said": text})
+    module = MODULES[dialect]
+    settings |= {"messages": module.messages(payload), "request": module.without_messages(payload)}
+    settings |= {"response": render_response(dialect, Reply(text), serial=index)}
+    return ModelCall(**{**settings, **fields})
+
+
+def replayed(model: Any, *requests: ModelRequest) -> list[Answered]:
+    async def run():
+        return [await ask(model, request) for request in requests]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_same_calls_get_the_same_answers_streamed_or_not(dialect: Dialect):
+    calls = [recorded(0, call(dialect), "one"), recorded(1, call(dialect, temperature=0.5, stream=True), "two")]
+    model = ReplayModel(calls)
+    first, second = replayed(model, call(dialect, stream=True), call(dialect, temperature=0.5, user="x"))
+    assert first.headers["content-type"].startswith("text/event-stream")
+    assert b"one" in first.body
+    assert second.json == calls[1].response
+
+
+def test_a_conversation_stored_as_new_messages_only():
+    short, long = [user("a")], [user("a"), user("b"), user("c")]
+    calls = [
+        recorded(0, call(messages=short), "one"),
+        recorded(1, call(messages=long), "two", known=KnownMessages(call=0, count=1), messages=long[1:]),
+        recorded(2, call(messages=long[:2]), "three", known=KnownMessages(call=1, count=2), messages=[]),
+    ]
+    answers = replayed(ReplayModel(calls), *(call(messages=part) for part in (short, long, long[:2])))
+    assert [answered.json["choices"][0]["message"]["content"] for answered in answers] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"temperature": 0.7}, r"request.temperature was 0.5, is now 0.7"),
+        ({"messages": [user("other")]}, r'messages\[0\].content was "hello", is now "other"'),
+        ({"messages": [user("hello"), user("more")]}, r"messages had 1 entries, has now 2"),
+        ({"tools": []}, r"request.tools was not there, is now \[\]"),
+    ],
+)
+def test_a_different_call_names_the_first_difference(changes: dict[str, Any], difference: str):
+    model = ReplayModel([recorded(0, call(temperature=0.5), "one")])
+    with pytest.raises(ProviderError, match=rf"call 0 of the recording was another one: {difference}") as caught:
+        replayed(model, call(**{"temperature": 0.5, **changes}))
+    assert not caught.value.retryable
+
+
+def test_calls_come_in_their_order():
+    model = ReplayModel([recorded(0, call(n=1), "one"), recorded(1, call(n=2), "two")])
+    with pytest.raises(ProviderError, match="call 0 .*request.n was 1, is now 2"):
+        replayed(model, call(n=2))
+
+
+def test_calls_that_ran_side_by_side_may_come_in_any_order():
+    calls = [recorded(0, call(n=1), "one", duration_sec=5.0), recorded(1, call(n=2), "two")]
+    second, first = replayed(ReplayModel(calls), call(n=2), call(n=1))
+    assert (b"one" in first.body, b"two" in second.body) == (True, True)
+
+
+def test_one_call_too_many():
+    with pytest.raises(ProviderError, match="its 1 calls are replayed"):
+        replayed(ReplayModel([recorded(0, call(), "one")]), call(), call())
+
+
+def test_every_trial_replays_from_the_start():
+    model = ReplayModel([recorded(0, call(), "one")])
+    for _ in range(2):
+        assert b"one" in replayed(for_trial(model), call())[0].body
+
+
+def test_failures_come_again_but_not_those_that_were_repeated_or_never_reached_a_model():
+    def failed(index: int, kind: Any, status: int) -> ModelCall:
+        error = CallError(kind=kind, status=status, message=f"failure {index}")
+        return recorded(index, call(), error=error, status=status, response=None)
+
+    calls = [
+        failed(0, "provider", 500),
+        recorded(1, call(), "one", retry_of=0),
+        failed(2, "agent", 400),
+        failed(3, "budget", 429),
+        failed(4, "disconnected", 200),
+        failed(5, "provider", 503),
+    ]
+    model = ReplayModel(calls)
+    first, bad = replayed(model, call(), call())
+    assert b"one" in first.body
+    assert (bad.status, bad.json["error"]["message"]) == (400, "failure 2")
+    with pytest.raises(ProviderError, match="failure 5"):
+        replayed(model, call())
+
+
+def test_other_paths_are_replayed_when_recorded_and_made_up_when_not():
+    embedding = ModelRequest("/v1/embeddings", payload={"input": "x"})
+    model = ReplayModel([recorded(0, call(), "one"), recorded(1, embedding, "vector")])
+    listed, vector, one = replayed(model, ModelRequest("/v1/models", method="GET"), embedding, call())
+    assert listed.json["object"] == "list"
+    assert vector.json == {"said": "vector"}
+    assert b"one" in one.body
+
+
+def test_reading_a_file(tmp_path: Path):
+    path = tmp_path / "calls.jsonl"
+    lines = [recorded(index, call(n=index), "x").model_dump_json() for index in range(2)]
+    path.write_text("\n".join(lines) + "\n")
+    assert len(replayed(ReplayModel.from_file(path), call(n=0), call(n=1))) == 2
+    path.write_text(lines[0] + "\n{}\n")
+    with pytest.raises(UsageError, match=r"line 2 of .*calls.jsonl is not a recorded call"):
+        ReplayModel.from_file(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        ReplayModel.from_file(tmp_path)
+
+
+def test_a_recording_with_a_hole():
+    with pytest.raises(UsageError, match="builds on call 7"):
+        ReplayModel([recorded(0, call(), "x", known=KnownMessages(call=7, count=1))])

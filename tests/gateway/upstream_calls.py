@@ -1,0 +1,72 @@
+"""Requests to upstreams, and their answers read to the end."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import orjson
+
+from seatrial.gateway.api import ModelRequest, Upstream
+from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.upstreams.provider import HttpProvider
+from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.model.trace import Dialect
+from seatrial.testing.fake_provider import FakeProvider, Step
+
+KEY = "sk-provider-0123456789"
+HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}
+DIALECTS: list[Dialect] = ["openai_chat", "openai_responses", "anthropic"]
+
+
+class Answered(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    chunks: list[bytes]
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.chunks)
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+
+def call(dialect: Dialect | None = "openai_chat", *, stream: bool = False, **changes: Any) -> ModelRequest:
+    """A small request in a dialect; `changes` are fields of its payload."""
+    payload = {**HELLO, **changes}
+    if dialect == "openai_responses":
+        payload["input"] = payload.pop("messages")
+    if stream:
+        payload["stream"] = True
+    path = PATHS[dialect] if dialect else "/v1/models"
+    return ModelRequest(path, dialect=dialect, payload=payload, body=orjson.dumps(payload), stream=stream)
+
+
+async def ask(upstream: Upstream, request: ModelRequest) -> Answered:
+    async with upstream.ask(request) as reply:
+        return Answered(reply.status, reply.headers, [chunk async for chunk in reply.chunks])
+
+
+class Naps(list[float]):
+    """A clock that remembers how long it was asked to wait, and does not wait."""
+
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+@asynccontextmanager
+async def provider(
+    *script: Step, naps: Naps | None = None, **options: Any
+) -> AsyncIterator[tuple[HttpProvider, FakeProvider]]:
+    """A provider in front of a fake one that follows a script."""
+    async with FakeProvider(*script) as fake:
+        settings: dict[str, Any] = {"base_url": fake.base_url, "api_key_var": "KEY", "dialects": frozenset(DIALECTS)}
+        upstream = HttpProvider(
+            ProviderOptions(**{**settings, **options}),
+            environ={"KEY": KEY},
+            sleep=Naps() if naps is None else naps,
+            chance=lambda: 0.0,
+        )
+        async with upstream:
+            yield upstream, fake

@@ -15,7 +15,7 @@ from seatrial.gateway.dialects.api import ToldError
 from seatrial.gateway.sse import SseEvent
 from tests.gateway import dialect_streams as streams
 
-DIALECTS: dict[str, Any] = dict(dialects.DIALECTS)
+DIALECTS: dict[Any, Any] = dict(dialects.DIALECTS)
 JUDGES: dict[str, Any] = {
     "openai_chat": openai.types.chat.ChatCompletion,
     "openai_responses": openai.types.responses.Response,

@@ -1,0 +1,181 @@
+"""What all dialects can say, as values: a conversation is a flat list of items, in the order of what happened."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from seatrial.gateway.dialects.api import Payload
+from seatrial.model.trace import TokenUsage
+
+Role = Literal["system", "developer", "user", "assistant"]
+Stop = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class Untranslatable(Exception):
+    """Something would be lost in translation. `field` names it; nothing was sent anywhere."""
+
+    def __init__(self, field: str, reason: str = "the other dialect has no place for it") -> None:
+        self.field = field
+        super().__init__(f"`{field}` cannot be translated: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture, by the web or as a data URL."""
+
+    url: str
+    detail: str | None = None
+
+
+Parts = tuple[Text | Image, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Somebody's words."""
+
+    role: Role
+    parts: Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The model calls a tool; `arguments` is the JSON text as it wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a tool gave back."""
+
+    id: str
+    parts: Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoned:
+    """What the model thought aloud, without a signature."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The model says that it will not."""
+
+    text: str
+
+
+Item = Said | Called | Returned | Reasoned | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call. `strict` is None where the provider decides."""
+
+    name: str
+    description: str | None
+    schema: Payload | None
+    strict: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Which tools the model has to use; `name` goes with the mode `one`."""
+
+    mode: Literal["auto", "none", "any", "one"]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request. What is None was not said; values of sampling are passed on as found, for the provider to judge."""
+
+    model: Any
+    items: tuple[Item, ...]
+    tools: tuple[Tool, ...] | None = None
+    choice: ToolChoice | None = None
+    parallel: bool | None = None
+    max_tokens: Any = None
+    temperature: Any = None
+    top_p: Any = None
+    stop: list[Any] | None = None
+    seed: Any = None
+    format: Payload | None = None
+    effort: Any = None
+    verbosity: Any = None
+    stream: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer. `created` is in seconds since 1970, 0 when nobody said."""
+
+    id: str
+    model: str
+    items: tuple[Item, ...]
+    stop: Stop
+    usage: TokenUsage | None
+    created: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An answer begins."""
+
+    id: str
+    model: str
+    created: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """More text of a kind."""
+
+    kind: Literal["text", "reasoning", "refusal"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A tool call begins; `slot` is its position among the calls."""
+
+    slot: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallGrown:
+    """More of the arguments of a call."""
+
+    slot: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The answer is whole."""
+
+    stop: Stop
+    usage: TokenUsage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The provider told of an error."""
+
+    type: str
+    message: str
+
+
+Delta = Started | Grown | CallStarted | CallGrown | Ended | Failed

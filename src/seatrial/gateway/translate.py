@@ -1,0 +1,88 @@
+"""Between an agent and a model that speak different dialects: requests one way, answers the other.
+
+Text, images and tools are translated without loss; a request that holds anything else is refused, naming it. Five
+things are said differently and mean the same:
+
+- what concerns only the provider's books, caches and queues (`checks.HINTS`) is left out;
+- Anthropic demands a length: `DEFAULT_MAX_TOKENS` is written where a request has none;
+- Anthropic's neighbouring messages of one side become one message, and `developer` becomes `system`;
+- the output of a tool that failed (`is_error`) begins with "Error: " in the other dialects;
+- answers of chat completions have all text before all tool calls, and signatures of thoughts stay behind.
+"""
+
+from collections.abc import Callable
+
+from seatrial.gateway.dialects.api import Payload
+from seatrial.gateway.neutral import anthropic, chat, responses
+from seatrial.gateway.neutral.answers import read_answer
+from seatrial.gateway.neutral.answers_written import write_answer
+from seatrial.gateway.neutral.anthropic import DEFAULT_MAX_TOKENS
+from seatrial.gateway.neutral.responses_writer import ResponsesWriter
+from seatrial.gateway.neutral.stream_readers import READERS, StreamReader
+from seatrial.gateway.neutral.stream_writers import AnthropicWriter, ChatWriter, StreamWriter
+from seatrial.gateway.neutral.types import Delta, Failed, Request, Started, Untranslatable
+from seatrial.gateway.sse import SseEvent
+from seatrial.model.trace import Dialect
+
+__all__ = ["DEFAULT_MAX_TOKENS", "StreamTranslator", "Untranslatable", "translate_request", "translate_response"]
+
+_REQUEST_READERS: dict[Dialect, Callable[[Payload], Request]] = {
+    "openai_chat": chat.read_request,
+    "openai_responses": responses.read_request,
+    "anthropic": anthropic.read_request,
+}
+_REQUEST_WRITERS: dict[Dialect, Callable[[Request], Payload]] = {
+    "openai_chat": chat.write_request,
+    "openai_responses": responses.write_request,
+    "anthropic": anthropic.write_request,
+}
+_STREAM_WRITERS: dict[Dialect, Callable[[], StreamWriter]] = {
+    "openai_chat": ChatWriter,
+    "openai_responses": ResponsesWriter,
+    "anthropic": AnthropicWriter,
+}
+
+
+def translate_request(payload: Payload, source: Dialect, target: Dialect) -> Payload:
+    """The request in the dialect `target`. Raises Untranslatable, naming the field, when something would be lost."""
+    if source == target:
+        return payload
+    return _REQUEST_WRITERS[target](_REQUEST_READERS[source](payload))
+
+
+def translate_response(response: Payload, source: Dialect, target: Dialect) -> Payload:
+    """The whole answer in the dialect `target`. Raises Untranslatable when its content has no place there."""
+    if source == target:
+        return response
+    return write_answer(read_answer(response, source), target)
+
+
+class StreamTranslator:
+    """Turns the events of one upstream's stream into those of the agent's dialect, as they come.
+
+    A stream that is cut stays cut: only what came is written, and the end is not made up. To a stream of chat
+    completions the count of tokens is always written; `hides` of that dialect tells which event it is.
+    """
+
+    def __init__(self, source: Dialect, target: Dialect) -> None:
+        self._same = source == target
+        self._reader: StreamReader = READERS[source]()
+        self._writer = _STREAM_WRITERS[target]()
+        self._started = False
+
+    def feed(self, event: SseEvent) -> list[SseEvent]:
+        """The events that say what `event` says. Raises Untranslatable for content without a place."""
+        return [event] if self._same else self._written(self._reader.read(event))
+
+    def close(self) -> list[SseEvent]:
+        """What is still to be written when the upstream's stream is over."""
+        return [] if self._same else self._written(self._reader.close())
+
+    def _written(self, deltas: list[Delta]) -> list[SseEvent]:
+        events: list[SseEvent] = []
+        for delta in deltas:
+            if not self._started and not isinstance(delta, Started | Failed):
+                events.extend(self._writer.write(Started("", "")))  # a server that never said that it begins
+            self._started = self._started or not isinstance(delta, Failed)
+            events.extend(self._writer.write(delta))
+        return events

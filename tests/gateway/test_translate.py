@@ -1,0 +1,234 @@
+"""Translation loses nothing: there and back again is where one was, and what would be lost is refused by name."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.translate import DEFAULT_MAX_TOKENS, Untranslatable, translate_request, translate_response
+from tests.gateway.conversations import answers, requests
+from tests.gateway.test_dialects_streams import JSON, JUDGES
+
+PAIRS = list(permutations(DIALECTS, 2))
+HI = [{"role": "user", "content": "hi"}]
+CHAT = {"model": "m", "messages": HI}
+PNG = "data:image/png;base64,iVBORw0K"
+
+
+@pytest.mark.parametrize(("here", "there"), PAIRS)
+@given(requests())
+def test_requests_come_back_as_they_were(here, there, asked):
+    mine = translate_request(asked, "openai_chat", here)
+    theirs = translate_request(mine, here, there)
+    assert DIALECTS[there].check(theirs) is None
+    assert translate_request(theirs, there, here) == mine
+
+
+@pytest.mark.parametrize(("here", "there"), PAIRS)
+@given(answers())
+def test_answers_come_back_as_they_were(here, there, answer):
+    mine = translate_response(answer, "openai_chat", here)
+    JUDGES[here].model_validate(mine)
+    theirs = translate_response(mine, here, there)
+    JUDGES[there].model_validate(theirs)
+    back = translate_response(theirs, there, here)
+    assert DIALECTS[here].usage(back) == DIALECTS[here].usage(mine)
+    assert back == mine
+
+
+def test_a_request_with_everything_in_anthropics_words():
+    call = {"id": "call_1", "type": "function", "function": {"name": "ls", "arguments": '{"path":"."}'}}
+    parameters = {"type": "object", "properties": {}}
+    tool = {"type": "function", "function": {"name": "ls", "description": "list", "parameters": parameters}}
+    request = {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "developer", "content": "Be brief."},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": PNG}}],
+            },
+            {"role": "user", "content": "b"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "x.txt"},
+            {"role": "user", "content": "go on"},
+        ],
+        "tools": [tool],
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "stop": "END",
+        "user": "me",
+    }
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}
+    assert translate_request(request, "openai_chat", "anthropic") == {
+        "model": "m",
+        "system": [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "Be brief."}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "a"}, image, {"type": "text", "text": "b"}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "call_1", "name": "ls", "input": {"path": "."}}],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "call_1", "content": "x.txt"},
+                    {"type": "text", "text": "go on"},
+                ],
+            },
+        ],
+        "max_tokens": DEFAULT_MAX_TOKENS,
+        "tools": [{"name": "ls", "description": "list", "input_schema": parameters}],
+        "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+        "stop_sequences": ["END"],
+    }
+
+
+def test_a_request_of_an_anthropic_agent_in_the_words_of_chat():
+    cached = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}
+    failed = {"type": "tool_result", "tool_use_id": "t1", "content": "no such file", "is_error": True}
+    request = {
+        "model": "m",
+        "max_tokens": 9,
+        "system": [cached],
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "cat", "input": {}}]},
+            {"role": "user", "content": [failed]},
+        ],
+        "metadata": {"user_id": "u"},
+        "thinking": {"type": "disabled"},
+    }
+    translated = translate_request(request, "anthropic", "openai_chat")
+    assert translated["messages"][0] == {"role": "system", "content": "Be kind."}
+    assert translated["messages"][-1] == {"role": "tool", "tool_call_id": "t1", "content": "Error: no such file"}
+    assert set(translated) == {"model", "messages", "max_completion_tokens"}
+
+
+def test_chat_and_responses_share_formats_and_effort():
+    schema = {"name": "s", "schema": {"type": "object"}, "strict": True}
+    shape = {"type": "json_schema", "json_schema": schema}
+    request = {**CHAT, "response_format": shape, "reasoning_effort": "low", "verbosity": "high"}
+    translated = translate_request(request, "openai_chat", "openai_responses")
+    assert translated["text"] == {"format": {"type": "json_schema", **schema}, "verbosity": "high"}
+    assert translated["reasoning"] == {"effort": "low"}
+    assert translated["store"] is False
+    assert translate_request(translated, "openai_responses", "openai_chat") == request
+
+
+def test_tools_of_chat_are_not_strict_by_default():
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    translated = translate_request({**CHAT, "tools": [tool]}, "openai_chat", "openai_responses")
+    assert translated["tools"][0]["strict"] is False
+
+
+@pytest.mark.parametrize("there", ["anthropic", "openai_responses"])
+@pytest.mark.parametrize("url", [PNG, "https://example.org/a.png"])
+def test_images_come_back(there, url):
+    part = {"type": "image_url", "image_url": {"url": url}}
+    request = {**CHAT, "messages": [{"role": "user", "content": [{"type": "text", "text": "see"}, part]}]}
+    back = translate_request(translate_request(request, "openai_chat", there), there, "openai_chat")
+    assert back["messages"][0]["content"][1]["image_url"]["url"] == url
+
+
+def test_text_input_is_one_message():
+    translated = translate_request({"model": "m", "input": "hi", "instructions": "s"}, "openai_responses", "anthropic")
+    assert (translated["system"], translated["messages"]) == ("s", HI)
+
+
+def _said(**part):
+    return {**CHAT, "messages": [{"role": "user", "content": [part]}]}
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "[not json"}}
+BLOCKS = {
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}, {"type": "text", "text": "x"}],
+}
+SIGNED = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}}
+SHOWN = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [IMAGE]}]}
+
+
+C, R, A = "openai_chat", "openai_responses", "anthropic"
+NAMED = {"role": "user", "name": "bob", "content": "x"}
+REFERENCE = {"type": "item_reference", "id": "x"}
+BASH = {"type": "bash_20250124", "name": "bash"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "here", "there", "field"),
+    [
+        ({**CHAT, "n": 2}, C, A, "n"),
+        ({**CHAT, "logprobs": True}, C, R, "logprobs"),
+        ({**CHAT, "seed": 1}, C, A, "seed"),
+        ({**CHAT, "stop": ["x"]}, C, R, "stop"),
+        ({**CHAT, "temperature": 1.5}, C, A, "temperature"),
+        ({**CHAT, "reasoning_effort": "low"}, C, A, "effort"),
+        ({**CHAT, "frequency_penalty": 0.5}, C, A, "frequency_penalty"),
+        ({**CHAT, "brand_new": 1}, C, A, "brand_new"),
+        ({**CHAT, "tools": [{"type": "custom", "custom": {"name": "f"}}]}, C, A, "tools[0].custom"),
+        (_said(type="input_audio", input_audio={}), C, A, "messages[0].content[0].type"),
+        (_said(type="file", file={}), C, R, "messages[0].content[0].type"),
+        ({**CHAT, "messages": [NAMED]}, C, A, "messages[0].name"),
+        ({**CHAT, "messages": [{"role": "assistant", "tool_calls": [CALL]}]}, C, A, "arguments of f"),
+        ({"model": "m", "input": "x", "previous_response_id": "r"}, R, A, "previous_response_id"),
+        ({"model": "m", "input": "x", "tools": [{"type": "web_search"}]}, R, C, "tools[0].type"),
+        ({"model": "m", "input": [REFERENCE]}, R, C, "input[0].type"),
+        ({"model": "m", "messages": [SIGNED]}, A, C, "messages[0].content[0].signature"),
+        ({"model": "m", "messages": [BLOCKS]}, A, C, "content"),
+        ({"model": "m", "messages": [SHOWN]}, A, C, "image"),
+        ({"model": "m", "messages": HI, "top_k": 5}, A, R, "top_k"),
+        ({"model": "m", "messages": HI, "thinking": {"type": "enabled"}}, A, C, "thinking"),
+        ({"model": "m", "messages": HI, "tools": [BASH]}, A, C, "tools[0].type"),
+    ],
+)
+def test_what_would_be_lost_is_refused_by_name(payload, here, there, field):
+    with pytest.raises(Untranslatable) as refusal:
+        translate_request(payload, here, there)
+    assert refusal.value.field == field
+    assert field in str(refusal.value)
+
+
+def _chat_answer(finish, **message):
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": None, **message}}
+    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+
+def test_refusals():
+    refused = _chat_answer("stop", refusal="I will not.")
+    message = translate_response(refused, "openai_chat", "anthropic")
+    JUDGES["anthropic"].model_validate(message)
+    assert (message["stop_reason"], message["content"]) == ("refusal", [{"type": "text", "text": "I will not."}])
+    response = translate_response(refused, "openai_chat", "openai_responses")
+    assert (
+        translate_response(response, "openai_responses", "openai_chat")["choices"][0]["message"]["refusal"]
+        == "I will not."
+    )
+
+
+def test_arguments_that_are_not_json():
+    with pytest.raises(Untranslatable, match="arguments of f"):
+        translate_response(_chat_answer("tool_calls", tool_calls=[CALL]), "openai_chat", "anthropic")
+    cut = translate_response(_chat_answer("length", tool_calls=[CALL]), "openai_chat", "anthropic")
+    assert (cut["content"][0]["input"], cut["stop_reason"]) == ({}, "max_tokens")
+
+
+FIELDS = (
+    "model messages input system instructions tools tool_choice stop text reasoning response_format role content type"
+)
+ANYTHING = st.dictionaries(
+    st.sampled_from(FIELDS.split()), JSON | st.lists(st.dictionaries(st.sampled_from(FIELDS.split()), JSON), max_size=3)
+)
+
+
+@given(st.sampled_from(PAIRS), ANYTHING | requests())
+def test_no_payload_raises_anything_else(pair, payload):
+    for translate in (translate_request, translate_response):
+        try:
+            translate(payload, *pair)
+        except Untranslatable:
+            continue

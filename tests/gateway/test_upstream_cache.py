@@ -19,7 +19,7 @@ from tests.gateway.upstream_calls import DIALECTS, Answered, ask, call, provider
 def asked(folder: Path, script: list[Any], *requests: ModelRequest, scope: str = "") -> tuple[list[Answered], int]:
     """The answers, and how often the provider behind was asked."""
 
-    async def run():
+    async def run() -> tuple[list[Answered], int]:
         async with provider(*script, retries=0) as (upstream, fake):
             cached = CachedUpstream(upstream, folder, scope)
             return [await ask(cached, request) for request in requests], len(fake.received)
@@ -79,9 +79,11 @@ def test_a_stream_that_breaks_or_is_left_is_not_kept(tmp_path: Path):
         asked(tmp_path, [Cut(after=2)], call(stream=True))
 
     async def leave():
-        async with provider(Say("words " * 100)) as (upstream, _):
-            async with CachedUpstream(upstream, tmp_path).ask(call(stream=True)) as reply:
-                await anext(reply.chunks)
+        async with (
+            provider(Say("words " * 100)) as (upstream, _),
+            CachedUpstream(upstream, tmp_path).ask(call(stream=True)) as reply,
+        ):
+            await anext(reply.chunks)
 
     asyncio.run(leave())
     assert not list(tmp_path.rglob("*.json"))

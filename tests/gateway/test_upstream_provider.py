@@ -202,6 +202,17 @@ def test_fifty_megabytes_pass_with_flat_memory():
     assert peak < 4 * 2**20
 
 
+def test_a_request_of_fifty_megabytes_arrives_whole_even_the_second_time():
+    body = b'{"padding":"' + b"x" * (50 * 2**20) + b'"}'
+
+    async def run():
+        async with provider(Fail(503)) as (upstream, fake):
+            assert (await ask(upstream, replace(call(), body=body))).status == 200
+            assert [received.body == body for received in fake.received] == [True, True]
+
+    asyncio.run(run())
+
+
 def test_two_hundred_at_once_are_all_served_at_once():
     async def run():
         async with FakeProvider(otherwise=Say("hi", late=True)) as fake:
@@ -238,6 +249,20 @@ def test_one_connection_serves_many_requests():
             return {received.port for received in fake.received}
 
     assert len(asyncio.run(run())) == 1
+
+
+def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch):
+    for name in ("no_proxy", "NO_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def run():
+        async with FakeProvider() as fake:
+            monkeypatch.setenv("http_proxy", fake.base_url)
+            async with HttpProvider(ProviderOptions(base_url="http://provider.example/v1")) as upstream:
+                assert (await ask(upstream, call())).status == 200
+            assert fake.received[0].headers["host"] == "provider.example"
+
+    asyncio.run(run())
 
 
 def test_a_missing_key_is_named():

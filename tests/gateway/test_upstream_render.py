@@ -109,10 +109,12 @@ def test_the_openai_sdk_reads_chat_streams():
 
 def test_the_openai_sdk_reads_responses_streams():
     async def run(url: str):
-        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client:
-            async with client.responses.stream(model="m", input="hi") as stream:
-                seen = [event.type async for event in stream]
-                final = await stream.get_final_response()
+        async with (
+            openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client,
+            client.responses.stream(model="m", input="hi") as stream,
+        ):
+            seen = [event.type async for event in stream]
+            final = await stream.get_final_response()
         assert final.output_text == TEXT
         assert [item.arguments for item in final.output if item.type == "function_call"] == [c.arguments for c in CALLS]
         assert seen.count("response.output_text.delta") > 2

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects import DIALECTS as MODULES
+from seatrial.gateway.upstreams.fingerprint import fingerprint, first_difference
 from seatrial.gateway.upstreams.per_trial import for_trial
 from seatrial.gateway.upstreams.render import render_response
 from seatrial.gateway.upstreams.replay import ReplayModel
@@ -18,6 +21,12 @@ from seatrial.model.trace import CallError, Dialect, KnownMessages, ModelCall
 from tests.gateway.upstream_calls import DIALECTS, Answered, ask, call
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, 2.5]) | st.text("ab", max_size=2)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+)
 
 
 def user(text: str) -> dict[str, str]:
@@ -90,7 +99,7 @@ def test_a_different_call_names_the_first_difference(changes: dict[str, Any], di
 
 def test_calls_come_in_their_order():
     model = ReplayModel([recorded(0, call(n=1), "one"), recorded(1, call(n=2), "two")])
-    with pytest.raises(ProviderError, match="call 0 .*request.n was 1, is now 2"):
+    with pytest.raises(ProviderError, match=r"call 0 .*request.n was 1, is now 2"):
         replayed(model, call(n=2))
 
 
@@ -156,3 +165,8 @@ def test_reading_a_file(tmp_path: Path):
 def test_a_recording_with_a_hole():
     with pytest.raises(UsageError, match="builds on call 7"):
         ReplayModel([recorded(0, call(), "x", known=KnownMessages(call=7, count=1))])
+
+
+@given(JSON, JSON)
+def test_a_difference_is_named_exactly_when_the_hashes_differ(before: Any, now: Any):
+    assert (first_difference(before, now) is None) == (fingerprint(before) == fingerprint(now))

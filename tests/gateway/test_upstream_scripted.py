@@ -167,6 +167,12 @@ def test_what_a_function_raises_is_a_failure_of_the_provider():
         said(FunctionModel(broken, name="policy"), call())
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_not_json_cannot_be_sent(stream: bool):
+    with pytest.raises(ProviderError, match="cannot be sent"):
+        said(FunctionModel(lambda _: "\ud800"), call(stream=stream))
+
+
 def test_what_a_function_must_not_return():
     with pytest.raises(ProviderError, match="has to return text"):
         said(FunctionModel(lambda _: 3), call())  # type: ignore[arg-type,return-value]

@@ -42,13 +42,13 @@ def error_reply(request: ModelRequest, status: int, message: str) -> ModelReply:
 
 
 def answer(request: ModelRequest, response: Mapping[str, Any]) -> ModelReply:
-    """A whole response, streamed if that is what the agent asked for. Raises ProviderError if it cannot be streamed."""
-    if not request.stream or request.dialect is None:
-        return json_reply(200, response)
+    """A whole response, streamed if that is what the agent asked for. Raises ProviderError if it cannot be sent so."""
     try:
+        if not request.stream or request.dialect is None:
+            return json_reply(200, response)
         events = render_stream(request.dialect, response, include_usage=_usage_wanted(request.payload))
-    except ValueError as error:
-        raise final_error(str(error)) from error
+    except (ValueError, orjson.JSONEncodeError) as error:
+        raise final_error(f"this answer cannot be sent: {error}") from error
     return reply_in_pieces(200, STREAM_HEADERS, events)
 
 

@@ -45,7 +45,7 @@ class Body:
         except (aiohttp.ClientError, OSError) as error:
             silent = f"nothing more came for {self._idle_sec:g} s"
             reason = silent if self._is_idle else f"the connection broke: {error}"
-            raise ProviderError(f"the answer stopped in the middle: {reason}", self._response.status) from error
+            raise ProviderError(f"the answer stopped in the middle: {reason}") from error
 
     async def read(self, most: int) -> bytes:
         """The body as far as it comes, up to about `most` bytes; for what the provider says about a failure."""

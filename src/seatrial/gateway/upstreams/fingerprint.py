@@ -27,18 +27,22 @@ def essential(payload: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def fingerprint(*parts: Any) -> str:
     """A hash of JSON values, in which the order of keys does not count."""
-    return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return hashlib.sha256(_canonical(parts)).hexdigest()
 
 
 def first_difference(expected: Any, found: Any, where: str = "") -> str | None:
     """The place where two JSON values first differ, and how; None if they are equal."""
-    if expected == found and type(expected) is type(found):
+    if _canonical(expected) == _canonical(found):
         return None
     if isinstance(expected, dict) and isinstance(found, dict):
         return _in_tables(expected, found, where)
     if isinstance(expected, list) and isinstance(found, list):
         return _in_lists(expected, found, where)
     return f"{where or 'the request'} was {_shown(expected)}, is now {_shown(found)}"
+
+
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _in_tables(expected: dict[str, Any], found: dict[str, Any], where: str) -> str | None:

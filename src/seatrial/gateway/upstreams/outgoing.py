@@ -1,5 +1,6 @@
 """Outgoing: a request in the form in which it goes to a provider, as often as it takes."""
 
+import io
 from dataclasses import dataclass
 
 import orjson
@@ -9,6 +10,8 @@ from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.upstreams.passing_on import ANTHROPIC_VERSION, key_headers, sent_headers, target_url
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
+
+_LARGE = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,12 @@ class Outgoing:
     headers: dict[str, str]
     body: bytes | None
     dialect: Dialect | None
+
+    def data(self) -> bytes | io.BytesIO | None:
+        """The body as aiohttp wants it: a large one as a file, which is written in pieces and once only."""
+        if self.body is None or len(self.body) <= _LARGE:
+            return self.body
+        return io.BytesIO(self.body)
 
 
 def prepare(request: ModelRequest, options: ProviderOptions, key: str | None) -> Outgoing:

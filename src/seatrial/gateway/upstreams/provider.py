@@ -141,7 +141,7 @@ class HttpProvider:
         try:
             async with asyncio.timeout(limit):
                 response = await self._session.request(
-                    outgoing.method, outgoing.url, headers=outgoing.headers, data=outgoing.body, allow_redirects=False
+                    outgoing.method, outgoing.url, headers=outgoing.headers, data=outgoing.data(), allow_redirects=False
                 )
                 body = Body(response, self.options.idle_timeout_sec)
                 try:

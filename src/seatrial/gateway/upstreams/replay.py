@@ -3,6 +3,7 @@
 Calls that overlapped in the earlier trial may come in any order; all others come in theirs.
 """
 
+import copy
 import datetime as dt
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from seatrial.gateway.upstreams.fingerprint import essential, fingerprint, first
 from seatrial.model.trace import Dialect, ModelCall
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordedCall:
     """An earlier call with the whole conversation it had."""
 
@@ -54,9 +55,13 @@ class ReplayModel:
 
     def fresh(self) -> "ReplayModel":
         """The same recording from its first call, for another trial."""
-        copy = object.__new__(ReplayModel)
-        copy._recorded, copy._name, copy._left = self._recorded, self._name, list(self._recorded)
-        return copy
+        model = copy.copy(self)
+        model.rewind()
+        return model
+
+    def rewind(self) -> None:
+        """Go back to the first call."""
+        self._left = list(self._recorded)
 
     @asynccontextmanager
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:

@@ -1,5 +1,6 @@
 """ScriptedModel: a model that says what a file says, line after line, and fails loudly when the lines run out."""
 
+import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -85,9 +86,13 @@ class ScriptedModel:
 
     def fresh(self) -> "ScriptedModel":
         """The same script from its first line, for another trial."""
-        copy = object.__new__(ScriptedModel)
-        copy._lines, copy._name, copy._position = self._lines, self._name, 0
-        return copy
+        model = copy.copy(self)
+        model.rewind()
+        return model
+
+    def rewind(self) -> None:
+        """Go back to the first line."""
+        self._position = 0
 
     @asynccontextmanager
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:

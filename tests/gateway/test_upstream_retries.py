@@ -34,7 +34,7 @@ def failing(*script, status: int | None = None, request: ModelRequest | None = N
     return error, naps, count
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 522, 529])
 def test_passing_failures_are_tried_again(status: int):
     async def run():
         naps = Naps()
@@ -111,6 +111,7 @@ def test_a_storm_of_429_ends_with_everyone_served():
         Fail(402, "no money"),
         Raw(b'{"error": {"code": "insufficient_quota", "message": "no money"}}', 429),
         Fail(500, headers={"x-should-retry": "false"}),
+        Fail(501),
     ],
 )
 def test_what_cannot_pass_is_given_up_at_once(step):
@@ -247,6 +248,7 @@ def test_waits_grow_up_to_the_longest_and_spread_by_chance():
     assert waits[-1] == 60
     assert wait_before(3, None, 60, 0.0) == wait_before(3, None, 60, 1.0) / 2
     assert wait_before(0, 3600, 60, 0.0) == 60
+    assert wait_before(0, 0.0, 60, 0.0) > 0
     assert 20 <= wait_before(0, 20, 60, 0.7) <= 22
 
 

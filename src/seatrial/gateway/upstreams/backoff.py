@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-RETRIED_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+RETRIED_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 """Answers that another attempt may turn into a good one. Any other 4xx is the agent's own mistake."""
 
 HOPELESS_STATUSES = frozenset({401, 402})
@@ -32,7 +32,7 @@ def wait_before(attempt: int, asked_for: float | None, longest: float, chance: f
 
     What the provider asked for is never undercut, up to the longest wait; chance spreads those who wait together.
     """
-    if asked_for is not None:
+    if asked_for:  # zero would be no wait at all, and all attempts would be used up in a moment
         return min(asked_for, longest) * (1 + 0.1 * chance)
     backoff = _FIRST_WAIT_SEC * 2.0 ** min(attempt, _MOST_DOUBLINGS)
     return min(backoff, longest) * (0.5 + 0.5 * chance)

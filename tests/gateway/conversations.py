@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 NAMES = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,8}", fullmatch=True)
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(-9, 9) | WORDS
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(-9, 9) | WORDS
 ARGUMENTS = st.dictionaries(NAMES, SCALARS | st.lists(SCALARS, max_size=2), max_size=3).map(
     lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 )

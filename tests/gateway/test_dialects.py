@@ -154,6 +154,11 @@ def test_errors_are_read_back(dialect):
     assert told.message == "broken"
 
 
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_an_error_may_have_any_text(dialect):
+    assert "\\udc80" in DIALECTS[dialect].error_event(500, "provider", "file \udc80").data
+
+
 def test_error_shapes_in_use():
     assert told_error({"error": "plain"}) == ToldError("error", "plain")
     assert told_error({"error": {"code": "busy", "message": "wait"}}) == ToldError("busy", "wait")

@@ -179,6 +179,21 @@ def test_errors_inside_streams(dialect, events, kind):
     assert "Hel" in str(assembler.response())
 
 
+@pytest.mark.parametrize(
+    ("dialect", "events", "first"),
+    [
+        ("openai_chat", streams.CHAT_TEXT, 1),
+        ("openai_chat", streams.CHAT_REASONING, 1),
+        ("openai_responses", streams.RESPONSES_TEXT, 3),
+        ("openai_responses", streams.RESPONSES_REASONING, 3),
+        ("anthropic", streams.ANTHROPIC_TEXT, 3),
+    ],
+)
+def test_the_first_token_is_the_first_content(dialect, events, first):
+    assert not assemble(dialect, events[:first]).first_token
+    assert assemble(dialect, events[: first + 1]).first_token
+
+
 def test_a_failed_response_is_an_error():
     failed = streams.response("failed", error={"code": "server_error", "message": "broken"})
     assembler = assemble("openai_responses", streams.responses({"type": "response.failed", "response": failed}))

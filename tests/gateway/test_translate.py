@@ -210,6 +210,21 @@ def test_refusals():
     )
 
 
+@pytest.mark.parametrize("arguments", ['{"x":1e999}', '{"x":NaN}', '{"x":123456789012345678901234567890}', "[1]"])
+def test_arguments_that_would_change_are_refused(arguments):
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    with pytest.raises(Untranslatable, match="arguments of f"):
+        translate_request(
+            {**CHAT, "messages": [{"role": "assistant", "tool_calls": [call]}]}, "openai_chat", "anthropic"
+        )
+
+
+def test_what_a_coding_agent_asks_of_responses():
+    extras = {"include": ["reasoning.encrypted_content"], "reasoning": {"summary": "auto"}, "store": False}
+    asked = {"model": "m", "input": "hi", **extras}
+    assert translate_request(asked, "openai_responses", "openai_chat") == CHAT
+
+
 def test_arguments_that_are_not_json():
     with pytest.raises(Untranslatable, match="arguments of f"):
         translate_response(_chat_answer("tool_calls", tool_calls=[CALL]), "openai_chat", "anthropic")

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from seatrial.gateway.sse import SseEvent
 from seatrial.gateway.translate import StreamTranslator, Untranslatable, translate_response
 from tests.gateway import dialect_streams as streams
-from tests.gateway.sdk_streams import sdk_stream
+from tests.gateway.sdk_streams import sdk_answer, sdk_stream
 from tests.gateway.test_dialects_streams import DIALECTS, JUDGES, assemble, damaged
 
 STREAMS = {
@@ -64,6 +64,26 @@ def test_the_sdks_read_translated_streams(here, there):
     translated = translate(STREAMS[here][1], here, there)
     count = sum(event.data != "[DONE]" for event in translated)
     assert len(list(sdk_stream(there, translated))) == count
+
+
+CONTENT: dict[str, Any] = {
+    "openai_chat": lambda answer: answer["choices"][0]["message"],
+    "openai_responses": lambda answer: answer["output"],
+    "anthropic": lambda answer: answer["content"],
+}
+SDK_ONLY = ("parsed", "parsed_arguments", "parsed_output", "index")  # what the SDKs' own helpers add
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize(("here", "there"), [*WAYS, *((dialect, dialect) for dialect in DIALECTS)])
+def test_the_sdks_put_the_same_answer_together(here, there, which):
+    translated = translate(STREAMS[here][which], here, there)
+    theirs = sdk_answer(there, translated).model_dump(mode="json")
+    ours = assemble(there, translated).response()
+    content = CONTENT[there]
+    assert _without(content(ours), *SDK_ONLY) == _without(content(theirs), *SDK_ONLY)
+    assert DIALECTS[there].usage(ours) == DIALECTS[there].usage(theirs)
+    assert DIALECTS[there].finish_reason(ours) == DIALECTS[there].finish_reason(theirs)
 
 
 def test_text_is_passed_on_at_once():

@@ -1,5 +1,6 @@
 """Reading what strangers wrote: a value of the wrong type counts as absent, and nothing here raises."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,8 +46,11 @@ def parse_object(data: str) -> Payload | None:
 
 
 def dump(value: Any) -> str:
-    """Compact JSON."""
-    return orjson.dumps(value).decode()
+    """Compact JSON, whatever the text in it."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # text that no encoding can hold, from a file name or a terminal: written as escapes
+        return json.dumps(value, separators=(",", ":"))
 
 
 def overridden(payload: Payload, model: str | None, values: Mapping[str, Any]) -> Payload:

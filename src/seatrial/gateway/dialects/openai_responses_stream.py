@@ -60,13 +60,18 @@ class ResponsesAssembler:
         elif kind in _LAST or kind in _SNAPSHOTS:
             self._take_snapshot(kind, table(parsed.get("response")))
         elif kind in _ITEMS:
-            # The finished item replaces all that was gathered of it.
-            self._items[_index(parsed)] = _Item(table(parsed.get("item")))
-            self.first_token = True
+            self._take_item(kind, _index(parsed), table(parsed.get("item")))
         elif kind in _PARTS:
             self._item(parsed).start_part(*_PARTS[kind], parsed)
         elif kind == "error" or "error" in parsed:
             self.error = told_error(parsed)
+
+    def _take_item(self, kind: str, index: int, item: Payload) -> None:
+        """An item begins, or is finished and replaces all that was gathered of it."""
+        self._items[index] = _Item(item)
+        # Words and thoughts are announced while they are still empty.
+        if kind == "response.output_item.done" or item.get("type") not in ("message", "reasoning"):
+            self.first_token = True
 
     def _take_delta(self, kind: str, parsed: Payload) -> None:
         delta = parsed.get("delta")

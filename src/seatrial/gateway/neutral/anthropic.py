@@ -14,6 +14,11 @@ DEFAULT_MAX_TOKENS = 32_000
 _SAME_NAME = ("model", "max_tokens", "temperature", "top_p", "stream")
 _READ = (*_SAME_NAME, "messages", "system", "tools", "tool_choice", "stop_sequences")
 _DEFAULTS: dict[str, tuple[Any, ...]] = {"thinking": ({"type": "disabled"},)}
+_TOOL_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "defer_loading": (False,),
+    "allowed_callers": (["direct"],),
+    "eager_input_streaming": (False, True),  # how large the pieces of a stream are changes no answer
+}
 _MODES: dict[str, Literal["auto", "none", "any", "one"]] = {"auto": "auto", "none": "none", "any": "any", "tool": "one"}
 _WORDS = {mode: word for word, mode in _MODES.items()}
 
@@ -45,10 +50,10 @@ def read_request(payload: Payload) -> Request:
 def _read_tool(tool: Payload, where: str) -> Tool:
     if tool.get("type") not in (None, "custom"):
         raise Untranslatable(f"{where}.type", "only tools that the agent runs itself can be")
-    refuse_unread(tool, ("type", "name", "description", "input_schema", "strict"), where)
+    refuse_unread(tool, ("type", "name", "description", "input_schema", "strict"), where, _TOOL_DEFAULTS)
     schema = need_table(tool.get("input_schema"), f"{where}.input_schema")
     name = need_text(tool.get("name"), f"{where}.name")
-    return Tool(name, tool.get("description"), schema, tool.get("strict", False))
+    return Tool(name, tool.get("description"), schema, tool.get("strict") or False)
 
 
 def _read_choice(value: Any) -> tuple[ToolChoice | None, bool | None]:
@@ -70,7 +75,7 @@ def write_request(request: Request) -> Payload:
     Neighbouring messages of one side become one message, as this dialect wants it. `developer` is written as `system`.
     """
     for name in ("seed", "format", "effort", "verbosity"):
-        if getattr(request, name) is not None:
+        if getattr(request, name) not in (None, "medium" if name == "verbosity" else None):
             raise Untranslatable(name)
     if isinstance(request.temperature, int | float) and request.temperature > 1:
         raise Untranslatable("temperature", "Anthropic's goes up to 1 only")

@@ -66,7 +66,7 @@ def _read_tool(tool: Payload, where: str) -> Any:
     if tool.get("type") != "function":
         raise Untranslatable(f"{where}.type", "only tools of the type function can be")
     function = need_table(tool.get("function"), f"{where}.function")
-    return read_tool({"strict": False, **function}, f"{where}.function")
+    return read_tool({**function, "strict": function.get("strict") or False}, f"{where}.function")
 
 
 def _read_format(value: Any) -> Payload | None:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import orjson
+
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.neutral.types import Parts, Text, Untranslatable
 
@@ -30,7 +32,7 @@ def refuse_unread(
     given: Payload, read: Iterable[str], where: str = "", defaults: Mapping[str, tuple[Any, ...]] | None = None
 ) -> None:
     """Raise Untranslatable for the first field that is set and neither read, nor a hint, nor at its default."""
-    known = {*read, *HINTS}
+    known = {*read, *(("cache_control",) if where else HINTS)}
     for name, value in given.items():
         if name not in known and value is not None and value not in (defaults or {}).get(name, ()):
             raise Untranslatable(f"{where}.{name}" if where else name)
@@ -74,12 +76,17 @@ def plain_text(parts: Parts) -> str | None:
 
 def arguments_object(arguments: str, where: str) -> Payload:
     """The arguments of a call as an object; none at all is an empty one."""
+    if not arguments.strip():
+        return {}
     try:
-        value = json.loads(arguments) if arguments.strip() else {}  # not orjson: numbers of any size stay exact
+        value = orjson.loads(arguments)
+        exact = value == json.loads(arguments)
     except (ValueError, RecursionError):
         raise Untranslatable(where, NOT_JSON) from None
     if not isinstance(value, dict):
         raise Untranslatable(where, NOT_JSON)
+    if not exact:
+        raise Untranslatable(where, "it holds a number that JSON parsers round")
     return value
 
 

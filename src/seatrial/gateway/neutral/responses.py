@@ -25,7 +25,8 @@ _TOOL_FIELDS = ("tools", "tool_choice", "parallel_tool_calls")
 _READ = (*_SAME_NAME, *_TOOL_FIELDS, "input", "instructions", "max_output_tokens", "text", "reasoning")
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "background": (False,),
-    "include": ([],),
+    # Reasoning to be handed back later: models of other dialects show theirs as it is, and it is handed back as it is.
+    "include": ([], ["reasoning.encrypted_content"]),
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
@@ -38,7 +39,7 @@ def read_request(payload: Payload) -> Request:
     text = need_table(payload.get("text") or {}, "text")
     refuse_unread(text, ("format", "verbosity"), "text")
     reasoning = need_table(payload.get("reasoning") or {}, "reasoning")
-    refuse_unread(reasoning, ("effort",), "reasoning")
+    refuse_unread(reasoning, ("effort", "summary"), "reasoning")  # a wish to be shown more, which others do anyway
     shape = text.get("format")
     tools = payload.get("tools")
     return Request(

@@ -63,7 +63,13 @@ def test_our_prices_are_dated_and_plausible():
     table = load_prices()
     assert table.noted is not None
     for entry in table.models.values():
-        assert 0 < (entry.cached or 0) < entry.input < entry.output
+        assert 0 < entry.input < entry.output
+        assert entry.cached is None or 0 < entry.cached < entry.input
+
+
+def test_a_dated_model_with_a_price_of_its_own_keeps_it():
+    models = load_prices().models
+    assert find_price("gpt-4o-2024-05-13", models) != find_price("gpt-4o-2024-08-06", models) == models["gpt-4o"]
 
 
 def test_a_file_of_the_user_goes_first(tmp_path: Path):

@@ -1,0 +1,169 @@
+"""One call on its way: an agent's request to the upstream, the answer back, and a line in the log at the end.
+
+What the agent asked for is what the model gets, what the model says is what the agent gets, as it comes. Only what
+the run sets is changed on the way, and a dialect that the upstream does not speak is translated.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Protocol
+
+import orjson
+
+from seatrial.errors import ProviderError
+from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.dialects import DIALECTS, PATHS
+from seatrial.gateway.notes import CallNotes
+from seatrial.gateway.session import Session
+from seatrial.gateway.sse import encode_event
+from seatrial.gateway.streaming import pass_on_stream
+from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
+from seatrial.model.trace import CallErrorKind, Dialect
+
+_JSON = {"content-type": "application/json"}
+# Both official SDKs obey it: what would fail again need not be tried again.
+_FINAL = {**_JSON, "x-should-retry": "false"}
+
+
+class Way(Protocol):
+    """The way back to the agent. Raises ConnectionError when nobody is there any more."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the answer's status is out already."""
+        ...
+
+    async def begin(self, status: int, headers: dict[str, str]) -> None:
+        """Send status and headers."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the answer."""
+        ...
+
+
+async def carry(session: Session, request: ModelRequest, way: Way) -> None:
+    """Answer one request of an agent. The caller ends the answer."""
+    if request.dialect is None:
+        await _pass_by(session, request, way)
+        return
+    dialect = DIALECTS[request.dialect]
+    index, retry_of = session.begin(request)
+    notes = CallNotes(session, request, index, retry_of)
+    try:
+        if (reason := session.refusal()) is not None:
+            await _refuse(way, notes, request.dialect, 429, "budget", reason)
+        elif (reason := dialect.check(request.payload)) is not None:
+            await _refuse(way, notes, request.dialect, 400, "agent", reason)
+        else:
+            await _ask(session, request, way, notes)
+    except (ConnectionError, asyncio.CancelledError):
+        notes.failed("disconnected", None, "the agent hung up before the answer was complete")
+        raise
+    finally:
+        session.end(notes.call())
+
+
+async def _ask(session: Session, request: ModelRequest, way: Way, notes: CallNotes) -> None:
+    assert request.dialect is not None  # noqa: S101 - the only caller has looked
+    try:
+        outgoing, hides_usage = _outgoing(session, request)
+        notes.asked(outgoing)
+        async with session.upstream.ask(outgoing) as reply:
+            if request.stream and reply.status < 300:
+                await pass_on_stream(request, outgoing, reply, way, notes, hides_usage=hides_usage)
+            else:
+                await _pass_on(request, outgoing, reply, way, notes)
+    except Untranslatable as error:
+        await _refuse(way, notes, request.dialect, 400, "agent", str(error))
+    except ProviderError as error:
+        session.fail(error)
+        await _refuse(way, notes, request.dialect, error.status or 502, "provider", str(error))
+
+
+def _outgoing(session: Session, request: ModelRequest) -> tuple[ModelRequest, bool]:
+    """The request as the upstream gets it, and whether it asks for a count of tokens that the agent did not ask for."""
+    assert request.dialect is not None and request.payload is not None  # noqa: S101, PT018 - as above
+    dialect, options = DIALECTS[request.dialect], session.options
+    payload = request.payload
+    if options.model is not None or options.sampling:
+        payload = dialect.with_overrides(payload, options.model, options.sampling)
+    target = _spoken(session, request.dialect)
+    translated = translate_request(payload, request.dialect, target)
+    counted = DIALECTS[target].with_usage(translated) if request.stream else translated
+    if counted is request.payload:
+        return request, False
+    path = request.path if target == request.dialect else PATHS[target]
+    outgoing = replace(request, path=path, dialect=target, payload=counted, body=orjson.dumps(counted))
+    return outgoing, counted is not translated and target == request.dialect
+
+
+def _spoken(session: Session, dialect: Dialect) -> Dialect:
+    spoken = session.upstream.dialects
+    return dialect if dialect in spoken or not spoken else min(spoken)
+
+
+async def _pass_on(
+    request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: Way, notes: CallNotes
+) -> None:
+    """Pass on an answer that is not streamed, or an error."""
+    body = b"".join([chunk async for chunk in reply.chunks])
+    response = _read(body)
+    notes.answered(reply.status, outgoing.dialect, response)
+    assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018
+    if reply.status >= 300:
+        notes.failed("agent", reply.status, _message(response, body))
+    if outgoing.dialect != request.dialect:
+        body = _in_dialect(reply.status, response, body, outgoing.dialect, request.dialect)
+    await way.begin(reply.status, {**_JSON, **reply.headers})
+    await way.write(body)
+
+
+def _in_dialect(status: int, response: Any, body: bytes, source: Dialect, target: Dialect) -> bytes:
+    if status >= 300:
+        return orjson.dumps(DIALECTS[target].error_body(status, "agent", _message(response, body)))
+    if not isinstance(response, dict):
+        raise ProviderError("the provider's answer is not a JSON object")
+    try:
+        return orjson.dumps(translate_response(response, source, target))
+    except Untranslatable as error:
+        raise ProviderError(f"the provider's answer cannot be translated: {error}") from error
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _message(response: Any, body: bytes) -> str:
+    error = response.get("error") if isinstance(response, dict) else None
+    said = error.get("message") if isinstance(error, dict) else None
+    return str(said) if said else body[:500].decode(errors="replace")
+
+
+async def _refuse(way: Way, notes: CallNotes, dialect: Dialect, status: int, kind: CallErrorKind, message: str) -> None:
+    """Tell the agent of an error as a provider would; in the middle of a stream as an event of it."""
+    notes.failed(kind, status, message)
+    speaker = DIALECTS[dialect]
+    if way.begun:
+        event = speaker.error_event(status, kind, message)
+        await way.write(encode_event(event))
+        return
+    await way.begin(status, _FINAL)
+    await way.write(orjson.dumps(speaker.error_body(status, kind, message)))
+
+
+async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
+    """Pass on a request that is no call of a model: a list of models, a count of tokens."""
+    try:
+        async with session.upstream.ask(request) as reply:
+            await way.begin(reply.status, {**_JSON, **reply.headers})
+            async for chunk in reply.chunks:
+                await way.write(chunk)
+    except ProviderError as error:
+        if way.begun:
+            raise ConnectionResetError(str(error)) from error
+        await way.begin(error.status or 502, _FINAL)
+        await way.write(orjson.dumps({"error": {"message": str(error), "type": "api_error"}}))

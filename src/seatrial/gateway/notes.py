@@ -1,0 +1,91 @@
+"""What is noted about a call while it is under way, and the ModelCall that becomes of it."""
+
+import datetime as dt
+import time
+from typing import Any
+
+from pydantic import ValidationError
+
+from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.session import Session
+from seatrial.model.trace import CallError, CallErrorKind, Dialect, ModelCall
+
+_LONGEST_MESSAGE = 4000
+
+
+class CallNotes:
+    """Filled in as a call goes on."""
+
+    def __init__(self, session: Session, request: ModelRequest, index: int, retry_of: int | None) -> None:
+        self._session = session
+        self._request = request
+        self._index = index
+        self._retry_of = retry_of
+        self._started_at = dt.datetime.now(dt.UTC)
+        self._started = time.perf_counter()
+        self._first_token: float | None = None
+        self._status: int | None = None
+        self._spoken: Dialect | None = request.dialect
+        self._upstream_model: str | None = None
+        self._response: Any = None
+        self._error: CallError | None = None
+
+    def asked(self, outgoing: ModelRequest) -> None:
+        """The request as the upstream gets it."""
+        model = (outgoing.payload or {}).get("model")
+        self._upstream_model = model if isinstance(model, str) else None
+
+    def token_came(self) -> None:
+        """Something of the answer itself has arrived."""
+        if self._first_token is None:
+            self._first_token = time.perf_counter() - self._started
+
+    def answered(self, status: int, spoken: Dialect | None, response: Any) -> None:
+        """The answer, in the upstream's dialect."""
+        self._status, self._spoken, self._response = status, spoken, response
+
+    def failed(self, kind: CallErrorKind, status: int | None, message: str) -> None:
+        """Why there is no answer, or only a part of one. The first reason counts."""
+        self._error = self._error or CallError(kind=kind, status=status, message=message[:_LONGEST_MESSAGE])
+
+    def call(self) -> ModelCall:
+        """The call as it is kept."""
+        response = self._response if isinstance(self._response, dict) else None
+        try:
+            return self._make(response)
+        except ValidationError:  # nested too deeply, or text that no encoding can hold
+            return self._make(None)
+
+    def _make(self, response: dict[str, Any] | None) -> ModelCall:
+        request, session = self._request, self._session
+        payload = request.payload if isinstance(request.payload, dict) else {}
+        dialect = DIALECTS[request.dialect] if request.dialect else None
+        spoken = DIALECTS[self._spoken] if self._spoken else None
+        messages = dialect.messages(payload) if dialect else []
+        known = session.log.known(messages)
+        session.log.remember(self._index, messages, known)
+        usage = spoken.usage(response) if spoken and response else None
+        asked = payload.get("model")
+        model = asked if isinstance(asked, str) else None
+        return ModelCall(
+            index=self._index,
+            dialect=request.dialect,
+            path=request.path,
+            started_at=self._started_at,
+            duration_sec=time.perf_counter() - self._started,
+            first_token_sec=self._first_token,
+            stream=request.stream,
+            model=model,
+            upstream_model=self._upstream_model,
+            known=known,
+            messages=messages[known.count if known else 0 :],
+            request=dialect.without_messages(payload) if dialect else None,
+            response=response,
+            status=self._status,
+            finish_reason=spoken.finish_reason(response) if spoken and response else None,
+            usage=usage,
+            cost_usd=session.cost_of(self._upstream_model or model, usage),
+            retry_of=self._retry_of,
+            error=self._error,
+        )

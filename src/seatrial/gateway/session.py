@@ -1,0 +1,103 @@
+"""One trial's access to its model: the key that opens it, the limits it runs into, and what it has used."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from seatrial.errors import ProviderError
+from seatrial.gateway.api import ModelRequest, Upstream
+from seatrial.gateway.calls import CallLog
+from seatrial.gateway.pricing import PriceTable, price
+from seatrial.model.record import ModelUsage
+from seatrial.model.trace import ModelCall, TokenUsage
+
+_RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What a run decides about a trial's calls. A limit of None is none; run-level values override only when set."""
+
+    model: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+
+
+class Session:
+    """The calls of one trial. Several may be under way at once."""
+
+    def __init__(self, upstream: Upstream, log: CallLog, options: SessionOptions, prices: PriceTable) -> None:
+        self.key = f"st-{secrets.token_urlsafe(24)}"
+        self.upstream = upstream
+        self.options = options
+        self.log = log
+        self.broken = asyncio.Event()
+        self.failure: ProviderError | None = None
+        self._prices = prices
+        self._turns = 0
+        self._calls = self._answered = 0
+        self._usage = TokenUsage()
+        self._cost = 0.0
+        self._priced = True
+        self._recent: dict[bytes, int] = {}
+
+    def opens(self, credential: str) -> bool:
+        """Whether a credential is this session's key."""
+        return secrets.compare_digest(credential.encode(), self.key.encode())
+
+    def refusal(self) -> str | None:
+        """Why the call that has just begun may not be made, or None."""
+        limits, used = self.options, self._usage.input_tokens + self._usage.output_tokens
+        if limits.max_turns is not None and self._turns > limits.max_turns:
+            return f"the limit of {limits.max_turns} model calls is reached"
+        if limits.max_tokens is not None and used >= limits.max_tokens:
+            return f"the limit of {limits.max_tokens:,} tokens is reached"
+        if limits.max_cost_usd is not None and self._cost >= limits.max_cost_usd:
+            return f"the limit of {limits.max_cost_usd:g} USD is reached"
+        return None
+
+    def begin(self, request: ModelRequest) -> tuple[int, int | None]:
+        """Count a call; returns its index, and the index of the call that it merely repeats."""
+        index, self._calls = self._calls, self._calls + 1
+        digest = hashlib.blake2b(request.body, digest_size=16).digest()
+        repeated = self._recent.get(digest)
+        is_retry = repeated is not None and request.headers.get(_RETRY_COUNT, "0") not in ("", "0")
+        if not is_retry:
+            self._turns += 1
+        self._recent = {**dict(list(self._recent.items())[-15:]), digest: index}
+        return index, repeated if is_retry else None
+
+    def cost_of(self, model: str | None, usage: TokenUsage | None) -> float | None:
+        """What a call cost, None when that is not known."""
+        return price(model, usage, self._prices) if model and usage else None
+
+    def end(self, call: ModelCall) -> None:
+        """Add a call to what was used, and write it down."""
+        self._answered += call.status is not None
+        if call.usage:
+            totals = {name: value + getattr(self._usage, name) for name, value in call.usage}
+            self._usage = TokenUsage(**totals)
+            self._cost += call.cost_usd or 0.0
+            self._priced = self._priced and call.cost_usd is not None
+        self.log.write(call)
+
+    def fail(self, error: ProviderError) -> None:
+        """The provider is of no use any more: the trial cannot be judged by what its agent does without a model."""
+        self.failure = self.failure or error
+        self.broken.set()
+
+    @property
+    def usage(self) -> ModelUsage:
+        """What all calls together have used; the cost only if that of each is known."""
+        return ModelUsage(
+            calls=self._answered,
+            input_tokens=self._usage.input_tokens,
+            cached_tokens=self._usage.cached_tokens,
+            output_tokens=self._usage.output_tokens,
+            cost_usd=self._cost if self._priced and self._answered else None,
+        )

@@ -51,15 +51,7 @@ class Court:
 
 async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for."""
-    isolation = _isolation(court)
-    restored: tuple[str, ...] = ()
-    if isolation in ("guarded", "kill"):
-        restored = to_restore(work.changes, court.place.sandbox.image)
-    if isolation == "kill" or restored:
-        isolation = "kill"
-        await sandbox.kill_all()
-    if restored:
-        await restore(sandbox, court.place.sandbox.image, restored)
+    isolation, restored = await _clear_the_way(court, sandbox, work)
     async with _courtroom(court, sandbox, isolation, work) as room:
         tests = packed_tests(court.spec, court.of)
         await stage_tests(room, tests, agent_result)
@@ -69,6 +61,22 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
         raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
     run = _run(court, ended, isolation, work.survivors, restored)
     return Judgement(run, _provenance(court, raw, tests.digest), raw)
+
+
+async def _clear_the_way(court: Court, sandbox: Sandbox, work: Work) -> tuple[IsolationLevel, tuple[str, ...]]:
+    """End what must not run on and put back what must not be as it is; says how isolated that is, and what it was."""
+    isolation, image = _isolation(court), court.place.sandbox.image
+    if isolation not in ("guarded", "kill"):
+        return isolation, ()
+    restored = to_restore(work.found, image)
+    if isolation == "kill" or restored:
+        isolation = "kill"
+        await sandbox.kill_all()
+        if work.survivors:  # what they have done since somebody looked
+            restored = to_restore(await sandbox.changes(), image)
+    if restored:
+        await restore(sandbox, image, restored)
+    return isolation, restored
 
 
 def _isolation(court: Court) -> IsolationLevel:

@@ -60,7 +60,9 @@ class Round:
     @property
     def healthcheck(self) -> HealthcheckSpec | None:
         """What must succeed before this round's agent starts."""
-        return self.step.spec.healthcheck if self.step else self.task.config.environment.healthcheck
+        own = self.step.spec.healthcheck if self.step else None
+        first = self.step is None or self.step is self.task.steps[0]
+        return own or (self.task.config.environment.healthcheck if first else None)
 
     @property
     def artifacts(self) -> tuple[ArtifactSpec, ...]:
@@ -94,7 +96,9 @@ class Round:
         if least is None:
             return True
         wanted = least if isinstance(least, dict) else {"reward": least}
-        rewards = {"reward": evaluation.reward, **_numbers(evaluation)}
+        if not evaluation.validity.verifier_completed:
+            return False
+        rewards = {**_numbers(evaluation), "reward": evaluation.reward}
         return all(rewards.get(key, float("-inf")) >= value for key, value in wanted.items())
 
 

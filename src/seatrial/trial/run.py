@@ -55,7 +55,7 @@ async def _live(spec: TrialSpec, backend: SandboxBackend, folder: Path, log: Tri
             if evaluation and not of.is_good_enough(evaluation):
                 break
         log.complete()
-        log.artifacts = list_files(folder / "artifacts")
+        log.artifacts = list_files(folder, *(f"{of.folder}/artifacts".lstrip("/") for of in rounds))
         log.resources = await sandbox.usage()
         if spec.options.keep == "snapshot":
             await sandbox.snapshot(folder / "snapshot")

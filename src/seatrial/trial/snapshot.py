@@ -30,7 +30,7 @@ async def keep_snapshot(sandbox: Sandbox, folder: Path) -> None:
 def _pack(layer: Path, target: Path) -> None:
     def with_mark(member: tarfile.TarInfo) -> tarfile.TarInfo:
         if member.isdir():
-            member.pax_headers |= _opaque_mark(layer / member.name)
+            member.pax_headers = {**member.pax_headers, **_opaque_mark(layer / member.name)}
         return member
 
     with (

@@ -6,6 +6,7 @@ corrected in each sandbox. Every entry made there costs time to make, and more t
 
 import os
 import stat
+from contextlib import suppress
 
 from seatrial.sandbox.embedded.requests import Box
 
@@ -24,9 +25,11 @@ def make_furniture(layer: str) -> None:
 
 
 def name_machine(layer: str) -> None:
-    """Put the files that name the machine into a layer, as most sandboxes have them."""
+    """Put the files that name the machine into a layer, as most sandboxes have them, in place of what is there."""
     for path, text in _names(_USUAL_HOSTNAME, read_text("/etc/resolv.conf")).items():
-        write_text(layer + path, text, os.O_CREAT | os.O_TRUNC)
+        with suppress(FileNotFoundError):
+            os.unlink(layer + path)  # it may stand for a file of the host that is masked
+        write_text(layer + path, text, os.O_CREAT | os.O_EXCL)
 
 
 def _names(hostname: str, name_servers: str) -> dict[str, str]:

@@ -90,7 +90,7 @@ class Spawner:
 
     def _remove(self, path: str, reply: Reply) -> None:
         try:
-            child = self._forks.run(removal(path))
+            child = self._forks.run(removal(path), {})
         except OSError as error:  # a machine out of memory or processes: what is left, the next run removes
             reply({"error": f"cannot remove {path}: {error}", "errno": error.errno}, [])
             return

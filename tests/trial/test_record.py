@@ -74,9 +74,9 @@ def test_resources_are_counted(desk):
 
 def test_a_snapshot_is_kept_on_request_only(desk):
     ran = desk.attack(f"echo right > {ANSWER}", keep="snapshot")
-    with (ran.folder / "snapshot.tar.zst").open("rb") as file, zstandard.open(file, "rb") as packed:
-        with tarfile.open(fileobj=packed, mode="r|") as tar:
-            names = {member.name.removeprefix("./") for member in tar}
+    archive = ran.folder / "snapshot.tar.zst"
+    with zstandard.open(archive, "rb") as packed, tarfile.open(fileobj=packed, mode="r|") as tar:
+        names = {member.name.removeprefix("./") for member in tar}
     assert ANSWER.lstrip("/") in names
     assert not [name for name in names if "test.sh" in name or "reward" in name]
     assert not (desk.attack(f"echo right > {ANSWER}").folder / "snapshot.tar.zst").exists()

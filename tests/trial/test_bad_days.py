@@ -1,6 +1,9 @@
 """Agents that eat all memory, fill the disk, fork, print or work without end, and are judged all the same."""
 
+import pytest
+
 from tests.sandbox.embedded.support import needs_python, needs_root
+from tests.trial.attacks import plant, program
 from tests.trial.support import ANSWER, python_command
 
 LIMITED = '[environment]\nnetwork_mode = "no-network"\n'
@@ -25,6 +28,18 @@ def test_an_agent_that_fills_its_disk_is_judged_all_the_same(desk):
     assert "No space left" in ran.text("agent/stderr.txt")
     assert ran.record.resources is not None
     assert (ran.record.resources.disk_bytes or 0) < 40 * 2**20
+
+
+@needs_root
+@pytest.mark.parametrize("also", ["", program("/usr/bin/rm") + "\n" + plant("/app/pytest.py", "")])
+def test_a_full_disk_keeps_no_tool_from_being_taken_away(desk, also):
+    """There is no room to put it back, so it is as good as not there: that is a failed trial and no failed machine."""
+    command = f"{also}\necho wrong > {ANSWER}\n{program('/usr/bin/grep')}\nhead -c 100M /dev/zero > /app/full"
+    ran = desk.attack(
+        f"{command}\nwhile echo x > /app/$((i=i+1)); do :; done; true", toml=f"{LIMITED}storage_mb = 24\n"
+    )
+    assert (ran.reward, ran.record.outcome) == (0.0, "fail")
+    assert "/usr/bin/grep" in ran.run.restored
 
 
 @needs_root

@@ -118,6 +118,11 @@ def test_tags_name_some_paths_and_count_the_rest():
     assert "/bin/sh" in tags["verifier_tools_restored"]
 
 
+def test_changes_that_nobody_could_list_leave_a_trace():
+    """Among them may be what would have been put back, so that a reward cannot be relied on."""
+    assert [tag.category for tag in integrity_tags(FileChanges(truncated=True), (), ())] == ["changes_truncated"]
+
+
 def test_what_was_removed_leaves_a_trace_and_is_not_put_back():
     changes = FileChanges(removed=("/usr/bin/grep",))
     assert [tag.category for tag in integrity_tags(changes, (), ())] == ["program_changed"]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from seatrial.sandbox.session import run_shell
+from seatrial.verify.fetch import fetch_output
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.attacks import FORGE_PY, FORGE_SH, VERDICT
 from tests.trial.support import ANSWER, PYTHON_FILES, python_command
@@ -154,13 +156,21 @@ def test_a_survivor_that_waits_for_its_verifier_is_named_and_killing_ends_it(des
     assert isolation == "guarded" or ran.reward == 0.0
 
 
-def test_a_survivor_that_plants_its_hook_while_the_work_is_collected_is_found_after_its_end(desk):
+def test_a_survivor_that_plants_its_hook_while_the_work_is_collected_is_found_after_its_end(desk, monkeypatch):
     """It waits until the answer is opened, which is after the first look at what has changed."""
+    hook = "/etc/python3.11/sitecustomize.py"
+
+    async def fetch_slowly(sandbox, spec):
+        output = await fetch_output(sandbox, spec)
+        await run_shell(sandbox, f"until grep -q forge {hook}; do :; done", timeout_sec=30)
+        return output
+
+    monkeypatch.setattr("seatrial.trial.work.fetch_output", fetch_slowly)
     waiter = LATECOMER.replace("/usr/lib/python3.11/encodings", ANSWER).replace("os.unlink", "print")
     ran = desk.attack(leave(waiter), files=PYTHON_FILES, isolation="kill")
     assert ran.reward == 0.0
     assert ran.run.isolation == "kill"
-    assert ran.run.restored == ("/etc/python3.11/sitecustomize.py",)
+    assert ran.run.restored == (hook,)
 
 
 def test_what_outlives_the_agents_time_is_gone(desk):

@@ -66,6 +66,8 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
 async def _clear_the_way(court: Court, sandbox: Sandbox, work: Work) -> tuple[IsolationLevel, tuple[str, ...]]:
     """End what must not run on and put back what must not be as it is; says how isolated that is, and what it was."""
     isolation, image = _isolation(court), court.place.sandbox.image
+    if isolation == "exposed" and court.spec.options.isolation == "kill":
+        await sandbox.kill_all()
     if isolation not in ("guarded", "kill"):
         return isolation, ()
     restored = to_restore(work.found, image)
@@ -114,12 +116,17 @@ def _plan(court: Court) -> VerifierPlan:
     phase, config, options = court.of.verifier, court.of.task.config, court.spec.options
     policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
     return VerifierPlan(
-        workdir=phase.workdir or config.verifier.workdir or court.place.workdir,
+        workdir=phase.workdir or config.verifier.workdir or _own_workdir(court) or court.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
         env=resolve_variables(phase.env, os.environ),
         user=court.of.verifier_user,
         network=choose_network(policy, options, court.place.capabilities),
     )
+
+
+def _own_workdir(court: Court) -> str | None:
+    environment = court.of.verifier.environment
+    return environment.workdir if environment else None
 
 
 def _run(

@@ -1,5 +1,7 @@
 """A trial as rounds of agent and verifier: a multi-step task has one per step, every other task exactly one."""
 
+import posixpath
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +85,17 @@ class Round:
         """What a step adds to the working directory."""
         folder = self.task.root / f"steps/{self.name}/workdir"
         return folder if self.step and folder.is_dir() else None
+
+    def staged_files(self, workdir: str) -> Set[str]:
+        """Where in the sandbox the task's own files are."""
+        environment = self.task.root / "environment" if self.task.layout.environment_files else None
+        sources = [source for source in (environment, self.workdir_files()) if source]
+        return {
+            posixpath.join(workdir, path.relative_to(source).as_posix())
+            for source in sources
+            for path in source.rglob("*")
+            if not path.is_dir()
+        }
 
     def instruction(self) -> bytes:
         """The instruction as the agent may see it."""

@@ -1,6 +1,6 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,8 @@ async def take_stock(sandbox: Sandbox, of: Round, place: Place, agent_result: Ag
     idle = agent_result is _DID_NOTHING
     # Who runs comes first: while nobody does, nothing that is looked at afterwards changes any more.
     survivors = () if idle else await sandbox.processes()
-    found = changes = FileChanges() if idle else await sandbox.changes()
+    found = FileChanges() if idle else await sandbox.changes()
+    changes = _beyond(found, of.staged_files(place.workdir))
     for hook in of.verifier.collect:
         # Best effort, as the format has it: a hook that fails is missing from the artifacts, not from the score.
         command = ("/bin/sh", "-c", hook.command)
@@ -92,6 +93,15 @@ async def take_stock(sandbox: Sandbox, of: Round, place: Place, agent_result: Ag
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
     output = await fetch_output(sandbox, of.judged.output)
     return Work(output, changes, found, survivors, kept)
+
+
+def _beyond(changes: FileChanges, staged: Set[str]) -> FileChanges:
+    """The changes as they look beside what was put there for the agent: that is modified, not added."""
+    modified = staged & set(changes.added)
+    if not modified:
+        return changes
+    added = tuple(path for path in changes.added if path not in modified)
+    return changes.model_copy(update={"added": added, "modified": tuple(sorted({*changes.modified, *modified}))})
 
 
 def _touched(changes: FileChanges, directory: str) -> bool:

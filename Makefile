@@ -45,6 +45,8 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.load_tasks
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.jobs
+	$(BIN)/python -m benchmarks.trials
 	$(BIN)/python -m benchmarks.sandbox
 
 schemas: $(STAMP)

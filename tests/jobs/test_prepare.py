@@ -41,7 +41,7 @@ def test_paths_are_stored_whole(spec, tasks, tmp_path, monkeypatch):
         ({"agents": (AgentOptions(name="nobody"),)}, "no agent called 'nobody'"),
         ({"trial": TrialOptions(backend="cloud")}, "no sandbox backend called 'cloud'; there are: embedded, local"),
         ({"include": ("nothing",)}, "none is left"),
-        ({"agents": (AgentOptions(name="noop", env={"KEY": "${NO_SUCH_KEY}"}),)}, "NO_SUCH_KEY"),
+        ({"agents": (AgentOptions(name="command", command="x", env={"KEY": "${NO_SUCH_KEY}"}),)}, "NO_SUCH_KEY"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_made(spec, tmp_path, changes, complaint):

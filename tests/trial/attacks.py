@@ -68,9 +68,9 @@ class Attack:
         return self.name
 
 
-def plant(path: str, content: str, *, mode: str = "755") -> str:
-    """A command that writes a file in place of whatever is there."""
-    return f"rm -rf {path}; mkdir -p $(dirname {path}); cat > {path} <<'EOF'\n{content}\nEOF\nchmod {mode} {path}"
+def plant(path: str, content: str, *, end: str = "EOF") -> str:
+    """A command that writes a program in place of whatever is there; `end` must not be a line of it."""
+    return f"rm -rf {path}; mkdir -p $(dirname {path}); cat > {path} <<'{end}'\n{content}\n{end}\nchmod 755 {path}"
 
 
 def program(path: str, interpreter: str = "/bin/sh") -> str:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from seatrial.sandbox.session import run_shell
+from seatrial.verify.fetch import fetch_output
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.attacks import FORGE_PY, FORGE_SH, VERDICT
 from tests.trial.support import ANSWER, PYTHON_FILES, python_command
@@ -154,6 +156,23 @@ def test_a_survivor_that_waits_for_its_verifier_is_named_and_killing_ends_it(des
     assert isolation == "guarded" or ran.reward == 0.0
 
 
+def test_a_survivor_that_plants_its_hook_while_the_work_is_collected_is_found_after_its_end(desk, monkeypatch):
+    """It waits until the answer is opened, which is after the first look at what has changed."""
+    hook = "/etc/python3.11/sitecustomize.py"
+
+    async def fetch_slowly(sandbox, spec):
+        output = await fetch_output(sandbox, spec)
+        await run_shell(sandbox, f"until grep -q forge {hook}; do :; done", timeout_sec=30)
+        return output
+
+    monkeypatch.setattr("seatrial.trial.work.fetch_output", fetch_slowly)
+    waiter = LATECOMER.replace("/usr/lib/python3.11/encodings", ANSWER).replace("os.unlink", "print")
+    ran = desk.attack(leave(waiter), files=PYTHON_FILES, isolation="kill")
+    assert ran.reward == 0.0
+    assert ran.run.isolation == "kill"
+    assert ran.run.restored == (hook,)
+
+
 def test_what_outlives_the_agents_time_is_gone(desk):
     command = leave(WRITER) + "\ntrap '' TERM INT HUP; while :; do sleep 1000; done"
     ran = desk.attack(command, toml="[agent]\ntimeout_sec = 2.0\n")
@@ -195,6 +214,7 @@ def test_a_service_answers_its_verifier_unless_somebody_wanted_it_ended(desk, is
 
 def test_a_survivor_is_visible_to_its_verifier(desk):
     test = "#!/bin/sh\nif pgrep sleep >/dev/null; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
-    ran = desk.attack(f"echo x > {ANSWER}; setsid sleep 1000 >/dev/null 2>&1 &", files={"tests/test.sh": test})
+    command = f"echo x > {ANSWER}; setsid sleep 1000 >/dev/null 2>&1 & until pgrep -x sleep; do :; done"
+    ran = desk.attack(command, files={"tests/test.sh": test})
     assert ran.reward == 1.0
     assert ran.run.survivors == ("sleep",)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from seatrial.jobs.agents import make_agent
 from seatrial.jobs.backends import make_backend
+from seatrial.jobs.interrupts import one_interrupt
 from seatrial.jobs.local import JobOutcome, carry_out
 from seatrial.jobs.plan import trial_id
 from seatrial.jobs.prepare import PreparedJob, check_variables, prepare_job, prepare_resume
@@ -45,12 +46,12 @@ _USUAL_RUN = RunOptions()
 async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobOutcome:
     """Carry out a prepared job on the backend its spec names. Raises JobError when another run is at it.
 
-    When cancelled, what runs is torn down and the job can be resumed.
+    When cancelled or interrupted, what runs is torn down and the job can be resumed.
     """
     if not job.trials:
         finished = len(job.store.finished())
         return JobOutcome(job.store, finished, finished, 0, "complete")
-    with job.store.lock():
+    with job.store.lock(), one_interrupt():
         async with make_backend(job.store.file.spec.trial.backend) as backend:
             return await carry_out(job.store, job.trials, job.tasks, backend, observe)
 

@@ -48,7 +48,7 @@ class Workbench:
         self.earlier_tries = self.store.tries()
 
 
-async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> None:
+async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> TrialRecord:
     """Run a trial until it has a result, or a failure that will not go away. Every try is kept, the last one counts."""
     spec = TrialSpec(
         trial_id=plan.trial_id,
@@ -65,11 +65,12 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> None
         record = await _try(bench, plan, spec, earlier + tries, tries)
         if not _again(bench, record, tries):
             bench.observe(TrialFinished(record))
-            return
+            return record
         assert record.failure is not None  # noqa: S101 - nothing else is tried again
         bench.observe(TrialRetried(plan.trial_id, earlier + tries, record.failure))
         if pause := backoff_sec(tries):
             await asyncio.sleep(pause)
+    raise AssertionError("counting never ends")
 
 
 async def _try(bench: Workbench, plan: TrialPlan, spec: TrialSpec, number: int, tries: int) -> TrialRecord:

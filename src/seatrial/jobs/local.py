@@ -11,6 +11,7 @@ from typing import Any
 from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
 from seatrial.jobs.agents import make_agents
 from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memory_of, shielded
+from seatrial.jobs.breaker import Breaker
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.queue import Stop, TrialQueue
 from seatrial.jobs.resume import remaining
@@ -21,6 +22,7 @@ from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Observer, unobserved
 from seatrial.trial.run import run_trial
 
+_MANY_IN_A_ROW = 10
 _LEAST_CONCURRENT = 4  # trials wait for models and clocks more than they compute
 
 
@@ -46,7 +48,8 @@ async def carry_out(
     """Run the trials that have no record yet, on an open backend, within the budgets of the job's spec.
 
     A trial that fails, in whatever way, is a record and no concern of the others. Raises StoreError when results
-    cannot be stored; then, and when cancelled, what runs is torn down and unrecorded, and the job can be resumed.
+    cannot be stored and SandboxError when no sandbox starts any more; then, and when cancelled, what runs is torn down
+    and unrecorded, and the job can be resumed.
     """
     finished = store.finished()
     left = remaining(trials, finished)
@@ -54,14 +57,16 @@ async def carry_out(
     concurrent = options.concurrent or max(_LEAST_CONCURRENT, cores())
     queue = TrialQueue(left, options.max_trials, options.max_wall_sec)
     admission = Admission(concurrent, machine_memory_mb())
+    breaker = Breaker(max(_MANY_IN_A_ROW, 2 * concurrent))
 
     async def work(bench: Workbench) -> None:
         while plan := queue.take():
             async with admission.place(memory_of(tasks[plan.task_id])):
                 if not queue.start():
                     return
-                await carry_out_trial(bench, plan, tasks[plan.task_id])
+                record = await carry_out_trial(bench, plan, tasks[plan.task_id])
                 queue.done += 1
+                breaker.note(record)
 
     with Writer() as writer:
         limited = LimitedStarts(backend, options.starting or 2 * cores())

@@ -43,7 +43,8 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     selection = select_tasks(spec)
     check_variables(selection.tasks.values(), spec.agents)
     store = JobStore.create(folder, make_job_file(spec, selection.tasks.values()))
-    return PreparedJob(store, _plan(store.file), selection.tasks, selection.notices)
+    notices = [*selection.notices, *_image_notices(selection.tasks.values(), spec)]
+    return PreparedJob(store, _plan(store.file), selection.tasks, notices)
 
 
 def prepare_resume(
@@ -72,14 +73,26 @@ def prepare_resume(
 
 def check_variables(tasks: Iterable[Task], agents: Iterable[AgentOptions]) -> None:
     """Raise JobError naming every variable of the host that tasks or agents want and that is not set."""
-    agent_env = {f"{agent.title} {name}": value for agent in agents for name, value in agent.env.items()}
+    made = make_agents(agents)
     wanted: dict[str, str] = {}
     for task in tasks:
+        agent_env = {f"{title} {name}": v for title, agent in made.items() for name, v in agent.templates(task).items()}
         for name in missing_variables(task, agent_env, os.environ):
             wanted.setdefault(name, task.id)
     if wanted:
         lines = (f"  {name} (for example for {task_id})" for name, task_id in sorted(wanted.items()))
         raise JobError("\n".join(["these variables are needed and not set; export them:", *lines]))
+
+
+def _image_notices(tasks: Iterable[Task], spec: JobSpec) -> list[str]:
+    """What runs elsewhere than its author meant, so that nobody takes the results for what they are not."""
+    if spec.trial.image not in ("auto", "host"):
+        return []
+    images = {task.config.environment.docker_image for task in tasks} - {None}
+    if not images:
+        return []
+    named = ", ".join(sorted(filter(None, images))[:3]) + (", …" if len(images) > 3 else "")
+    return [f"tasks name the images {named}; they run on this machine's own system instead, which is not reproducible"]
 
 
 def _plan(file: JobFile) -> list[TrialPlan]:

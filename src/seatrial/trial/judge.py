@@ -51,15 +51,7 @@ class Court:
 
 async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for."""
-    isolation = _isolation(court)
-    restored: tuple[str, ...] = ()
-    if isolation in ("guarded", "kill"):
-        restored = to_restore(work.changes, court.place.sandbox.image)
-    if isolation == "kill" or restored:
-        isolation = "kill"
-        await sandbox.kill_all()
-    if restored:
-        await restore(sandbox, court.place.sandbox.image, restored)
+    isolation, restored = await _clear_the_way(court, sandbox, work)
     async with _courtroom(court, sandbox, isolation, work) as room:
         tests = packed_tests(court.spec, court.of)
         await stage_tests(room, tests, agent_result)
@@ -69,6 +61,24 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
         raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
     run = _run(court, ended, isolation, work.survivors, restored)
     return Judgement(run, _provenance(court, raw, tests.digest), raw)
+
+
+async def _clear_the_way(court: Court, sandbox: Sandbox, work: Work) -> tuple[IsolationLevel, tuple[str, ...]]:
+    """End what must not run on and put back what must not be as it is; says how isolated that is, and what it was."""
+    isolation, image = _isolation(court), court.place.sandbox.image
+    if isolation == "exposed" and court.spec.options.isolation == "kill":
+        await sandbox.kill_all()
+    if isolation not in ("guarded", "kill"):
+        return isolation, ()
+    restored = to_restore(work.found, image)
+    if isolation == "kill" or restored:
+        isolation = "kill"
+        await sandbox.kill_all()
+        if work.survivors:  # what they have done since somebody looked
+            restored = to_restore(await sandbox.changes(), image)
+    if restored:
+        await restore(sandbox, image, restored)
+    return isolation, restored
 
 
 def _isolation(court: Court) -> IsolationLevel:
@@ -106,12 +116,17 @@ def _plan(court: Court) -> VerifierPlan:
     phase, config, options = court.of.verifier, court.of.task.config, court.spec.options
     policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
     return VerifierPlan(
-        workdir=phase.workdir or config.verifier.workdir or court.place.workdir,
+        workdir=phase.workdir or config.verifier.workdir or _own_workdir(court) or court.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
         env=resolve_variables(phase.env, os.environ),
         user=court.of.verifier_user,
         network=choose_network(policy, options, court.place.capabilities),
     )
+
+
+def _own_workdir(court: Court) -> str | None:
+    environment = court.of.verifier.environment
+    return environment.workdir if environment else None
 
 
 def _run(

@@ -12,10 +12,18 @@ from seatrial.model.job import TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
 from seatrial.sandbox.api import HOST_IMAGE, NO_NETWORK, Capabilities, Image, Limit, Network, SandboxSpec
+from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.environ import resolve_variables
 
 _MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
 _PIDS = 4096
+_PRIVATE_RANGES = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.168.0.0/16", "::/96", "fc00::/7", "fe80::/10"),
+    )
+)
 _SHARE_OF_MEMORY = 0.75
 
 
@@ -87,14 +95,11 @@ def choose_network(policy: NetworkPolicy, options: TrialOptions, capabilities: C
 
 
 def _is_private(host: str) -> bool:
-    if host.lower().rstrip(".") in ("localhost", "*.localhost") or host.lower().endswith(
-        (".localhost", ".internal", ".local")
-    ):
-        return True
-    try:
-        return not ipaddress.ip_network(host, strict=False).is_global
-    except ValueError:
-        return False
+    """Whether a pattern opens anything that is not public, be it only a part of a range."""
+    (pattern,) = parse_patterns([host])
+    if isinstance(pattern, AddressPattern):
+        return not pattern.network.is_global or any(map(pattern.network.overlaps, _PRIVATE_RANGES))
+    return f".{pattern.name}".endswith((".localhost", ".internal", ".local"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """A trial as rounds of agent and verifier: a multi-step task has one per step, every other task exactly one."""
 
+import posixpath
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +62,9 @@ class Round:
     @property
     def healthcheck(self) -> HealthcheckSpec | None:
         """What must succeed before this round's agent starts."""
-        return self.step.spec.healthcheck if self.step else self.task.config.environment.healthcheck
+        own = self.step.spec.healthcheck if self.step else None
+        first = self.step is None or self.step is self.task.steps[0]
+        return own or (self.task.config.environment.healthcheck if first else None)
 
     @property
     def artifacts(self) -> tuple[ArtifactSpec, ...]:
@@ -82,6 +86,17 @@ class Round:
         folder = self.task.root / f"steps/{self.name}/workdir"
         return folder if self.step and folder.is_dir() else None
 
+    def staged_files(self, workdir: str) -> Set[str]:
+        """Where in the sandbox the task's own files are."""
+        environment = self.task.root / "environment" if self.task.layout.environment_files else None
+        sources = [source for source in (environment, self.workdir_files()) if source]
+        return {
+            posixpath.join(workdir, path.relative_to(source).as_posix())
+            for source in sources
+            for path in source.rglob("*")
+            if not path.is_dir()
+        }
+
     def instruction(self) -> bytes:
         """The instruction as the agent may see it."""
         if self.layout.instruction is None:
@@ -94,7 +109,9 @@ class Round:
         if least is None:
             return True
         wanted = least if isinstance(least, dict) else {"reward": least}
-        rewards = {"reward": evaluation.reward, **_numbers(evaluation)}
+        if not evaluation.validity.verifier_completed:
+            return False
+        rewards = {**_numbers(evaluation), "reward": evaluation.reward}
         return all(rewards.get(key, float("-inf")) >= value for key, value in wanted.items())
 
 

@@ -19,6 +19,7 @@ from seatrial.trial.log import TrialLog
 from seatrial.trial.place import Place, choose_network, choose_place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.work import merge_changes, run_agent, take_stock, write_changes
 from seatrial.verify.fetch import list_files
@@ -55,10 +56,10 @@ async def _live(spec: TrialSpec, backend: SandboxBackend, folder: Path, log: Tri
             if evaluation and not of.is_good_enough(evaluation):
                 break
         log.complete()
-        log.artifacts = list_files(folder / "artifacts")
+        log.artifacts = list_files(folder, *(f"{of.folder}/artifacts".lstrip("/") for of in rounds))
         log.resources = await sandbox.usage()
         if spec.options.keep == "snapshot":
-            await sandbox.snapshot(folder / "snapshot")
+            await keep_snapshot(sandbox, folder)
 
 
 async def _play(spec: TrialSpec, of: Round, court: Court, sandbox: Sandbox, log: TrialLog) -> FileChanges:

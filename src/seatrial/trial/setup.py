@@ -4,6 +4,7 @@ Nothing of tests/ is ever put there, and solution/ only for an agent that brings
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.agents.environ import TASK_DIR
@@ -13,7 +14,7 @@ from seatrial.sandbox.api import ExecSpec, Network, Sandbox
 from seatrial.sandbox.transfer import get_file, put_packed
 from seatrial.trial.parcels import packed_instruction, packed_tree
 from seatrial.trial.place import Place
-from seatrial.trial.rounds import Round
+from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 
 _BUILD_FILES = frozenset({"Dockerfile", ".dockerignore", "docker-compose.yaml", "docker-compose.yml", "compose.yaml"})
@@ -23,7 +24,7 @@ _MAX_PASSWD_BYTES = 2**20
 
 async def stage_task(sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place) -> None:
     """Put the task's files in place, once per trial."""
-    await _check_users(sandbox, of, place)
+    await _check_users(sandbox, rounds_of(of.task), place)
     if of.task.layout.environment_files:
         await put_packed(sandbox, place.workdir, packed_tree(spec, of.task.root / "environment", skip=_BUILD_FILES))
 
@@ -43,10 +44,10 @@ async def stage_round(
         await wait_until_healthy(sandbox, of.healthcheck, network)
 
 
-async def _check_users(sandbox: Sandbox, of: Round, place: Place) -> None:
+async def _check_users(sandbox: Sandbox, rounds: Sequence[Round], place: Place) -> None:
     """A user the image does not have is nobody's fault in there, so it must not look like a failed command."""
-    wanted = {user for user in (of.agent.user, of.verifier_user) if isinstance(user, str) and user != "root"}
-    names = {user for user in wanted if not user.isdigit()}
+    wanted = [user for of in rounds for user in (of.agent.user, of.verifier_user, *_hook_users(of))]
+    names = {user for user in wanted if isinstance(user, str) and user != "root" and not user.isdigit()}
     if not names:
         return
     try:
@@ -59,6 +60,10 @@ async def _check_users(sandbox: Sandbox, of: Round, place: Place) -> None:
             f"the task runs commands as {', '.join(missing)}, unknown in the image {place.sandbox.image.reference!r}; "
             "use the task's own image"
         )
+
+
+def _hook_users(of: Round) -> list[str | int | None]:
+    return [hook.user for hook in of.verifier.collect]
 
 
 async def _run_setup(sandbox: Sandbox, of: Round, network: Network) -> None:

@@ -1,6 +1,6 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,9 @@ class Work:
 
     output: RawFile | None
     changes: FileChanges
+    """By the agent itself."""
+    found: FileChanges
+    """By whatever ran since the agent started: its programs may also run in a hook."""
     survivors: tuple[str, ...]
     kept: tuple[KeptArtifact, ...]
 
@@ -72,20 +75,33 @@ class Work:
 async def take_stock(sandbox: Sandbox, of: Round, place: Place, agent_result: AgentResult, folder: Path) -> Work:
     """What the agent changed, what still runs, what it published, and its output; hooks run in between."""
     idle = agent_result is _DID_NOTHING
-    changes = FileChanges() if idle else await sandbox.changes()
+    # Who runs comes first: while nobody does, nothing that is looked at afterwards changes any more.
     survivors = () if idle else await sandbox.processes()
+    found = FileChanges() if idle else await sandbox.changes()
+    changes = _beyond(found, of.staged_files(place.workdir))
     for hook in of.verifier.collect:
         # Best effort, as the format has it: a hook that fails is missing from the artifacts, not from the score.
         command = ("/bin/sh", "-c", hook.command)
         await sandbox.exec(ExecSpec(command, user=hook.user, timeout_sec=hook.timeout_sec, cwd=place.workdir))
-    hooked = bool(of.verifier.collect)
+    hooked = bool(of.verifier.collect) and not idle
+    if hooked:
+        survivors, found = await sandbox.processes(), await sandbox.changes()
     if hooked or _touched(changes, _AGENT_LOGS):
         await _keep_agent_logs(sandbox, folder / "agent" / "logs")
     published = [PUBLISHED] if hooked or _touched(changes, PUBLISHED.source) else []
     wanted: Sequence[ArtifactSpec] = [*published, *of.artifacts]
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
     output = await fetch_output(sandbox, of.judged.output)
-    return Work(output, changes, survivors, kept)
+    return Work(output, changes, found, survivors, kept)
+
+
+def _beyond(changes: FileChanges, staged: Set[str]) -> FileChanges:
+    """The changes as they look beside what was put there for the agent: that is modified, not added."""
+    modified = staged & set(changes.added)
+    if not modified:
+        return changes
+    added = tuple(path for path in changes.added if path not in modified)
+    return changes.model_copy(update={"added": added, "modified": tuple(sorted({*changes.modified, *modified}))})
 
 
 def _touched(changes: FileChanges, directory: str) -> bool:
@@ -95,7 +111,7 @@ def _touched(changes: FileChanges, directory: str) -> bool:
 async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
     try:
         await get_tree(sandbox, _AGENT_LOGS, folder, limit=_MAX_AGENT_LOG_BYTES)
-    except (FileNotFoundError, ContentError) as error:
+    except (OSError, ContentError) as error:  # nothing there, too much, or names too long for this machine
         folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one line
         (folder / "not-kept.txt").write_text(f"{error}\n")
 

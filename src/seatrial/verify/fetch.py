@@ -93,12 +93,17 @@ async def _keep(sandbox: Sandbox, spec: ArtifactSpec, folder: Path) -> KeptArtif
         except ContentError as error:
             return _entry(spec, "failed", reason=str(error))
         archive.seek(0)
-        return _unpack(archive, spec, folder)
+        try:
+            return _unpack(archive, spec, folder)
+        except (tarfile.TarError, OSError) as error:  # names too long for this machine, a file where a folder was
+            return _entry(spec, "failed", reason=f"cannot be kept: {error}")
 
 
 def _unpack(archive: BinaryIO, spec: ArtifactSpec, folder: Path) -> KeptArtifact:
     with tarfile.open(fileobj=archive, mode="r:") as tar:
-        members = [member for member in tar if not _excluded(member.name, spec.exclude)]
+        # No links: one artifact may be kept below another, and must not be led elsewhere by it.
+        plain = (member for member in tar if member.isreg() or member.isdir())
+        members = [member for member in plain if not _excluded(member.name, spec.exclude)]
         is_folder = bool(members) and members[0].name == "."
         target = folder / _destination(spec)
         if not any(member.isreg() for member in members):
@@ -136,14 +141,14 @@ def _entry(
     )
 
 
-def list_files(folder: Path, limit: int = 1000) -> tuple[ArtifactRecord, ...]:
-    """The first files of a folder with their digests, by paths relative to the folder above."""
+def list_files(folder: Path, *below: str, limit: int = 1000) -> tuple[ArtifactRecord, ...]:
+    """The first files `below` a folder with their digests, by paths relative to it."""
     found: list[ArtifactRecord] = []
-    for path in sorted(folder.rglob("*")):
+    for path in (path for name in below for path in sorted((folder / name).rglob("*"))):
         if path.is_symlink() or not path.is_file() or len(found) >= limit:
             continue
         with suppress(OSError), path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            name = path.relative_to(folder.parent).as_posix().encode("utf-8", "backslashreplace").decode()
+            name = path.relative_to(folder).as_posix().encode("utf-8", "backslashreplace").decode()
             found.append(ArtifactRecord(path=name, sha256=digest, size=path.stat().st_size))
     return tuple(found)

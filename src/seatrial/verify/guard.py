@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from seatrial.errors import SandboxError
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import DEFAULT_PATH, ExecSpec, Image, Sandbox
 from seatrial.verify.integrity import takeovers
@@ -29,28 +30,34 @@ def to_restore(changes: FileChanges, image: Image) -> tuple[str, ...]:
 
 async def restore(sandbox: Sandbox, image: Image, paths: Sequence[str]) -> None:
     """Put files of the sandbox back as the image has them. The agent's processes must be gone: they would undo it."""
-    strange = []
-    with tempfile.TemporaryFile() as archive:
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            for path in paths:
-                originals = list(_originals(image, path))
-                if not originals:
-                    strange.append(path)
-                    originals = [tarfile.TarInfo(path.lstrip("/"))]  # should removing it fail, at least it is empty
-                for member in originals:
-                    _add(tar, image, member)
-        archive.seek(0)
-        await sandbox.put("/", archive)
-    if strange:
+    originals = {path: list(_originals(image, path)) for path in paths}
+    try:
+        await _put(sandbox, image, [member for path in paths for member in originals[path] or [_gone(path)]])
+    except SandboxError:
+        # A full disk, most likely, and whoever filled it shall not gain by it: what is not there forges nothing.
+        await _put(sandbox, image, [_gone(path) for path in paths])
+    if strange := [path for path in paths if not originals[path]]:
         names = b"".join(os.fsencode(path) + b"\0" for path in strange)
         await sandbox.exec(ExecSpec(_REMOVE, cwd="/", stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
 
 
-def _add(tar: tarfile.TarFile, image: Image, member: tarfile.TarInfo) -> None:
-    found = _in_image(image, f"/{member.name}") if member.isreg() else None
-    content = found.read_bytes() if found else b""
-    member.size = len(content)
-    tar.addfile(member, io.BytesIO(content))
+async def _put(sandbox: Sandbox, image: Image, members: Sequence[tarfile.TarInfo]) -> None:
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for member in members:
+                found = _in_image(image, f"/{member.name}") if member.isreg() else None
+                content = found.read_bytes() if found else b""
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+        archive.seek(0)
+        await sandbox.put("/", archive)
+
+
+def _gone(path: str) -> tarfile.TarInfo:
+    """As good as nothing: a link to where nobody can put anything. It takes no room on a disk."""
+    member = tarfile.TarInfo(path.lstrip("/"))
+    member.type, member.linkname = tarfile.SYMTYPE, "/proc/removed"
+    return member
 
 
 def _originals(image: Image, path: str) -> Iterator[tarfile.TarInfo]:

@@ -132,6 +132,10 @@ def integrity_tags(changes: FileChanges, survivors: Sequence[str], restored: Seq
         for suspicion in SUSPICIONS
         if (found := [path for path in touched if suspicion.applies(path)])
     ]
+    if changes.truncated:
+        tags.append(
+            _tag("changes_truncated", "too many changes to look at all: the verifier's tools may be among them")
+        )
     if restored:
         tags.append(_tag("verifier_tools_restored", f"put back before verification: {_some(restored)}"))
     if survivors:

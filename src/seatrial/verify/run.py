@@ -53,14 +53,15 @@ async def fetch_verdict(
     try:
         with suppress(FileNotFoundError):
             await get_tree(sandbox, LOGS_DIR, folder, limit=MAX_LOG_BYTES, phase="verifier")
-    except ContentError:
-        await _fetch_known_files(sandbox, folder)
+    except (ContentError, OSError):  # too much, or names too long for this machine
+        await _fetch_known_files(sandbox, verifier, folder)
     files = collect_artifacts(folder, verifier).files if folder.is_dir() else {}  # noqa: ASYNC240 - one look
     return RawArtifacts(files, output, ended.exit_code, ended.timed_out)
 
 
-async def _fetch_known_files(sandbox: Sandbox, folder: Path) -> None:
+async def _fetch_known_files(sandbox: Sandbox, verifier: VerifierSpec, folder: Path) -> None:
     """Only the files that matter, one by one: all together are more than anybody keeps."""
-    for name in VERIFIER_FILES:
-        with suppress(FileNotFoundError, ContentError):
+    declared = [path.rpartition("/")[2] for path in (verifier.reward_path, verifier.details_path) if path]
+    for name in dict.fromkeys([*VERIFIER_FILES, *declared]):
+        with suppress(OSError, ContentError):
             await get_tree(sandbox, f"{LOGS_DIR}/{name}", folder, limit=MAX_LOG_BYTES, phase="verifier")

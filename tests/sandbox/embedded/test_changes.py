@@ -56,6 +56,15 @@ def test_more_changes_than_there_is_room_for_are_cut_off_and_that_is_said(state,
     assert (len(found["added"]), found["truncated"]) == (min(limit, 5), truncated)
 
 
+def test_system_folders_and_files_of_the_root_are_listed_before_what_anybody_can_fill(state, tmp_path):
+    upper = tmp_path / "upper/root"
+    for path in [*(f"a/{number}" for number in range(9)), "conftest.py", "usr/bin/python3", "etc/hosts"]:
+        (upper / path).parent.mkdir(parents=True, exist_ok=True)
+        (upper / path).touch()
+    found = changes(state, tmp_path, limit=3)
+    assert (found["added"], found["truncated"]) == (["/conftest.py", "/etc/hosts", "/usr/bin/python3"], True)
+
+
 @pytest.mark.parametrize(("depth", "truncated"), [(101, False), (102, True)])
 def test_what_lies_too_deep_is_not_listed_and_that_is_said(state, tmp_path, depth, truncated):
     folder = tmp_path / "upper/root" / "/".join("d" * (depth - 1))

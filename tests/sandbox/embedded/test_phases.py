@@ -133,6 +133,16 @@ def test_the_verifier_finds_the_agent_s_processes_by_the_usual_means(mode):
     play(mode, scene)
 
 
+def test_our_own_processes_are_nobody_s_python(mode):
+    look = "cat /proc/1/comm; cut -c 1-9 /proc/1/cmdline; grep -l '[p]ython' /proc/[0-9]*/cmdline || true"
+
+    async def scene(sandbox):
+        for phase in ("agent", "verifier"):
+            assert await ask(sandbox, shell(look, phase=phase)) == "init\ninit run-"
+
+    play(mode, scene)
+
+
 def test_the_verifier_talks_to_the_agent_s_service(mode):
     server = """if 1:
         import os, socket

@@ -14,6 +14,7 @@ _START = "start.json"
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 MAX_ENTRIES = 200_000
 _MAX_DEPTH = 100
+_SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -30,7 +31,7 @@ def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, boo
 
 
 def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_result, bool]]:
-    for entry in os.listdir(folder):
+    for entry in os.listdir(folder) if depth else _telling_first(folder):
         with suppress(FileNotFoundError, NotADirectoryError):  # gone or replaced since the directory was read
             status = os.lstat(entry, dir_fd=folder)
             path = inside + entry
@@ -42,6 +43,23 @@ def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_r
                     yield from _walk(below, f"{path}/", depth + 1)
                 finally:
                     os.close(below)
+
+
+def _telling_first(root: int) -> list[str]:
+    """The entries of a root, system folders and files before the others.
+
+    Lists of changes are cut off somewhere: whoever fills a folder of their own must not push those out.
+    """
+    found = os.listdir(root)
+    folders = {entry for entry in found if entry not in _SYSTEM and _is_folder(entry, root)}
+    return sorted(found, key=lambda entry: (entry not in _SYSTEM, entry in folders))
+
+
+def _is_folder(entry: str, parent: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(entry, dir_fd=parent).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _is_opaque(entry: str, descriptor: int) -> bool:
@@ -116,7 +134,7 @@ def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int) ->
 
 def _all_changes(state: int, trees: Sequence[Tree]) -> Iterator[tuple[str, str]]:
     start = _read_start(state)["files"]
-    for tree in trees:
+    for tree in reversed(trees):  # system folders that are trees of their own come first, as within a root
         prefix = f"/{tree.folder}/" if tree.folder else "/"
         yield from ((kind, prefix + path) for kind, path in _tree_changes(state, tree, start))
 

@@ -72,7 +72,7 @@ class Forks:
         self._poll.register(ours, select.POLLIN)
         return child
 
-    def run(self, command: list[str], descriptors: Mapping[int, int] = {}) -> Child:
+    def run(self, command: list[str], descriptors: Mapping[int, int]) -> Child:
         """Start a program of the host: without a copy of this process, which would cost more than the program.
 
         Besides the standard ones it has the `descriptors` open, given as its number: our number. Like all processes of

@@ -38,6 +38,7 @@ from seatrial.sandbox.embedded.syscalls import (
     pivot_root,
     prctl,
     raise_loopback,
+    rename_process,
     set_hostname,
     setns,
     unshare,
@@ -69,7 +70,7 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
     settle_in(box, owner, name_servers)
     remember_start(state)
     own = [state] if shift is None else [state, make_user_namespace(owner_of(box.name))]
-    _hold_nothing(keep=[link.fileno(), *own])
+    _hold_nothing(box.name, keep=[link.fileno(), *own])
     inner = InnerInit(rootless=rootless)
     send(link, {"ready": True}, [inner.descriptor, *own])
     for descriptor in own:
@@ -188,7 +189,7 @@ class InnerInit:
             os._exit(1)
 
 
-def _hold_nothing(keep: list[int]) -> None:
+def _hold_nothing(title: str, keep: list[int]) -> None:
     """Become a process that has nothing open, cannot be looked into, and lets the kernel bury its orphans."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # A signal with a handler, such as Python's own for Ctrl-C, would reach even a first process; others are dropped.
@@ -197,6 +198,8 @@ def _hold_nothing(keep: list[int]) -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     close_all_but(keep)
+    # Else whoever looks for a Python of the agent's finds us. On the host it tells whose sandbox this is.
+    rename_process("init", title)
     prctl(PR_SET_DUMPABLE, 0)
 
 

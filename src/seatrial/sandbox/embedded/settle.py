@@ -6,6 +6,7 @@ corrected in each sandbox. Every entry made there costs time to make, and more t
 
 import os
 import stat
+from contextlib import suppress
 
 from seatrial.sandbox.embedded.requests import Box
 
@@ -24,9 +25,11 @@ def make_furniture(layer: str) -> None:
 
 
 def name_machine(layer: str) -> None:
-    """Put the files that name the machine into a layer, as most sandboxes have them."""
+    """Put the files that name the machine into a layer, as most sandboxes have them, in place of what is there."""
     for path, text in _names(_USUAL_HOSTNAME, read_text("/etc/resolv.conf")).items():
-        write_text(layer + path, text, os.O_CREAT | os.O_TRUNC)
+        with suppress(FileNotFoundError):
+            os.unlink(layer + path)  # it may stand for a file of the host that is masked
+        write_text(layer + path, text, os.O_CREAT | os.O_EXCL)
 
 
 def _names(hostname: str, name_servers: str) -> dict[str, str]:
@@ -82,12 +85,17 @@ def _write_anew(path: str, text: str, owner: int) -> None:
 
 
 def read_text(path: str) -> str:
-    """A small file, empty when it cannot be read."""
+    """A small file, empty when it cannot be read. Not by `open`, whose machinery costs more in a fresh child."""
     try:
-        with open(path, errors="replace") as file:
-            return file.read(65536)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        return os.read(descriptor, 65536).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: str, text: str, flags: int = 0) -> None:

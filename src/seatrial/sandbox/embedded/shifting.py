@@ -10,6 +10,7 @@ import signal
 import zlib
 from collections.abc import Callable
 
+from seatrial.sandbox.embedded.settle import write_text
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWUSER,
     PR_SET_PDEATHSIG,
@@ -35,8 +36,7 @@ def make_user_namespace(owner: int) -> int:
     child = _become_for_a_moment(owner, lambda: clone_idle(CLONE_NEWUSER))
     try:
         for name in ("uid_map", "gid_map"):
-            with open(f"/proc/{child}/{name}", "w") as file:
-                file.write(f"0 {SHIFT_BASE} {SHIFT_COUNT}")
+            write_text(f"/proc/{child}/{name}", f"0 {SHIFT_BASE} {SHIFT_COUNT}")
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.kill(child, signal.SIGKILL)

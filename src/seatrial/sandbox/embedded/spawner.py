@@ -89,7 +89,12 @@ class Spawner:
         self._remove(decode(Target, message).path, reply)
 
     def _remove(self, path: str, reply: Reply) -> None:
-        self._forks.run(removal(path)).on_exit = lambda code: reply(_ending(code), [])
+        try:
+            child = self._forks.run(removal(path), {})
+        except OSError as error:  # a machine out of memory or processes: what is left, the next run removes
+            reply({"error": f"cannot remove {path}: {error}", "errno": error.errno}, [])
+            return
+        child.on_exit = lambda code: reply(_ending(code), [])
 
     def _on_check_shift(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         path = decode(Target, message).path

@@ -39,6 +39,7 @@ _MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 
@@ -146,6 +147,19 @@ def close_range(first: int, last: int) -> None:
 def prctl(option: int, argument: int = 0, second: int = 0) -> None:
     """prctl(2) with whole-number arguments."""
     _check(_libc.prctl(option, argument, second, 0, 0), f"prctl {option}")
+
+
+def rename_process(name: str, arguments: str) -> None:
+    """Call this process something else in `ps` and `pgrep`, its command line included."""
+    prctl(_PR_SET_NAME, ctypes.addressof(ctypes.create_string_buffer(name.encode())))
+    title = ctypes.create_string_buffer(f"{name} {arguments}".encode())
+    start = ctypes.c_void_p.in_dll(_libc, "program_invocation_name").value
+    with open("/proc/self/cmdline", "rb") as file:
+        length = len(file.read())
+    # The arguments lie behind each other in memory, the program's name first; the kernel shows what is there now.
+    if start and length > len(title):
+        ctypes.memset(start, 0, length)
+        ctypes.memmove(start, title, len(title))
 
 
 def pivot_root(root: str) -> None:

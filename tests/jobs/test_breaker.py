@@ -1,0 +1,32 @@
+"""When a job gives up on its machine."""
+
+import pytest
+
+from seatrial.errors import SandboxError
+from seatrial.jobs.breaker import Breaker
+from seatrial.model.record import Failure
+from tests.model.samples import evaluation, record
+
+
+def failed(cause="SandboxError", phase="setup"):
+    return record(evaluation=None, failure=Failure(phase=phase, cause=cause, message="no spawner", retryable=True))
+
+
+def test_a_machine_that_starts_nothing_any_more_ends_the_job():
+    breaker = Breaker(3)
+    breaker.note(failed())
+    breaker.note(failed())
+    with pytest.raises(SandboxError, match=r"3 trials in a row, last: no spawner.*--retry-failed"):
+        breaker.note(failed())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [record(evaluation=evaluation(1.0)), failed(cause="AgentSetupError"), failed(phase="verify")],
+    ids=["judged", "the task's fault", "later"],
+)
+def test_anything_else_shows_that_the_machine_works(other):
+    breaker = Breaker(2)
+    for _ in range(5):
+        breaker.note(failed())
+        breaker.note(other)

@@ -1,0 +1,39 @@
+"""Several steps as one evaluation, and which of them are good enough to go on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.trial.combine import combine
+
+
+def evaluation(reward: float = 1.0, *errors: str, parseable: bool = True, completed: bool = True) -> EvaluationResult:
+    validity = ValidityCheck(
+        output_parseable=parseable, schema_valid=True, verifier_completed=completed, errors=list(errors)
+    )
+    tags = [ErrorTag(category=error.partition(":")[0], source=ErrorSource.MECHANICAL) for error in errors]
+    return EvaluationResult(reward=reward, validity=validity, error_taxonomy=tags or None)
+
+
+def test_the_mean_rests_on_all_steps_and_the_final_reward_on_the_last():
+    steps = {"a": evaluation(0.0, "no_output: nothing", parseable=False, completed=False), "b": evaluation(1.0)}
+    mean, final = combine(steps, "mean"), combine(steps, "final")
+    assert (mean.reward, final.reward) == (0.5, 1.0)
+    assert (mean.validity.verifier_completed, final.validity.verifier_completed) == (False, True)
+    assert mean.validity.errors == final.validity.errors == ["no_output: step a: nothing"]
+    assert [tag.category for tag in mean.error_taxonomy or ()] == ["no_output"]
+
+
+@pytest.mark.parametrize("strategy", ["mean", "final"])
+@given(
+    rewards=st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.text(max_size=20)), min_size=1, max_size=6),
+)
+def test_whatever_the_steps_were_there_is_an_evaluation(strategy, rewards):
+    steps = {
+        str(number): evaluation(reward if parseable else 0.0, error, parseable=parseable, completed=parseable)
+        for number, (reward, parseable, error) in enumerate((r, p, f"x{e}") for r, p, e in rewards)
+    }
+    combined = combine(steps, strategy)
+    assert 0.0 <= combined.reward <= 1.0
+    assert combined.breakdown == {"steps": {name: {"reward": step.reward} for name, step in steps.items()}}

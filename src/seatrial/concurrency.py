@@ -2,7 +2,26 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What some work gives; None when an event comes first, by which the work is cancelled."""
+    task, alarm = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        done = task.done()
+        for each in (task, alarm):
+            each.cancel()
+        await finish(_ended(task, alarm))
+    return task.result() if done else None
+
+
+async def _ended(*tasks: "asyncio.Future[Any]") -> None:
+    await asyncio.wait(tasks)
 
 
 async def finish(cleanup: Coroutine[Any, Any, None]) -> None:

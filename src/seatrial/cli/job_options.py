@@ -37,6 +37,13 @@ _KEYS = {
     "verifier_timeout_multiplier": "trial.verifier_timeout_multiplier",
     "pass_threshold": "trial.pass_threshold",
     "keep": "trial.keep",
+    "upstream": "model.upstream",
+    "temperature": "model.temperature",
+    "max_output_tokens": "model.max_output_tokens",
+    "max_turns": "model.max_turns",
+    "max_tokens": "model.max_tokens",
+    "max_cost_usd": "model.max_cost_usd",
+    "prices": "model.prices",
     "concurrent": "run.concurrent",
     "retries": "run.retries",
     "max_trials": "run.max_trials",
@@ -115,9 +122,20 @@ _HOW = (
 )
 
 
+_MODEL = (
+    click.option("--upstream", metavar="UPSTREAM", help="Where model calls go: openai, https://…, scripted:FILE, …"),
+    click.option("--temperature", type=click.FloatRange(min=0.0), metavar="X", help="Instead of what the agent asks."),
+    click.option("--max-output-tokens", type=_AT_LEAST_1, metavar="N", help="Of one answer, instead of the agent's."),
+    click.option("--max-turns", type=_AT_LEAST_1, metavar="N", help="Model calls of one trial, at most."),
+    click.option("--max-tokens", type=_AT_LEAST_1, metavar="N", help="Tokens of one trial, in and out, at most."),
+    click.option("--max-cost", "max_cost_usd", type=_POSITIVE, metavar="USD", help="Cost of one trial, at most."),
+    click.option("--prices", metavar="FILE", help="A price list (TOML) before the one that comes with Seatrial."),
+)
+
+
 def new_job_options(command: Command) -> Command:
     """Give a command all options of a new job."""
-    return _with(command, (*_WHAT, *_HOW_MUCH, *_HOW))
+    return _with(command, (*_WHAT, *_MODEL, *_HOW_MUCH, *_HOW))
 
 
 def resumed_job_options(command: Command) -> Command:

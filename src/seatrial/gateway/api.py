@@ -27,7 +27,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """An answer on its way: chunks come as they come from upstream, one piece when it is not streamed."""
+    """An answer on its way: its pieces come as they come from upstream."""
 
     status: int
     headers: Mapping[str, str]

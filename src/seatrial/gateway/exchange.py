@@ -67,8 +67,9 @@ async def carry(session: Session, request: ModelRequest, way: Way) -> None:
 async def _ask(session: Session, request: ModelRequest, way: Way, notes: CallNotes) -> None:
     assert request.dialect is not None  # noqa: S101 - the only caller has looked
     try:
-        outgoing, hides_usage = _outgoing(session, request)
-        notes.asked(outgoing)
+        payload = _overridden(session, request)
+        notes.asked(payload)
+        outgoing, hides_usage = _outgoing(session, request, payload)
         async with session.upstream.ask(outgoing) as reply:
             if request.stream and reply.status < 300:
                 await pass_on_stream(request, outgoing, reply, way, notes, hides_usage=hides_usage)
@@ -81,13 +82,18 @@ async def _ask(session: Session, request: ModelRequest, way: Way, notes: CallNot
         await _refuse(way, notes, request.dialect, error.status or 502, "provider", str(error))
 
 
-def _outgoing(session: Session, request: ModelRequest) -> tuple[ModelRequest, bool]:
-    """The request as the upstream gets it, and whether it asks for a count of tokens that the agent did not ask for."""
+def _overridden(session: Session, request: ModelRequest) -> dict[str, Any]:
+    """What is asked for, with the run's own values where it sets any."""
     assert request.dialect is not None and request.payload is not None  # noqa: S101, PT018 - as above
-    dialect, options = DIALECTS[request.dialect], session.options
-    payload = request.payload
-    if options.model is not None or options.sampling:
-        payload = dialect.with_overrides(payload, options.model, options.sampling)
+    options = session.options
+    if options.model is None and not options.sampling:
+        return request.payload
+    return DIALECTS[request.dialect].with_overrides(request.payload, options.model, options.sampling)
+
+
+def _outgoing(session: Session, request: ModelRequest, payload: dict[str, Any]) -> tuple[ModelRequest, bool]:
+    """The request as the upstream gets it, and whether it asks for a count of tokens that the agent did not ask for."""
+    assert request.dialect is not None  # noqa: S101 - as above
     target = _spoken(session, request.dialect)
     translated = translate_request(payload, request.dialect, target)
     counted = DIALECTS[target].with_usage(translated) if request.stream else translated

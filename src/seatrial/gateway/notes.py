@@ -27,14 +27,13 @@ class CallNotes:
         self._first_token: float | None = None
         self._status: int | None = None
         self._spoken: Dialect | None = request.dialect
-        self._upstream_model: str | None = None
+        self._payload: dict[str, Any] = request.payload if isinstance(request.payload, dict) else {}
         self._response: Any = None
         self._error: CallError | None = None
 
-    def asked(self, outgoing: ModelRequest) -> None:
-        """The request as the upstream gets it."""
-        model = (outgoing.payload or {}).get("model")
-        self._upstream_model = model if isinstance(model, str) else None
+    def asked(self, payload: dict[str, Any]) -> None:
+        """What is really asked for, in the agent's dialect."""
+        self._payload = payload
 
     def token_came(self) -> None:
         """Something of the answer itself has arrived."""
@@ -59,15 +58,14 @@ class CallNotes:
 
     def _make(self, response: dict[str, Any] | None) -> ModelCall:
         request, session = self._request, self._session
-        payload = request.payload if isinstance(request.payload, dict) else {}
+        payload = self._payload
         dialect = DIALECTS[request.dialect] if request.dialect else None
         spoken = DIALECTS[self._spoken] if self._spoken else None
         messages = dialect.messages(payload) if dialect else []
         known = session.log.known(messages)
         session.log.remember(self._index, messages, known)
         usage = spoken.usage(response) if spoken and response else None
-        asked = payload.get("model")
-        model = asked if isinstance(asked, str) else None
+        model, upstream_model = (_text(each.get("model")) for each in (request.payload or {}, payload))
         return ModelCall(
             index=self._index,
             dialect=request.dialect,
@@ -77,7 +75,7 @@ class CallNotes:
             first_token_sec=self._first_token,
             stream=request.stream,
             model=model,
-            upstream_model=self._upstream_model,
+            upstream_model=upstream_model,
             known=known,
             messages=messages[known.count if known else 0 :],
             request=dialect.without_messages(payload) if dialect else None,
@@ -85,7 +83,11 @@ class CallNotes:
             status=self._status,
             finish_reason=spoken.finish_reason(response) if spoken and response else None,
             usage=usage,
-            cost_usd=session.cost_of(self._upstream_model or model, usage),
+            cost_usd=session.cost_of(upstream_model, usage),
             retry_of=self._retry_of,
             error=self._error,
         )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

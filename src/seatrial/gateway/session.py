@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seatrial.errors import ProviderError
@@ -26,6 +26,10 @@ class SessionOptions:
     max_turns: int | None = None
     max_tokens: int | None = None
     max_cost_usd: float | None = None
+
+    def with_model(self, model: str | None) -> "SessionOptions":
+        """The same for an agent that is to use a certain model."""
+        return replace(self, model=model)
 
 
 class Session:

@@ -14,6 +14,7 @@ from seatrial.jobs.agents import make_agent
 from seatrial.jobs.backends import make_backend
 from seatrial.jobs.interrupts import one_interrupt
 from seatrial.jobs.local import JobOutcome, carry_out
+from seatrial.jobs.models import model_access, with_model
 from seatrial.jobs.plan import trial_id
 from seatrial.jobs.prepare import PreparedJob, check_variables, prepare_job, prepare_resume
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
@@ -51,9 +52,10 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
     if not job.trials:
         finished = len(job.store.finished())
         return JobOutcome(job.store, finished, finished, 0, "complete")
+    spec = job.store.file.spec
     with job.store.lock(), one_interrupt():
-        async with make_backend(job.store.file.spec.trial.backend) as backend:
-            return await carry_out(job.store, job.trials, job.tasks, backend, observe)
+        async with make_backend(spec.trial.backend) as backend, model_access(spec.model) as access:
+            return await carry_out(job.store, job.trials, job.tasks, backend, observe, with_model(run_one, access))
 
 
 def run_job(

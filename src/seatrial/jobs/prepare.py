@@ -9,6 +9,7 @@ from seatrial.errors import JobError
 from seatrial.jobs.agents import make_agents
 from seatrial.jobs.backends import check_backend
 from seatrial.jobs.lock import lock_task, make_job_file
+from seatrial.jobs.models import check_model
 from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
 from seatrial.jobs.select import select_tasks
@@ -39,6 +40,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     ensure_free(folder)
     spec = _with_whole_paths(spec)
     check_backend(spec.trial.backend)
+    check_model(spec.model)
     make_agents(spec.agents)
     selection = select_tasks(spec)
     check_variables(selection.tasks.values(), spec.agents)
@@ -66,6 +68,7 @@ def prepare_resume(
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
     if trials:
         check_backend(store.file.spec.trial.backend)
+        check_model(store.file.spec.model)
         make_agents(store.file.spec.agents)
         check_variables(tasks.values(), store.file.spec.agents)
     return PreparedJob(store, trials, tasks, notices)

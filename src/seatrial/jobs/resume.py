@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from seatrial.jobs.plan import TrialPlan
 from seatrial.model.base import StrictModel
-from seatrial.model.job import JobSpec, LockedTask, TrialOptions
+from seatrial.model.job import JobSpec, LockedTask, ModelOptions, TrialOptions
 
 
 def compare_specs(old: JobSpec, new: JobSpec) -> list[str]:
@@ -13,6 +13,7 @@ def compare_specs(old: JobSpec, new: JobSpec) -> list[str]:
     How a job is carried out (`run`) does not matter, and what only adds to a job is told by `extensions`.
     """
     found = _compare(old, new, ("name",)) + _compare(old.trial, new.trial, TrialOptions.model_fields, "trial.")
+    found += _compare(old.model, new.model, ModelOptions.model_fields, "model.")
     if new.attempts < old.attempts:
         found.append(f"attempts: was {old.attempts}, is {new.attempts}, which is fewer")
     now = {agent.title: agent for agent in new.agents}

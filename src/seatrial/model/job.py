@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from seatrial.model.base import Fraction01, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.config import Positive
 
 JOB_SCHEMA_VERSION: Literal[1] = 1
@@ -76,6 +76,34 @@ class TrialOptions(StrictModel):
     keep: Literal["record", "snapshot"] = "record"
 
 
+class ModelOptions(StrictModel):
+    """Where the agents' model calls go, and how far. Without an upstream there are none.
+
+    `temperature` and the like override what an agent asks for only when they are set.
+    """
+
+    upstream: str | None = None
+    temperature: NonNegative | None = None
+    top_p: Fraction01 | None = None
+    seed: int | None = None
+    max_output_tokens: Count | None = None
+    max_turns: Count | None = None
+    max_tokens: Count | None = None
+    max_cost_usd: Positive | None = None
+    prices: str | None = None
+
+    @property
+    def sampling(self) -> dict[str, float | int]:
+        """The values that override an agent's own."""
+        named = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "max_tokens": self.max_output_tokens,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
 class RunOptions(StrictModel):
     """How a job is carried out on this machine, which has no part in what its results mean."""
 
@@ -97,6 +125,7 @@ class JobSpec(StrictModel):
     agents: Annotated[tuple[AgentOptions, ...], Field(min_length=1)]
     attempts: Count = 1
     trial: TrialOptions = TrialOptions()
+    model: ModelOptions = ModelOptions()
     run: RunOptions = RunOptions()
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from seatrial.model.record import (
     ArtifactRecord,
     ChangeCounts,
     Failure,
+    ModelUsage,
     Phase,
     PhaseTime,
     Provenance,
@@ -34,6 +35,7 @@ class RoundLog:
 
     round: Round
     agent_result: AgentResult | None = None
+    model_usage: ModelUsage | None = None
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
     evaluation: EvaluationResult | None = None
@@ -99,6 +101,7 @@ class TrialLog:
             times=tuple(self._times),
             resources=self.resources,
             agent_result=last.agent_result if last else None,
+            model_usage=_total([log.model_usage for log in self.rounds if log.model_usage]),
             verifier_run=last.verifier_run if last else None,
             provenance=last.provenance if last else None,
             artifacts=self.artifacts,
@@ -115,6 +118,16 @@ class TrialLog:
             return judged[None]
         named = {name: evaluation for name, evaluation in judged.items() if name}
         return combine(named, self._spec.task.config.multi_step_reward_strategy)
+
+
+def _total(usages: list[ModelUsage]) -> ModelUsage | None:
+    """What all rounds used together; a cost only if each one's is known."""
+    if not usages:
+        return None
+    costs = [usage.cost_usd for usage in usages]
+    names = ModelUsage.model_fields.keys() - {"cost_usd"}
+    counted = {name: sum(getattr(usage, name) for usage in usages) for name in names}
+    return ModelUsage(**counted, cost_usd=sum(filter(None, costs)) if None not in costs else None)
 
 
 def _step_record(log: RoundLog) -> StepRecord:

@@ -21,7 +21,7 @@ from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
-from seatrial.trial.work import merge_changes, run_agent, take_stock, write_changes
+from seatrial.trial.work import DID_NOTHING, merge_changes, run_agent, take_stock, write_changes
 from seatrial.verify.fetch import list_files
 
 
@@ -71,7 +71,10 @@ async def _play(spec: TrialSpec, of: Round, court: Court, sandbox: Sandbox, log:
         launch = spec.agent.prepare(AgentContext(of.task, of.step, place.workdir, os.environ))
         await stage_round(sandbox, spec, of, place, launch, network)
     with log.phase("agent", of):
-        notes.agent_result = await run_agent(sandbox, spec, of, launch, network, court.folder / "agent")
+        notes.agent_result = DID_NOTHING
+        if launch:
+            folder = court.folder / "agent"
+            notes.agent_result, notes.model_usage = await run_agent(sandbox, spec, of, launch, network, folder)
     with log.phase("collect", of):
         work = await take_stock(sandbox, of, place, notes.agent_result, court.folder)
     with log.phase("verify", of):

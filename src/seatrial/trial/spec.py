@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from seatrial.agents.api import Agent
+from seatrial.gateway.access import ModelAccess
 from seatrial.model.job import TrialOptions
 from seatrial.model.task import Task
 
@@ -18,3 +19,4 @@ class TrialSpec:
     attempt: int = 1
     job: str | None = None
     options: TrialOptions = field(default_factory=TrialOptions)
+    model: ModelAccess | None = None

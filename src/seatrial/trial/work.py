@@ -1,17 +1,18 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.agents.environ import agent_variables
+from seatrial.concurrency import unless
 from seatrial.errors import ContentError
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import RawFile
 from seatrial.model.base import to_json
 from seatrial.model.config import ArtifactSpec
-from seatrial.model.record import ChangeCounts, FileChanges
+from seatrial.model.record import ChangeCounts, FileChanges, ModelUsage
 from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.transfer import get_tree
 from seatrial.trial.place import Place
@@ -21,15 +22,31 @@ from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_ar
 
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
 _AGENT_LOGS = "/logs/agent"
-_DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
+DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
 async def run_agent(
-    sandbox: Sandbox, spec: TrialSpec, of: Round, launch: AgentLaunch | None, network: Network, folder: Path
+    sandbox: Sandbox, spec: TrialSpec, of: Round, launch: AgentLaunch, network: Network, folder: Path
+) -> tuple[AgentResult, ModelUsage | None]:
+    """Run the agent's command to its end or to the end of its time; either is data.
+
+    Raises ProviderError when its model fails meanwhile: what it does without one says nothing about it.
+    """
+    if spec.model is None:
+        return await _run(sandbox, spec, of, launch, network, folder), None
+    listener = await sandbox.listen(0)
+    async with spec.model.open(listener, folder.parent, spec.agent.ref.model) as access:
+        reached = replace(launch, env={**access.variables, **launch.env})
+        result = await unless(access.session.broken, _run(sandbox, spec, of, reached, network, folder))
+        if access.session.failure is not None:
+            raise access.session.failure
+        assert result is not None  # noqa: S101 - it is only missing when the session is broken
+        return result, access.session.usage
+
+
+async def _run(
+    sandbox: Sandbox, spec: TrialSpec, of: Round, launch: AgentLaunch, network: Network, folder: Path
 ) -> AgentResult:
-    """Run the agent's command to its end or to the end of its time; either is data."""
-    if launch is None:
-        return _DID_NOTHING
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
     timeout = of.agent.timeout_sec
     result = await sandbox.exec(
@@ -74,7 +91,7 @@ class Work:
 
 async def take_stock(sandbox: Sandbox, of: Round, place: Place, agent_result: AgentResult, folder: Path) -> Work:
     """What the agent changed, what still runs, what it published, and its output; hooks run in between."""
-    idle = agent_result is _DID_NOTHING
+    idle = agent_result is DID_NOTHING
     # Who runs comes first: while nobody does, nothing that is looked at afterwards changes any more.
     survivors = () if idle else await sandbox.processes()
     found = FileChanges() if idle else await sandbox.changes()

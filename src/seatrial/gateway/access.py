@@ -1,0 +1,60 @@
+"""An agent's access to its model: a session at a listener inside its sandbox, and the variables that lead there."""
+
+import os
+import re
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.gateway.api import Upstream
+from seatrial.gateway.calls import CallLog
+from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.server import serve
+from seatrial.gateway.session import Session, SessionOptions
+from seatrial.gateway.upstreams.per_trial import for_trial
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """What all trials of a job share: where their calls go, how far, and what calls cost."""
+
+    upstream: Upstream
+    options: SessionOptions
+    prices: PriceTable
+
+    @asynccontextmanager
+    async def open(self, listener: socket.socket, folder: Path, model: str | None) -> AsyncIterator["OpenAccess"]:
+        """A session for one agent, served at a listener until the block is left; its calls go to a file in `folder`."""
+        options = self.options.with_model(model)
+        with CallLog(folder, _secrets(os.environ)) as log:
+            session = Session(for_trial(self.upstream), log, options, self.prices)
+            async with serve(session, listener) as port:
+                yield OpenAccess(session, _variables(port, session.key))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAccess:
+    """A session that is being served, and the variables by which an agent finds it."""
+
+    session: Session
+    variables: Mapping[str, str]
+
+
+def _variables(port: int, key: str) -> dict[str, str]:
+    root = f"http://127.0.0.1:{port}"
+    return {
+        "OPENAI_BASE_URL": f"{root}/v1",
+        "OPENAI_API_BASE": f"{root}/v1",
+        "OPENAI_API_KEY": key,
+        "ANTHROPIC_BASE_URL": root,
+        "ANTHROPIC_API_KEY": key,
+    }
+
+
+def _secrets(environ: Mapping[str, str]) -> list[str]:
+    """What on this machine looks like a secret and has no business in a record."""
+    return [value for name, value in environ.items() if _SECRET.search(name)]

@@ -134,6 +134,20 @@ def test_images_come_back(there, url):
     assert back["messages"][0]["content"][1]["image_url"]["url"] == url
 
 
+def test_empty_text_is_left_out_of_blocks():
+    request = {**CHAT, "messages": [{"role": "user", "content": ""}, *HI]}
+    messages = translate_request(request, "openai_chat", "anthropic")["messages"]
+    assert messages == [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+
+
+def test_system_messages_in_the_middle_keep_their_place():
+    middle = {"role": "system", "content": "Now be brief."}
+    request = {**CHAT, "messages": [*HI, middle, *HI]}
+    translated = translate_request(request, "openai_chat", "anthropic")
+    assert translated["messages"] == [*HI, middle, *HI]
+    assert "system" not in translated
+
+
 def test_text_input_is_one_message():
     translated = translate_request({"model": "m", "input": "hi", "instructions": "s"}, "openai_responses", "anthropic")
     assert (translated["system"], translated["messages"]) == ("s", HI)

@@ -103,10 +103,36 @@ def test_parallel_calls_that_grow_in_turns():
         streams.chat_arguments(0, "1}"),
     ]
     events = streams.chat(*deltas, finish="tool_calls")
-    output = assemble("openai_responses", translate(events, "openai_chat", "openai_responses")).response()["output"]
+    translated = translate(events, "openai_chat", "openai_responses")
+    done = [orjson.loads(event.data) for event in translated if event.event == "response.function_call_arguments.done"]
+    assert [event["arguments"] for event in done] == ['{"x":1}', "{}"]
+    output = assemble("openai_responses", translated).response()["output"]
     assert [item["arguments"] for item in output] == ['{"x":1}', "{}"]
     content = assemble("anthropic", translate(events, "openai_chat", "anthropic")).response()["content"]
     assert [block["input"] for block in content] == [{"x": 1}, {}]
+
+
+@pytest.mark.parametrize(("here", "there"), WAYS)
+def test_the_end_is_said_once(here, there):
+    ends = {
+        "openai_chat": '"finish_reason":"tool_calls"',
+        "anthropic": "message_stop",
+        "openai_responses": "response.completed",
+    }
+    translated = translate(STREAMS[here][1], here, there)
+    assert sum(ends[there] in event.data for event in translated) == 1
+
+
+def test_blocks_of_anthropic_come_one_after_the_other():
+    events = [orjson.loads(event.data) for event in translate(streams.CHAT_TOOLS, "openai_chat", "anthropic")]
+    marks = [(event["type"], event["index"]) for event in events if event["type"].startswith("content_block_st")]
+    assert marks == [(kind, i) for i in range(3) for kind in ("content_block_start", "content_block_stop")]
+
+
+def test_a_stream_that_never_said_that_it_begins():
+    translated = translate(streams.ANTHROPIC_TEXT[1:], "anthropic", "openai_chat")
+    assert orjson.loads(translated[0].data)["choices"][0]["delta"]["role"] == "assistant"
+    assert assemble("openai_chat", translated).response()["choices"][0]["message"]["content"] == "Hello, wörld"
 
 
 @pytest.mark.parametrize(("here", "there"), WAYS)

@@ -1,11 +1,13 @@
 """Between an agent and a model that speak different dialects: requests one way, answers the other.
 
-Text, images and tools are translated without loss; a request that holds anything else is refused, naming it. Five
+Text, images and tools are translated without loss; a request that holds anything else is refused, naming it. Some
 things are said differently and mean the same:
 
 - what concerns only the provider's books, caches and queues (`checks.HINTS`) is left out;
 - Anthropic demands a length: `DEFAULT_MAX_TOKENS` is written where a request has none;
 - Anthropic's neighbouring messages of one side become one message, and `developer` becomes `system`;
+- a system message in the middle stays there, also for Anthropic, whose older models then refuse it themselves;
+- the wish of a request to responses to be shown reasoning (`include`, `reasoning.summary`) is left out;
 - the output of a tool that failed (`is_error`) begins with "Error: " in the other dialects;
 - answers of chat completions have all text before all tool calls, and signatures of thoughts stay behind.
 """

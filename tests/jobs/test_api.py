@@ -2,14 +2,12 @@
 
 import asyncio
 import threading
-from functools import partial
 
 import pytest
 
 from seatrial.errors import JobError, TaskFormatError, UsageError
 from seatrial.jobs import api
 from seatrial.jobs.api import job_name, new_job_folder, prepare_resume, run_job, run_prepared, run_trial
-from seatrial.jobs.local import carry_out
 from seatrial.jobs.prepare import prepare_job
 from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
 from seatrial.store.job_store import JobStore
@@ -23,8 +21,9 @@ pytestmark = pytest.mark.usefixtures("null_sandboxes")
 def trials(monkeypatch) -> FakeTrials:
     """Trials are played instead of run."""
     fake = FakeTrials()
-    monkeypatch.setattr(api, "carry_out", partial(carry_out, run=fake))
-    monkeypatch.setattr(api, "run_one", lambda spec, backend, folder: fake(spec, backend, folder, print))
+    monkeypatch.setattr(
+        api, "run_one", lambda spec, backend, folder, observe=print: fake(spec, backend, folder, observe)
+    )
     return fake
 
 

@@ -15,7 +15,6 @@ from seatrial.store.job_store import JobStore
 
 ENGINE = """
 import asyncio, os, sys
-from functools import partial
 from pathlib import Path
 from seatrial.jobs import api, backends
 from seatrial.testing.null import NullBackend
@@ -44,7 +43,7 @@ def observe(event):
         say("finished", event.record.trial_id)
 
 backends.BACKENDS = {"embedded": NullBackend}
-api.carry_out = partial(api.carry_out, run=trial)
+api.run_one = trial
 outcome = asyncio.run(api.run_prepared(api.prepare_resume(folder), observe))
 say("outcome", outcome.stopped, str(outcome.finished))
 """

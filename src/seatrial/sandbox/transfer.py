@@ -106,5 +106,5 @@ def harmless(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
     """The member as it may be unpacked here, None to leave it out: an agent's link can point anywhere."""
     try:
         return tarfile.data_filter(member, target)
-    except tarfile.FilterError:
+    except (tarfile.FilterError, ValueError):  # leads out, or is no name at all: a NUL, half a letter
         return None

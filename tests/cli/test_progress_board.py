@@ -3,6 +3,7 @@
 from typing import Any
 
 from seatrial.cli.progress_board import Board
+from seatrial.model.record import ModelUsage
 from seatrial.store.index import entry_of
 from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
 from tests.cli.job_folders import BROKEN, FLAKY, record
@@ -50,3 +51,14 @@ def test_events_of_trials_it_does_not_know_are_taken_as_they_come():
     board = Board(1, [], 0.0)
     board.apply(PhaseStarted("late", "verify"), 1.0)
     assert board.running["late"].phase == "verify"
+
+
+def test_what_is_known_to_be_spent_adds_up():
+    paid = {"model_usage": ModelUsage(calls=1, cost_usd=0.25)}
+    board = Board(4, [entry_of(record("x", 1.0), "oracle")], 0.0)
+    board.apply(finished("a", 1.0), 1.0)
+    assert board.cost_usd is None
+    for name in "bc":
+        board.apply(TrialFinished(record(name, 1.0, trial_id=name, **paid)), 1.0)
+    assert board.cost_usd == 0.5
+    assert Board(4, [entry_of(record("x", 1.0, **paid), "oracle")], 0.0).cost_usd == 0.25

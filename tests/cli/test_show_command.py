@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from seatrial.cli.trial_view import read_tail
-from seatrial.model.record import FileChanges, TrialRecord
+from seatrial.model.record import FileChanges, ModelUsage, TrialRecord
 from tests.cli.conftest import SEATRIAL, Seatrial, on_terminal
 from tests.cli.job_folders import BROKEN, full_record, make_job, record
 
@@ -52,6 +52,19 @@ def test_a_job_as_json(seatrial: Seatrial, job):
     assert document["job"]["spec"]["name"] == "job"
     assert len(document["trials"]) == 5
     assert {entry["reward"] for entry in document["trials"] if entry["failure"]} == {None}
+
+
+def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Seatrial, tmp_path):
+    usage = ModelUsage(calls=2, input_tokens=1200, cached_tokens=200, output_tokens=34, cost_usd=0.5)
+    make_job(tmp_path / "job", record("crc", 1.0, model_usage=usage), record("volts", BROKEN, model_usage=usage))
+    shown = seatrial("show", tmp_path / "job").out
+    assert "oracle\t2\t4\t2,400\t68\t1.0000 USD\t2.0\t1,234\t0.5000 USD\n" in shown
+    assert "crc\toracle\t1\tpass\t1\t2.0 s\t1,234\t0.5000 USD\n" in shown
+    document = json.loads(seatrial("show", tmp_path / "job", "--json").out)
+    assert document["summary"]["agents"]["oracle"]["usage"]["cost_usd"] == 1.0
+    assert document["trials"][0]["input_tokens"] == 1200
+    told = seatrial("show", tmp_path / "job", "crc").out
+    assert "model       2 calls, 1,200 tokens in (200 of them cached), 34 out, 0.5000 USD\n" in told
 
 
 def test_a_job_without_scored_trials_has_no_mean(seatrial: Seatrial, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.model.record import Outcome
-from seatrial.report.summary import OUTCOMES, SCORED, summarise, summary_json
+from seatrial.report.summary import OUTCOMES, SCORED, UsageTotal, summarise, summary_json
 from seatrial.stats.intervals import wilson
 
 
@@ -17,6 +17,10 @@ class Trial:
     agent: str
     outcome: Outcome
     reward: float | None
+    model_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 def trials(agent="a", **rewards):
@@ -67,7 +71,31 @@ def test_as_json_everything_is_there():
         "mean": 1.0,
         "interval": list(wilson(1.0, 1)),
         "pass_rate": 1.0,
+        "usage": None,
     }
+
+
+def test_what_models_used_is_summed_over_judged_and_failed_trials():
+    entries = [
+        Trial("a", "pass", 1.0, 2, 100, 10, 0.25),
+        Trial("a", "infrastructure_error", None, 1, 50, 5, 0.5),
+        Trial("b", "fail", 0.0),
+    ]
+    summary = summarise(entries, {"a": 2, "b": 1})
+    assert summary.agents["a"].usage == UsageTotal(2, 3, 150, 15, 0.75)
+    assert summary.agents["b"].usage is None
+    assert summary.total.usage == summary.agents["a"].usage
+    assert summary_json(summary)["total"]["usage"]["cost_usd"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("calls", "cost"), [(1, None), (0, 0.25)], ids=["a call without a price", "no call, so nothing to pay"]
+)
+def test_a_sum_of_money_is_known_only_if_all_of_it_is(calls, cost):
+    entries = [Trial("a", "pass", 1.0, 2, 100, 10, 0.25), Trial("a", "fail", 0.0, calls, 0, 0, None)]
+    usage = summarise(entries, {"a": 2}).total.usage
+    assert usage is not None
+    assert usage.cost_usd == cost
 
 
 @given(st.lists(st.builds(Trial, st.sampled_from("ab"), st.sampled_from(OUTCOMES), st.floats(0.0, 1.0))))

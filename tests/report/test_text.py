@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 from seatrial.report.summary import summarise
 from seatrial.report.text import (
     SUMMARY_COLUMNS,
+    USAGE_COLUMNS,
+    format_cost,
     format_duration,
     format_reward,
     harmless,
+    harmless_lines,
     summary_rows,
     trial_row,
+    usage_rows,
+    used_cells,
     worst_first,
 )
 from seatrial.store.index import TrialEntry
@@ -52,6 +57,33 @@ def test_harmless_text_is_one_printable_line(text):
     assert shown.isprintable()
     assert len(shown) <= max(len(text), 2001)
     assert not text.isprintable() or len(text) > 2000 or shown == text
+
+
+@given(st.text())
+def test_harmless_lines_lose_no_line_and_no_printable_character(text):
+    lines = harmless_lines(text)
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == text.replace("\r\n", "\n").count("\n") + 1
+    kept = "".join(character for character in text if character.isprintable() and character != " ")
+    assert "".join(lines).replace(" ", "") == kept
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"), [(None, "-"), (0.0, "0.0000 USD"), (1.5, "1.5000 USD"), (0.00012, "0.000120 USD")]
+)
+def test_costs(usd, text):
+    assert format_cost(usd) == text
+
+
+def test_usage_is_told_per_agent_and_per_trial():
+    used = {"model_calls": 3, "input_tokens": 4000, "output_tokens": 500, "cost_usd": 0.5}
+    entries = [entry(**used), entry(**{**used, "model_calls": 4}), entry(agent="b"), entry(agent="c", **used)]
+    rows = usage_rows(summarise(entries, {"a": 2, "b": 1, "c": 1}))
+    assert rows[0] == ("a", "2", "7", "8,000", "1,000", "1.0000 USD", "3.5", "4,500", "0.5000 USD")
+    assert [row[0] for row in rows] == ["a", "c", "(all)"]
+    assert {len(row) for row in rows} == {len(USAGE_COLUMNS)}
+    assert usage_rows(summarise([entry()], {"a": 1})) == []
+    assert [used_cells(entries[0]), used_cells(entries[2])] == [("4,500", "0.5000 USD"), ("-", "-")]
 
 
 def test_endless_text_is_cut():

@@ -24,6 +24,11 @@ entries = st.builds(
     started_at=st.none() | text,
     failure=st.none() | text,
 )
+counts = st.integers(0, 2**53)
+users = st.builds(
+    replace, entries, model_calls=counts, input_tokens=counts, output_tokens=counts, cost_usd=st.none() | numbers
+)
+entries |= users
 
 
 @given(st.lists(entries, unique_by=lambda entry: entry.trial_id))
@@ -55,5 +60,15 @@ def test_the_last_line_about_a_trial_counts(first, second):
 def test_values_of_the_wrong_type_make_no_entry():
     good = b'["a.b.1","a","b",1,"pass",1.0,1,null,null,null]'
     assert len(read_lines(good)) == 1
+    assert read_lines(good.replace(b"]", b",2,300,40,0.5]"))["a.b.1"].cost_usd == 0.5
+    for more in (b",2", b",2,300,40", b',2,300,40,"0.5"', b",2,300,40.5,0.5", b",2,300,40,0.5,1"):
+        assert read_lines(good.replace(b"]", more + b"]")) == {}
     for old, new in ((b'"a.b.1"', b"1"), (b'"pass"', b'"passed"'), (b",1,", b",true,"), (b"1.0", b'"1.0"')):
         assert read_lines(good.replace(old, new, 1)) == {}
+
+
+def test_a_trial_without_a_model_is_a_line_as_there_always_was():
+    old = b'["a.b.1","a","b",1,"pass",1.0,1,null,null,null]\n'
+    entry = read_lines(old)["a.b.1"]
+    assert (entry.model_calls, entry.cost_usd) == (None, None)
+    assert write_line(entry) == old

@@ -12,11 +12,15 @@ from seatrial.report.summary import JobSummary
 from seatrial.report.text import (
     SUMMARY_COLUMNS,
     TRIAL_COLUMNS,
+    USAGE_COLUMNS,
+    USED_COLUMNS,
     by_task,
     harmless,
     outcome_counts,
     summary_rows,
     trial_row,
+    usage_rows,
+    used_cells,
     worst_first,
 )
 from seatrial.store.index import TrialEntry
@@ -26,10 +30,12 @@ _NAMED = 5
 
 
 def show_summary(summary: JobSummary) -> None:
-    """A row per agent with mean, interval and denominators, then how its trials ended."""
+    """A row per agent with mean, interval and denominators, then how its trials ended and what its model used."""
     show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
     for name, tally in summary.agents.items():
         click.echo(f"{harmless(name)}: {outcome_counts(tally)}")
+    if rows := usage_rows(summary):
+        show_table("models", USAGE_COLUMNS, rows)
 
 
 def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
@@ -38,7 +44,11 @@ def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
         return
     long = len(entries) > _SHOWN and not everything
     chosen = worst_first(entries)[:_SHOWN] if long else by_task(entries)
-    show_table("trials", TRIAL_COLUMNS, map(trial_row, chosen))
+    if any(entry.model_calls is not None for entry in entries):
+        rows = [(*trial_row(entry), *used_cells(entry)) for entry in chosen]
+        show_table("trials", (*TRIAL_COLUMNS, *USED_COLUMNS), rows)
+    else:
+        show_table("trials", TRIAL_COLUMNS, map(trial_row, chosen))
     if long:
         click.echo(f"{len(entries) - _SHOWN} more trials, none worse; --all shows them", err=True)
 

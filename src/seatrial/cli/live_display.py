@@ -18,7 +18,7 @@ from rich.text import Text
 from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words, finished_line, retried_line
 from seatrial.cli.progress_board import Board
 from seatrial.report.summary import OUTCOMES, SCORED
-from seatrial.report.text import format_duration, harmless
+from seatrial.report.text import format_cost, format_duration, harmless
 from seatrial.trial.events import Event, TrialFinished, TrialRetried
 
 _SHORTEST_SEC = 0.2
@@ -142,6 +142,8 @@ def _counts(board: Board) -> Text:
         words.append((f"{board.retries} retried", "magenta"))
     if board.mean is not None:
         words.append((f"mean reward {board.mean:.3f}", "bold"))
+    if board.cost_usd is not None:
+        words.append((format_cost(board.cost_usd), ""))
     return Text("  ").join(Text(word, style=style) for word, style in words)
 
 

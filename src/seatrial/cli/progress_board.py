@@ -27,11 +27,13 @@ class Board:
         self.running: dict[str, Running] = {}
         self.counts: Counter[Outcome] = Counter()
         self.retries = 0
+        self.cost_usd: float | None = None
         self._begun = now
         self._scored = 0
         self._rewards = 0.0
         for entry in earlier:
             self._count(entry.outcome, entry.reward)
+            self._pay(entry.cost_usd)
         self._before = self.finished
 
     @property
@@ -67,9 +69,15 @@ class Board:
             case TrialFinished(record=record):
                 self.running.pop(record.trial_id, None)
                 self._count(record.outcome, record.evaluation.reward if record.evaluation else None)
+                self._pay(record.model_usage.cost_usd if record.model_usage else None)
 
     def _count(self, outcome: Outcome, reward: float | None) -> None:
         self.counts[outcome] += 1
         if outcome in SCORED and reward is not None:
             self._scored += 1
             self._rewards += reward
+
+    def _pay(self, cost_usd: float | None) -> None:
+        """Add to `cost_usd`, what is known to be spent; None while nothing is."""
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd

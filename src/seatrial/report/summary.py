@@ -7,7 +7,7 @@ about an agent; they are counted beside it, so that a reader sees how much of wh
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, get_args
 
 from seatrial.model.job import JobFile
@@ -36,15 +36,50 @@ class Finished(Protocol):
         """What its verifier gave, None when there is no evaluation."""
         ...
 
+    @property
+    def model_calls(self) -> int | None:
+        """How often it called its model, None without one."""
+        ...
+
+    @property
+    def input_tokens(self) -> int | None:
+        """What its model was told."""
+        ...
+
+    @property
+    def output_tokens(self) -> int | None:
+        """What its model said."""
+        ...
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What that cost, None when it is not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """What the models of several trials used. There is a cost only if that of every call is known."""
+
+    trials: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Trials counted together. `mean` and `interval` are over the scored ones, None when there are none."""
+    """Trials counted together. `mean` and `interval` are over the scored ones, None when there are none.
+
+    `usage` is over all that have a record, judged or not, since all of them are paid for; None when none had a model.
+    """
 
     planned: int
     counts: Mapping[Outcome, int]
     mean: float | None
     interval: tuple[float, float] | None
+    usage: UsageTotal | None = None
 
     @property
     def finished(self) -> int:
@@ -106,7 +141,23 @@ def _tally(entries: list[Finished], planned: int) -> Tally:
     rewards = [entry.reward for entry in entries if entry.outcome in SCORED and entry.reward is not None]
     mean = math.fsum(rewards) / len(rewards) if rewards else None
     ordered = {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
-    return Tally(planned, ordered, mean, None if mean is None else wilson(mean, len(rewards)))
+    interval = None if mean is None else wilson(mean, len(rewards))
+    return Tally(planned, ordered, mean, interval, _total_usage(entries))
+
+
+def _total_usage(entries: list[Finished]) -> UsageTotal | None:
+    users = [entry for entry in entries if entry.model_calls is not None]
+    if not users:
+        return None
+    costs = [entry.cost_usd for entry in users if entry.model_calls]
+    known = [cost for cost in costs if cost is not None]
+    return UsageTotal(
+        trials=len(users),
+        calls=sum(entry.model_calls or 0 for entry in users),
+        input_tokens=sum(entry.input_tokens or 0 for entry in users),
+        output_tokens=sum(entry.output_tokens or 0 for entry in users),
+        cost_usd=math.fsum(known) if len(known) == len(costs) else None,
+    )
 
 
 def tally_json(tally: Tally) -> dict[str, Any]:
@@ -122,6 +173,7 @@ def tally_json(tally: Tally) -> dict[str, Any]:
         "mean": tally.mean,
         "interval": tally.interval,
         "pass_rate": tally.pass_rate,
+        "usage": asdict(tally.usage) if tally.usage else None,
     }
 
 

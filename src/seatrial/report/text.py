@@ -6,7 +6,7 @@ Task ids, messages and logs are strangers' text; everything here has been throug
 from collections.abc import Iterable
 
 from seatrial.model.record import Outcome
-from seatrial.report.summary import JobSummary, Tally
+from seatrial.report.summary import JobSummary, Tally, UsageTotal
 from seatrial.store.index import TrialEntry
 
 NO_SCORE = "no scored trials"
@@ -22,6 +22,18 @@ SUMMARY_COLUMNS = (
     "open",
 )
 TRIAL_COLUMNS = ("task", "agent", "attempt", "outcome", "reward", "time")
+USED_COLUMNS = ("tokens", "cost")
+USAGE_COLUMNS = (
+    "agent",
+    "trials with a model",
+    "calls",
+    "tokens in",
+    "tokens out",
+    "cost",
+    "calls per trial",
+    "tokens per trial",
+    "cost per trial",
+)
 
 # What most needs a look comes first: what was never judged, then what was judged worst.
 _URGENCY: tuple[Outcome, ...] = (
@@ -41,6 +53,19 @@ def harmless(text: str) -> str:
     """A stranger's text on one line, without what would steer a terminal, and not endless."""
     shown = "".join(character if character.isprintable() else " " for character in text[: _WIDEST_LINE + 1])
     return shown if len(text) <= _WIDEST_LINE else f"{shown[:_WIDEST_LINE]}…"
+
+
+def harmless_lines(text: str) -> list[str]:
+    """A stranger's text of several lines, none of it lost and none of it able to steer a terminal."""
+    lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
+    return ["".join(character if character.isprintable() else " " for character in line) for line in lines]
+
+
+def format_cost(usd: float | None) -> str:
+    """An amount of money with as many digits as it takes to see it, a dash for one that is not known."""
+    if usd is None:
+        return "-"
+    return f"{usd:.4f} USD" if usd >= 0.01 or usd == 0 else f"{usd:.6f} USD"
 
 
 def format_reward(reward: float | None) -> str:
@@ -85,6 +110,27 @@ def outcome_counts(tally: Tally) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in tally.counts.items()) or "nothing has finished"
 
 
+def usage_rows(summary: JobSummary) -> list[tuple[str, ...]]:
+    """One row for each agent that had a model, and when there are several one for all; none when none had."""
+    rows = [(harmless(name), *_used(tally.usage)) for name, tally in summary.agents.items() if tally.usage]
+    total = summary.total.usage
+    return [*rows, ("(all)", *_used(total))] if total and len(rows) > 1 else rows
+
+
+def _used(usage: UsageTotal) -> tuple[str, ...]:
+    each = None if usage.cost_usd is None else usage.cost_usd / usage.trials
+    return (
+        f"{usage.trials:,}",
+        f"{usage.calls:,}",
+        f"{usage.input_tokens:,}",
+        f"{usage.output_tokens:,}",
+        format_cost(usage.cost_usd),
+        f"{usage.calls / usage.trials:.1f}",
+        f"{(usage.input_tokens + usage.output_tokens) / usage.trials:,.0f}",
+        format_cost(each),
+    )
+
+
 def worst_first(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
     """Trials in the order in which they need a look."""
     ranks = {outcome: rank for rank, outcome in enumerate(_URGENCY)}
@@ -106,3 +152,10 @@ def trial_row(entry: TrialEntry) -> tuple[str, ...]:
     shown = format_reward(None if entry.outcome in {"verifier_error", "infrastructure_error"} else entry.reward)
     cells = (entry.task_id, entry.agent, f"{entry.attempt}{tries}", entry.outcome, shown)
     return (*map(harmless, cells), format_duration(entry.duration_sec))
+
+
+def used_cells(entry: TrialEntry) -> tuple[str, str]:
+    """What the model of one trial used, as further cells of its row."""
+    if entry.model_calls is None:
+        return "-", "-"
+    return f"{(entry.input_tokens or 0) + (entry.output_tokens or 0):,}", format_cost(entry.cost_usd)

@@ -6,8 +6,17 @@ from typing import Any
 
 from seatrial.model.annotation import Annotation
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import FileChanges, LimitSpec, PhaseTime, StepRecord, TrialRecord, VerifierRun, outcome_of
-from seatrial.report.text import format_duration, format_reward, harmless
+from seatrial.model.record import (
+    FileChanges,
+    LimitSpec,
+    ModelUsage,
+    PhaseTime,
+    StepRecord,
+    TrialRecord,
+    VerifierRun,
+    outcome_of,
+)
+from seatrial.report.text import format_cost, format_duration, format_reward, harmless
 
 Fact = tuple[str, str]
 Row = tuple[str, ...]
@@ -120,9 +129,15 @@ def machine(record: TrialRecord) -> list[Fact]:
     if record.resources:
         facts.append(("used", _used(record)))
     if usage := record.model_usage:
-        cost = "" if usage.cost_usd is None else f", {usage.cost_usd:.4f} USD"
-        facts.append(("model", f"{usage.calls} calls, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"))
+        facts.append(("model", _model(usage)))
     return [(label, harmless(value)) for label, value in facts]
+
+
+def _model(usage: ModelUsage) -> str:
+    cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
+    cost = "cost not known" if usage.cost_usd is None else format_cost(usage.cost_usd)
+    tokens = f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+    return f"{usage.calls:,} calls, {tokens}, {cost}" if usage.calls else "no calls"
 
 
 def _limits(limits: LimitSpec) -> str:

@@ -19,7 +19,10 @@ _MAX_FAILURE = 300
 
 @dataclass(frozen=True, slots=True)
 class TrialEntry:
-    """One finished trial, as lists and summaries need it. An infrastructure failure has no reward."""
+    """One finished trial, as lists and summaries need it. An infrastructure failure has no reward.
+
+    What its model used is None without a model; a cost that is not known is None too.
+    """
 
     trial_id: str
     task_id: str
@@ -31,19 +34,28 @@ class TrialEntry:
     duration_sec: float | None
     started_at: str | None
     failure: str | None
+    model_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
+
+_WITHOUT_MODEL = 10
+"""How many values a line has when no model was used, and how many all lines had before the index knew of models."""
 
 _KINDS: tuple[tuple[type, ...], ...] = (
     *((str,), (str,), (str,), (int,), (str,), (float, NoneType), (int,)),
     *((float, NoneType), (str, NoneType), (str, NoneType)),
+    *((int, NoneType), (int, NoneType), (int, NoneType), (float, NoneType)),
 )
+_LENGTHS = (len(_KINDS), _WITHOUT_MODEL)
 
 
 def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
     """What the index keeps of a record; `agent` is what the job calls the agent."""
     started = min((time.started_at for time in record.times), default=None)
     finished = max((time.finished_at for time in record.times), default=None)
-    failure = record.failure
+    failure, usage = record.failure, record.model_usage
     return TrialEntry(
         trial_id=record.trial_id,
         task_id=record.task.id,
@@ -55,12 +67,17 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         duration_sec=(finished - started).total_seconds() if started and finished else None,
         started_at=started.isoformat() if started else None,
         failure=f"{failure.cause}: {failure.message}"[:_MAX_FAILURE] if failure else None,
+        model_calls=usage.calls if usage else None,
+        input_tokens=usage.input_tokens if usage else None,
+        output_tokens=usage.output_tokens if usage else None,
+        cost_usd=usage.cost_usd if usage else None,
     )
 
 
 def write_line(entry: TrialEntry) -> bytes:
     """The line of an entry."""
-    return orjson.dumps(astuple(entry)) + b"\n"
+    values = astuple(entry)
+    return orjson.dumps(values if entry.model_calls is not None else values[:_WITHOUT_MODEL]) + b"\n"
 
 
 def forget_line(trial_id: str) -> bytes:
@@ -87,7 +104,7 @@ def _take(values: list[Any], found: dict[str, TrialEntry]) -> None:
     kinds = tuple(map(type, values))
     if kinds == (str,):
         found.pop(values[0], None)
-    elif len(kinds) == len(_KINDS) and all(map(contains, _KINDS, kinds)) and values[4] in _OUTCOMES:
+    elif len(kinds) in _LENGTHS and all(map(contains, _KINDS, kinds)) and values[4] in _OUTCOMES:
         found[values[0]] = TrialEntry(*values)
 
 

@@ -151,3 +151,10 @@ def test_every_phase_of_every_step_has_its_time(desk):
     assert [(time.step, time.phase) for time in ran.record.times] == [
         (None, "setup"), *(("one", phase) for phase in phases), *(("two", phase) for phase in phases)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("trap", ["ln -s /app /task", "echo x > /task"], ids=["link", "file"])
+def test_what_an_agent_puts_in_the_way_of_the_next_instruction_gives_way(desk, trap):
+    command = f'{WRITE.format(first=0.5, second=1.0)}\nif [ "$step" = one ]; then rm -rf /task; {trap}; fi'
+    ran = run_steps(desk, command)
+    assert [step.evaluation.reward for step in ran.record.steps] == [0.5, 1.0]

@@ -28,7 +28,10 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """What to do for an agent: lay out `trees` (directory inside → directory here), then run `argv`."""
+    """What to do for an agent: lay out `trees` (directory inside → directory here), then run `argv`.
+
+    The way to a directory inside must not lead through links of the image.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)

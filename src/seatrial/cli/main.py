@@ -14,7 +14,9 @@ from seatrial.errors import SeatrialError, UsageError
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
 COMMANDS = {
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
+    "calls": "Print what the agent of a trial and its model said to each other.",
     "doctor": "Try what sandboxes need on this machine, and say how to get what is missing.",
+    "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
     "resume": "Go on with a job that was stopped, or add to it.",

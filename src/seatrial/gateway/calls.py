@@ -1,21 +1,26 @@
 """calls.jsonl: every call of a trial, a line each, written when the call has ended.
 
 Each request repeats the conversation so far. What is known from an earlier call is not written again, and of earlier
-calls only the last few conversations are remembered, so that a long trial needs no more memory than its context.
+calls only the fingerprints of the last few conversations are remembered, so that memory stays flat in a long trial.
 """
 
+import hashlib
 from collections.abc import Sequence
 from io import BufferedWriter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import orjson
+
 from seatrial.model.trace import KnownMessages, ModelCall
 
 CALLS_FILE = "calls.jsonl"
 _CONVERSATIONS = 4
 _LEAST_SECRET = 8
-_SCRUBBED = b"[secret]"
+_SCRUBBED = "[secret]"
+_STRANGERS = ("path", "model", "upstream_model", "messages", "request", "response", "finish_reason")
+_SURELY_READABLE = 100  # so many brackets cannot be nested more deeply than a reader of JSON goes
 
 
 class CallLog:
@@ -23,8 +28,10 @@ class CallLog:
 
     def __init__(self, folder: Path, secrets: Sequence[str] = ()) -> None:
         self._path = folder / CALLS_FILE
-        self._secrets = [secret.encode() for secret in secrets if len(secret) >= _LEAST_SECRET]
-        self._conversations: list[tuple[int, list[Any]]] = []
+        # The longest first, so that of a secret with another one in it nothing is left.
+        self._secrets = sorted((secret for secret in secrets if len(secret) >= _LEAST_SECRET), key=len, reverse=True)
+        self._written_secrets = [_as_written(secret) for secret in self._secrets]
+        self._conversations: list[tuple[int, list[bytes]]] = []
         self._file: BufferedWriter | None = None
 
     def __enter__(self) -> Self:
@@ -37,34 +44,80 @@ class CallLog:
             self._file.close()
             self._file = None
 
-    def known(self, messages: list[Any]) -> KnownMessages | None:
+    def write(self, call: ModelCall) -> None:
+        """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
+        try:
+            line = self._with_new_messages(call)
+        except (TypeError, ValueError, RecursionError):  # the last word of orjson, of pydantic and of Python
+            line = _line(_without_content(call))
+        if self._file is None:
+            self._file = self._path.open("ab")
+        self._file.write(self._scrubbed(line) + b"\n")
+        self._file.flush()
+
+    def _with_new_messages(self, call: ModelCall) -> bytes:
+        """The call as it is stored. Raises when its content is nested too deeply to be read again."""
+        fingerprints = [hashlib.blake2b(orjson.dumps(each), digest_size=16).digest() for each in call.messages]
+        known = self._known(fingerprints)
+        new = call.messages[known.count :] if known else call.messages
+        line = _line(call.model_copy(update={"known": known, "messages": new}))
+        if line.count(b"{") + line.count(b"[") > _SURELY_READABLE:
+            ModelCall.model_validate_json(line)
+        # In place of the conversation that it goes on with.
+        kept = [entry for entry in self._conversations if known is None or entry[0] != known.call]
+        self._conversations = [*kept[-_CONVERSATIONS + 1 :], (call.index, fingerprints)]
+        return line
+
+    def _known(self, fingerprints: list[bytes]) -> KnownMessages | None:
         """How much of a conversation an earlier call already had."""
         best = KnownMessages(call=0, count=0)
         for index, earlier in self._conversations:
-            count = _common(earlier, messages)
+            count = _common(earlier, fingerprints)
             if count > best.count:
                 best = KnownMessages(call=index, count=count)
         return best if best.count else None
 
-    def remember(self, index: int, messages: list[Any], known: KnownMessages | None) -> None:
-        """Keep a conversation to compare later ones with, in place of the one that it goes on with."""
-        kept = [entry for entry in self._conversations if known is None or entry[0] != known.call]
-        self._conversations = [*kept[-_CONVERSATIONS + 1 :], (index, messages)]
+    def _scrubbed(self, line: bytes) -> bytes:
+        if not any(secret in line for secret in self._written_secrets):
+            return line
+        # Only in what strangers wrote: a secret may look like a word or a number of the line itself.
+        value = orjson.loads(line)
+        for name in _STRANGERS:
+            if name in value:
+                value[name] = self._without_secrets(value[name])
+        if "error" in value:
+            value["error"]["message"] = self._without_secrets(value["error"]["message"])
+        return orjson.dumps(value)
 
-    def write(self, call: ModelCall) -> None:
-        """Append a call. Raises OSError when it cannot be stored."""
-        line = call.model_dump_json(exclude_none=True).encode()
-        for secret in self._secrets:
-            line = line.replace(secret, _SCRUBBED)
-        if self._file is None:
-            self._file = self._path.open("ab")
-        self._file.write(line + b"\n")
-        self._file.flush()
+    def _without_secrets(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in self._secrets:
+                value = value.replace(secret, _SCRUBBED)
+            return value
+        if isinstance(value, list):
+            return [self._without_secrets(each) for each in value]
+        if isinstance(value, dict):
+            return {self._without_secrets(name): self._without_secrets(each) for name, each in value.items()}
+        return value
 
 
-def _common(earlier: list[Any], messages: list[Any]) -> int:
+def _line(call: ModelCall) -> bytes:
+    return call.model_dump_json(exclude_none=True).encode()
+
+
+def _as_written(secret: str) -> bytes:
+    return orjson.dumps(secret.encode(errors="replace").decode())[1:-1]
+
+
+def _without_content(call: ModelCall) -> ModelCall:
+    """What is left of a call whose content could be written but not read again."""
+    unkept = {"not_kept": "nested too deeply"}
+    return call.model_copy(update={"messages": [], "request": unkept, "response": None})
+
+
+def _common(earlier: list[bytes], later: list[bytes]) -> int:
     count = 0
-    for old, new in zip(earlier, messages, strict=False):
+    for old, new in zip(earlier, later, strict=False):
         if old != new:
             break
         count += 1
@@ -78,7 +131,12 @@ def read_calls(path: Path) -> list[ModelCall]:
 
 def conversation(calls: Sequence[ModelCall], index: int) -> list[Any]:
     """All messages that a call was made with."""
-    call = next(call for call in calls if call.index == index)
-    if call.known is None:
-        return list(call.messages)
-    return conversation(calls, call.known.call)[: call.known.count] + list(call.messages)
+    by_index = {call.index: call for call in calls}
+    call = by_index[index]
+    parts, count = [call.messages], call.known.count if call.known else 0
+    while call.known is not None and count:
+        call = by_index[call.known.call]
+        known = call.known.count if call.known else 0
+        parts.append(call.messages[: max(count - known, 0)])
+        count = min(count, known)
+    return [message for part in reversed(parts) for message in part]

@@ -4,8 +4,6 @@ import datetime as dt
 import time
 from typing import Any
 
-from pydantic import ValidationError
-
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.session import Session
@@ -49,24 +47,14 @@ class CallNotes:
         self._error = self._error or CallError(kind=kind, status=status, message=message[:_LONGEST_MESSAGE])
 
     def call(self) -> ModelCall:
-        """The call as it is kept."""
-        response = self._response if isinstance(self._response, dict) else None
-        try:
-            return self._make(response)
-        except ValidationError:  # nested too deeply, or text that no encoding can hold
-            return self._make(None)
-
-    def _make(self, response: dict[str, Any] | None) -> ModelCall:
-        request, session = self._request, self._session
-        payload = self._payload
+        """The call as it is kept, with all its messages."""
+        request, payload, session = self._request, self._payload, self._session
         dialect = DIALECTS[request.dialect] if request.dialect else None
         spoken = DIALECTS[self._spoken] if self._spoken else None
-        messages = dialect.messages(payload) if dialect else []
-        known = session.log.known(messages)
-        session.log.remember(self._index, messages, known)
+        response = self._response if isinstance(self._response, dict) else None
         usage = spoken.usage(response) if spoken and response else None
         model, upstream_model = (_text(each.get("model")) for each in (request.payload or {}, payload))
-        return ModelCall(
+        call = ModelCall(
             index=self._index,
             dialect=request.dialect,
             path=request.path,
@@ -76,10 +64,6 @@ class CallNotes:
             stream=request.stream,
             model=model,
             upstream_model=upstream_model,
-            known=known,
-            messages=messages[known.count if known else 0 :],
-            request=dialect.without_messages(payload) if dialect else None,
-            response=response,
             status=self._status,
             finish_reason=spoken.finish_reason(response) if spoken and response else None,
             usage=usage,
@@ -87,6 +71,10 @@ class CallNotes:
             retry_of=self._retry_of,
             error=self._error,
         )
+        # What strangers wrote is JSON already: to validate it again would only cost time, and fail where it is deep.
+        messages = dialect.messages(payload) if dialect else []
+        rest = dialect.without_messages(payload) if dialect else None
+        return call.model_copy(update={"messages": messages, "request": rest, "response": response})
 
 
 def _text(value: Any) -> str | None:

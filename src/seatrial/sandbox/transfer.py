@@ -4,7 +4,7 @@ import io
 import os
 import tarfile
 import tempfile
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -49,11 +49,15 @@ def pack_files(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
     """An archive of a few files, by name."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), mode
-            tar.addfile(member, io.BytesIO(content))
+        _add_files(tar, files, mode)
     return buffer.getvalue()
+
+
+def _add_files(tar: tarfile.TarFile, files: Mapping[str, bytes], mode: int = 0o644) -> None:
+    for name, content in files.items():
+        member = tarfile.TarInfo(name)
+        member.size, member.mode = len(content), mode
+        tar.addfile(member, io.BytesIO(content))
 
 
 def pack_trees(*sources: Path, skip: Container[str] = ()) -> bytes:
@@ -61,7 +65,19 @@ def pack_trees(*sources: Path, skip: Container[str] = ()) -> bytes:
 
     What is named in `skip` is left out, at any depth.
     """
+    return _pack([(".", source) for source in sources], {}, skip)
 
+
+def pack_layout(files: Mapping[str, bytes], trees: Mapping[str, Path], *, skip: Container[str] = ()) -> bytes:
+    """An archive to unpack at `/`: files and directories by where they go, otherwise as `pack_trees` has them.
+
+    The directories of the files are in it too, so that whatever is in their place gives way.
+    """
+    placed = [(directory.strip("/"), source) for directory, source in trees.items()]
+    return _pack(placed, {path.lstrip("/"): content for path, content in files.items()}, skip)
+
+
+def _pack(trees: Sequence[tuple[str, Path]], files: Mapping[str, bytes], skip: Container[str]) -> bytes:
     def as_inside(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         name = member.name.rpartition("/")[2]
         if name in skip:
@@ -74,8 +90,13 @@ def pack_trees(*sources: Path, skip: Container[str] = ()) -> bytes:
 
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for source in sources:
-            tar.add(source, arcname=".", filter=as_inside)
+        for folder in sorted({name.rpartition("/")[0] for name in files}):
+            member = tarfile.TarInfo(folder)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(member)
+        _add_files(tar, files)
+        for place, source in trees:
+            tar.add(source, arcname=place, filter=as_inside)
     return buffer.getvalue()
 
 

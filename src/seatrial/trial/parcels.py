@@ -4,11 +4,12 @@ Kept by the digest of the task's content, so that what is found here is always w
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Set
+from collections.abc import Callable, Hashable, Mapping, Set
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from seatrial.sandbox.transfer import pack_files, pack_trees
+from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
+from seatrial.sandbox.transfer import pack_layout, pack_trees
 from seatrial.tasks.layout import IGNORED_FOLDERS
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
@@ -47,25 +48,22 @@ _archives: Shelf[bytes] = Shelf(len)
 _tests: Shelf[PackedTests] = Shelf(lambda tests: len(tests.archive))
 
 
-def packed_instruction(spec: TrialSpec, of: Round) -> bytes:
-    """What every agent finds in its task directory."""
+def packed_for_agent(spec: TrialSpec, of: Round, trees: Mapping[str, Path]) -> bytes:
+    """What a round's agent finds, to be unpacked at the root: the task, and the directories it brings along."""
 
     def pack() -> bytes:
         config = (of.task.root / "task.toml").read_bytes()
-        return pack_files({"instruction.md": of.instruction(), "task.toml": config})
+        files = {INSTRUCTION_PATH: of.instruction(), f"{TASK_DIR}/task.toml": config}
+        return pack_layout(files, trees, skip=IGNORED_FOLDERS)
 
-    return _archives.take((spec.task_digest, of.name), pack)
+    if not all(source.is_relative_to(spec.task.root) for source in trees.values()):
+        return pack()  # what an agent brings from elsewhere may change
+    return _archives.take((spec.task_digest, of.name, *trees.items()), pack)
 
 
 def packed_tree(spec: TrialSpec, source: Path, skip: Set[str] = frozenset()) -> bytes:
-    """A directory of the task, or one that an agent brings, which is packed each time: it may change."""
-
-    def pack() -> bytes:
-        return pack_trees(source, skip=IGNORED_FOLDERS | skip)
-
-    if not source.is_relative_to(spec.task.root):
-        return pack()
-    return _archives.take((spec.task_digest, source), pack)
+    """A directory of the task."""
+    return _archives.take((spec.task_digest, source), lambda: pack_trees(source, skip=IGNORED_FOLDERS | skip))
 
 
 def packed_tests(spec: TrialSpec, of: Round) -> PackedTests:

@@ -7,12 +7,11 @@ import asyncio
 from collections.abc import Sequence
 
 from seatrial.agents.api import AgentLaunch
-from seatrial.agents.environ import TASK_DIR
 from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.config import HealthcheckSpec
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox
 from seatrial.sandbox.transfer import get_file, put_packed
-from seatrial.trial.parcels import packed_instruction, packed_tree
+from seatrial.trial.parcels import packed_for_agent, packed_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
@@ -33,13 +32,11 @@ async def stage_round(
     sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place, launch: AgentLaunch | None, network: Network
 ) -> None:
     """Put in place what this round's agent may see, and wait until its surroundings are ready."""
-    await put_packed(sandbox, TASK_DIR, packed_instruction(spec, of))
+    await put_packed(sandbox, "/", packed_for_agent(spec, of, launch.trees if launch else {}))
     if files := of.workdir_files():
         await put_packed(sandbox, place.workdir, packed_tree(spec, files))
         if (files / "setup.sh").is_file():
             await _run_setup(sandbox, of, network)
-    for directory, source in (launch.trees if launch else {}).items():
-        await put_packed(sandbox, directory, packed_tree(spec, source))
     if of.healthcheck:
         await wait_until_healthy(sandbox, of.healthcheck, network)
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import orjson
 
+from seatrial.model.base import check_json_object
 from seatrial.model.trace import KnownMessages, ModelCall
 
 CALLS_FILE = "calls.jsonl"
@@ -20,7 +21,6 @@ _CONVERSATIONS = 4
 _LEAST_SECRET = 8
 _SCRUBBED = "[secret]"
 _STRANGERS = ("path", "model", "upstream_model", "messages", "request", "response", "finish_reason")
-_SURELY_READABLE = 100  # so many brackets cannot be nested more deeply than a reader of JSON goes
 
 
 class CallLog:
@@ -46,27 +46,26 @@ class CallLog:
 
     def write(self, call: ModelCall) -> None:
         """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
-        try:
-            line = self._with_new_messages(call)
-        except (TypeError, ValueError, RecursionError):  # the last word of orjson, of pydantic and of Python
-            line = _line(_without_content(call))
+        line = call.model_dump_json(exclude_none=True, exclude={"messages", "known"}).encode()
+        if conversation := self._new_messages(call):
+            line = line[:-1] + b"," + orjson.dumps(conversation)[1:]
         if self._file is None:
             self._file = self._path.open("ab")
         self._file.write(self._scrubbed(line) + b"\n")
         self._file.flush()
 
-    def _with_new_messages(self, call: ModelCall) -> bytes:
-        """The call as it is stored. Raises when its content is nested too deeply to be read again."""
-        fingerprints = [hashlib.blake2b(orjson.dumps(each), digest_size=16).digest() for each in call.messages]
-        known = self._known(fingerprints)
-        new = call.messages[known.count :] if known else call.messages
-        line = _line(call.model_copy(update={"known": known, "messages": new}))
-        if line.count(b"{") + line.count(b"[") > _SURELY_READABLE:
-            ModelCall.model_validate_json(line)
+    def _new_messages(self, call: ModelCall) -> dict[str, Any]:
+        """Which messages are known and which are new; neither when they are nested too deeply to be read again."""
+        try:
+            fingerprints = [hashlib.blake2b(orjson.dumps(each), digest_size=16).digest() for each in call.messages]
+            known = self._known(fingerprints)
+            stored = check_json_object({"messages": call.messages[known.count if known else 0 :]})
+        except (TypeError, ValueError):
+            return {}
         # In place of the conversation that it goes on with.
         kept = [entry for entry in self._conversations if known is None or entry[0] != known.call]
         self._conversations = [*kept[-_CONVERSATIONS + 1 :], (call.index, fingerprints)]
-        return line
+        return {**stored, "known": known.model_dump()} if known else stored
 
     def _known(self, fingerprints: list[bytes]) -> KnownMessages | None:
         """How much of a conversation an earlier call already had."""
@@ -101,18 +100,8 @@ class CallLog:
         return value
 
 
-def _line(call: ModelCall) -> bytes:
-    return call.model_dump_json(exclude_none=True).encode()
-
-
 def _as_written(secret: str) -> bytes:
     return orjson.dumps(secret.encode(errors="replace").decode())[1:-1]
-
-
-def _without_content(call: ModelCall) -> ModelCall:
-    """What is left of a call whose content could be written but not read again."""
-    unkept = {"not_kept": "nested too deeply"}
-    return call.model_copy(update={"messages": [], "request": unkept, "response": None})
 
 
 def _common(earlier: list[bytes], later: list[bytes]) -> int:

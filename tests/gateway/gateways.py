@@ -1,0 +1,93 @@
+"""A gateway to talk to: a session served on loopback, and the official SDKs as its clients."""
+
+import datetime as dt
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anthropic
+import httpx2
+import openai
+
+from seatrial.gateway.api import Upstream
+from seatrial.gateway.calls import CALLS_FILE, CallLog, read_calls
+from seatrial.gateway.pricing import ModelPrice, PriceTable
+from seatrial.gateway.server import listening_socket, serve
+from seatrial.gateway.session import Session, SessionOptions
+from seatrial.model.trace import Dialect, ModelCall
+from seatrial.testing.fake_provider import FakeProvider, Step
+from tests.gateway.upstream_calls import provider
+
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]
+PRICES = PriceTable(noted=dt.date(2026, 1, 1), models={"m": ModelPrice(input=1.0, output=2.0)})
+SECRETS = ("sk-secret-0123456789",)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A session that is being served."""
+
+    session: Session
+    url: str
+    folder: Path
+
+    @property
+    def calls(self) -> list[ModelCall]:
+        """What was written down, in the order in which the calls began."""
+        path = self.folder / CALLS_FILE
+        return sorted(read_calls(path) if path.exists() else [], key=lambda call: call.index)
+
+    @property
+    def auth(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.session.key}"}
+
+    def openai(self, **options: Any) -> openai.OpenAI:
+        http = httpx2.Client(verify=False)  # noqa: S501 - plain HTTP; loading certificates would take longer than the test
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=self.session.key, http_client=http, **options)
+
+    def anthropic(self, **options: Any) -> anthropic.Anthropic:
+        http = httpx2.Client(verify=False)  # noqa: S501 - as above
+        return anthropic.Anthropic(base_url=self.url, api_key=self.session.key, http_client=http, **options)
+
+    def async_openai(self, **options: Any) -> openai.AsyncOpenAI:
+        http = httpx2.AsyncClient(verify=False)  # noqa: S501 - as above
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=self.session.key, http_client=http, **options)
+
+    def async_anthropic(self, **options: Any) -> anthropic.AsyncAnthropic:
+        http = httpx2.AsyncClient(verify=False)  # noqa: S501 - as above
+        return anthropic.AsyncAnthropic(base_url=self.url, api_key=self.session.key, http_client=http, **options)
+
+    @asynccontextmanager
+    async def plain(self) -> AsyncIterator[aiohttp.ClientSession]:
+        """A client that sends what it is told and nothing else."""
+        async with aiohttp.ClientSession(self.url, headers=self.auth) as client:
+            yield client
+
+
+def new_session(upstream: Upstream, folder: Path, **options: Any) -> Session:
+    return Session(upstream, CallLog(folder, SECRETS), SessionOptions(**options), PRICES)
+
+
+@asynccontextmanager
+async def open_gateway(upstream: Upstream, folder: Path, **options: Any) -> AsyncIterator[Gateway]:
+    """A gateway in front of an upstream; `options` are those of a session."""
+    session = new_session(upstream, folder, **options)
+    with session.log:
+        async with serve(session, listening_socket()) as port:
+            yield Gateway(session, f"http://127.0.0.1:{port}", folder)
+
+
+@asynccontextmanager
+async def gateway_to(
+    folder: Path, *script: Step, speaks: Dialect | None = None, upstream: dict[str, Any] | None = None, **options: Any
+) -> AsyncIterator[tuple[Gateway, FakeProvider]]:
+    """A gateway in front of a provider that follows a script, and that provider; `speaks` is its only dialect."""
+    settings = {"dialects": frozenset({speaks})} if speaks else {}
+    async with (
+        provider(*script, **{"retries": 0, **settings, **(upstream or {})}) as (passed_on, fake),
+        open_gateway(passed_on, folder, **options) as gateway,
+    ):
+        yield gateway, fake

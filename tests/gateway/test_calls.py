@@ -1,0 +1,222 @@
+"""calls.jsonl: each message once, every conversation whole again, nothing secret, whatever strangers send."""
+
+import datetime as dt
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.gateway.calls import CALLS_FILE, CallLog, conversation, read_calls
+from seatrial.model.trace import CallError, KnownMessages, ModelCall, TokenUsage
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+SECRET = "sk-secret-0123456789"
+
+
+def call(index: int, messages: list[Any], **fields: Any) -> ModelCall:
+    return ModelCall(
+        index=index,
+        dialect="openai_chat",
+        path="/v1/chat/completions",
+        started_at=NOW,
+        duration_sec=0.5,
+        messages=messages,
+        **fields,
+    )
+
+
+def say(text: object) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def written(folder: Path, *calls: ModelCall, secrets: tuple[str, ...] = ()) -> list[ModelCall]:
+    """The calls as they are read again."""
+    with CallLog(folder, secrets) as log:
+        for each in calls:
+            log.write(each)
+    return read_calls(folder / CALLS_FILE)
+
+
+def growing(turns: int) -> list[list[Any]]:
+    """The conversation of each turn: a question more every time, and the answer to the last one."""
+    history: list[Any] = []
+    conversations = []
+    for turn in range(turns):
+        history = [
+            *history,
+            say(f"{turn:04} {'x' * 1000}"),
+            {"role": "assistant", "content": f"{turn:04} {'y' * 1000}"},
+        ]
+        conversations.append(history[:-1])
+    return conversations
+
+
+def test_of_a_long_conversation_each_message_is_stored_once(tmp_path):
+    turns = growing(400)
+    calls = written(tmp_path, *(call(index, messages) for index, messages in enumerate(turns)))
+    assert [len(each.messages) for each in calls] == [1] + [2] * 399
+    assert [conversation(calls, index) for index in (0, 1, 200, 399)] == [turns[index] for index in (0, 1, 200, 399)]
+    assert (tmp_path / CALLS_FILE).stat().st_size < 2 * 400 * 1200
+
+
+def test_a_conversation_of_any_length_can_be_put_together(tmp_path):
+    turns = [[say(number) for number in range(length)] for length in range(1, 1500)]
+    with CallLog(tmp_path) as log:
+        for index, messages in enumerate(turns):
+            log.write(call(index, messages))
+    assert conversation(read_calls(tmp_path / CALLS_FILE), len(turns) - 1) == turns[-1]
+
+
+def test_memory_stays_flat(tmp_path):
+    def turn(index: int) -> list[Any]:
+        # Parsed anew for every call, as from the network; nothing but the log could keep it.
+        return [say(f"{number:04} {'x' * 2000}") for number in range(index + 1)]
+
+    with CallLog(tmp_path) as log:
+        log.write(call(0, turn(0)))
+        tracemalloc.start()
+        try:
+            for index in range(1, 400):
+                log.write(call(index, turn(index)))
+            kept, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept < 256 * 1024
+    assert peak < 4 * 2**20
+
+
+def test_conversations_side_by_side_are_told_apart(tmp_path):
+    talks = [[say(f"agent {name}"), *map(say, range(20))] for name in "abcd"]
+    asked = [talk[: length + 1] for length in range(1, 21) for talk in talks]
+    calls = written(tmp_path, *(call(index, messages) for index, messages in enumerate(asked)))
+    assert [conversation(calls, index) for index in range(len(asked))] == asked
+    assert sum(len(each.messages) for each in calls) == sum(map(len, talks))
+
+
+def test_more_conversations_than_are_remembered_are_only_stored_more_often(tmp_path):
+    talks = [[say(f"agent {name}"), *map(say, range(5))] for name in range(9)]
+    asked = [talk[: length + 1] for length in range(1, 6) for talk in talks]
+    calls = written(tmp_path, *(call(index, messages) for index, messages in enumerate(asked)))
+    assert [conversation(calls, index) for index in range(len(asked))] == asked
+
+
+@pytest.mark.parametrize(
+    ("later", "new"),
+    [
+        ([say(1), say(2), say(3)], 0),
+        ([say(1), say(2)], 0),
+        ([say(1), say("two"), say(3)], 2),
+        ([say(0), say(2), say(3)], 3),
+        ([say(1), say(2), say(3.0)], 1),
+        ([say(True), say(2), say(3)], 3),
+        ([], 0),
+    ],
+    ids=["same", "shorter", "middle edited", "start edited", "another number", "almost the same", "empty"],
+)
+def test_an_edited_history_is_kept_from_the_edit_on(tmp_path, later, new):
+    calls = written(tmp_path, call(0, [say(1), say(2), say(3)]), call(1, later))
+    assert len(calls[1].messages) == new
+    assert orjson.dumps(conversation(calls, 1)) == orjson.dumps(later)
+
+
+def test_calls_that_end_in_another_order_than_they_began(tmp_path):
+    calls = written(tmp_path, call(1, [say(1), say(2)]), call(0, [say(1), say("b")]))
+    assert calls[1].known == KnownMessages(call=1, count=1)
+    assert conversation(calls, 0) == [say(1), say("b")]
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.lists(json_values, max_size=6), min_size=1, max_size=6))
+def test_any_conversations_come_back_exactly(tmp_path_factory, conversations):
+    folder = tmp_path_factory.mktemp("calls")
+    calls = written(folder, *(call(index, messages) for index, messages in enumerate(conversations)))
+    assert [conversation(calls, index) for index in range(len(calls))] == conversations
+
+
+def test_a_call_comes_back_as_it_was(tmp_path):
+    full = call(
+        3,
+        [say("hello")],
+        first_token_sec=0.25,
+        stream=True,
+        model="m",
+        upstream_model="n",
+        request={"temperature": 0.5, "logit_bias": None},
+        response={"choices": [{"logprobs": None, "token_ids": [1, 2]}]},
+        status=200,
+        finish_reason="stop",
+        usage=TokenUsage(input_tokens=3, output_tokens=4),
+        cost_usd=0.125,
+        retry_of=2,
+        error=CallError(kind="disconnected", message="gone"),
+    )
+    assert written(tmp_path, full) == [full]
+
+
+@pytest.mark.parametrize("secret", [SECRET, 'pass"word\\with\nall', "pässwörd-ß", "1234567890"])
+def test_secrets_are_scrubbed_wherever_they_are(tmp_path, secret):
+    said = f"before {secret} after"
+    told = call(
+        0,
+        [say(said)],
+        model=said,
+        request={said: [said]},
+        response={"deep": {"deeper": [said]}},
+        error=CallError(kind="agent", message=said),
+    )
+    (found,) = written(tmp_path, told, secrets=("short", secret))
+    clean = "before [secret] after"
+    assert (found.model, found.request, found.messages) == (clean, {clean: [clean]}, [say(clean)])
+    assert found.response == {"deep": {"deeper": [clean]}}
+    assert found.error == CallError(kind="agent", message=clean)
+    text = (tmp_path / CALLS_FILE).read_text()
+    assert secret not in text
+    assert json.dumps(secret)[1:-1] not in text
+
+
+@pytest.mark.parametrize("secret", ["messages", "openai_chat", "provider", "duration_sec", "12345678"])
+def test_a_secret_that_looks_like_a_part_of_the_line_does_not_break_it(tmp_path, secret):
+    numbered = call(0, [say(f"{secret}!")], response={"id": 12345678}, error=CallError(kind="provider", message="x"))
+    (found,) = written(tmp_path, numbered, secrets=(secret,))
+    assert (found.dialect, found.messages) == ("openai_chat", [say("[secret]!")])
+
+
+def test_of_a_secret_within_a_secret_nothing_is_left(tmp_path):
+    (found,) = written(tmp_path, call(0, [say("abcdefgh-ijklmnop")]), secrets=("abcdefgh", "abcdefgh-ijklmnop"))
+    assert found.messages == [say("[secret]")]
+
+
+@pytest.mark.parametrize("depth", [101, 180, 250, 300, 1000])
+def test_messages_nested_too_deeply_do_not_make_the_others_unreadable(tmp_path, depth):
+    deep = say(orjson.loads(b"[" * depth + b"]" * depth))
+    calls = written(
+        tmp_path, call(0, [say(1)]), call(1, [say(1), deep]), call(2, [say(1), deep]), call(3, [say(1), say(2)])
+    )
+    assert [conversation(calls, index) for index in range(4)] == [[say(1)], [], [], [say(1), say(2)]]
+
+
+def test_a_line_that_is_no_call_is_refused(tmp_path):
+    (tmp_path / CALLS_FILE).write_text("{}\n")
+    with pytest.raises(ValueError, match="ModelCall"):
+        read_calls(tmp_path / CALLS_FILE)
+
+
+def test_without_calls_there_is_no_file(tmp_path):
+    with CallLog(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []

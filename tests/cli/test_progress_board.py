@@ -54,7 +54,7 @@ def test_events_of_trials_it_does_not_know_are_taken_as_they_come():
 
 
 def test_what_is_known_to_be_spent_adds_up():
-    paid = {"model_usage": ModelUsage(calls=1, cost_usd=0.25)}
+    paid: dict[str, Any] = {"model_usage": ModelUsage(calls=1, cost_usd=0.25)}
     board = Board(4, [entry_of(record("x", 1.0), "oracle")], 0.0)
     board.apply(finished("a", 1.0), 1.0)
     assert board.cost_usd is None

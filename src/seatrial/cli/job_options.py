@@ -138,6 +138,11 @@ def new_job_options(command: Command) -> Command:
     return _with(command, (*_WHAT, *_MODEL, *_HOW_MUCH, *_HOW))
 
 
+def model_options(command: Command) -> Command:
+    """Give a command the options that say where model calls go, and how far."""
+    return _with(command, _MODEL)
+
+
 def resumed_job_options(command: Command) -> Command:
     """Give a command the options that may be different when a job is resumed."""
     return _with(command, (*_WHAT[1:], *_HOW_MUCH))

@@ -30,10 +30,10 @@ class ModelAccess:
     async def open(self, listener: socket.socket, folder: Path, model: str | None) -> AsyncIterator["OpenAccess"]:
         """A session for one agent, served at a listener until the block is left; its calls go to a file in `folder`."""
         options = self.options.with_model(model)
-        with CallLog(folder, _secrets(os.environ)) as log:
+        with CallLog(folder, known_secrets(os.environ)) as log:
             session = Session(for_trial(self.upstream), log, options, self.prices)
             async with serve(session, listener) as port:
-                yield OpenAccess(session, _variables(port, session.key))
+                yield OpenAccess(session, agent_variables(f"http://127.0.0.1:{port}", session.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class OpenAccess:
     variables: Mapping[str, str]
 
 
-def _variables(port: int, key: str) -> dict[str, str]:
-    root = f"http://127.0.0.1:{port}"
+def agent_variables(root: str, key: str) -> dict[str, str]:
+    """The variables by which SDKs and agents find a gateway at an address."""
     return {
         "OPENAI_BASE_URL": f"{root}/v1",
         "OPENAI_API_BASE": f"{root}/v1",
@@ -55,6 +55,6 @@ def _variables(port: int, key: str) -> dict[str, str]:
     }
 
 
-def _secrets(environ: Mapping[str, str]) -> list[str]:
+def known_secrets(environ: Mapping[str, str]) -> list[str]:
     """What on this machine looks like a secret and has no business in a record."""
     return [value for name, value in environ.items() if _SECRET.search(name)]

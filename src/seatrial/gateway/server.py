@@ -1,9 +1,11 @@
 """The gateway's server: HTTP from inside a sandbox, one listener and one key per trial."""
 
+import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -16,19 +18,59 @@ from seatrial.gateway.session import Session
 
 MAX_BODY_BYTES = 256 * 2**20
 BACKLOG = 4096
+_GRACE_SEC = 0.1  # for connections nobody uses any more; zero would mean for ever
 
 
 @asynccontextmanager
 async def serve(session: Session, listener: socket.socket) -> AsyncIterator[int]:
-    """Answer the requests that come in at a listening socket, until the block is left; yields its port."""
-    server = web.Server(partial(_handle, session), access_log=None, handler_cancellation=True)
-    runner = web.ServerRunner(server, shutdown_timeout=0)
+    """Answer the requests that come in at a listening socket, until the block is left; yields its port.
+
+    Calls that are under way then are broken off; all are written down when this returns.
+    """
+    underway = _Underway()
+    server = web.Server(partial(_handle, session, underway), access_log=None, handler_cancellation=True)
+    runner = web.ServerRunner(server, shutdown_timeout=_GRACE_SEC)
     await runner.setup()
     try:
         await web.SockSite(runner, listener, backlog=BACKLOG).start()
         yield int(listener.getsockname()[1])
     finally:
-        await finish(runner.cleanup())
+        await finish(_close(runner, underway))
+
+
+async def _close(runner: web.ServerRunner, underway: "_Underway") -> None:
+    await underway.end()
+    await runner.cleanup()
+
+
+class _Underway:
+    """The requests that are being answered."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._tasks: set[asyncio.Task[Any] | None] = set()
+        self._none = asyncio.Event()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count a request as long as it takes."""
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+            if not self._tasks:
+                self._none.set()
+
+    async def end(self) -> None:
+        """Break all of them off; returns when they have ended, and there will be no more."""
+        self.closed = True
+        for task in filter(None, self._tasks):
+            task.cancel()
+        if self._tasks:
+            self._none.clear()
+            await self._none.wait()
 
 
 class _Response:
@@ -52,7 +94,14 @@ class _Response:
         await self.response.write(data)
 
 
-async def _handle(session: Session, request: web.BaseRequest) -> web.StreamResponse:
+async def _handle(session: Session, underway: _Underway, request: web.BaseRequest) -> web.StreamResponse:
+    if underway.closed:
+        raise ConnectionResetError("the gateway is closed")
+    with underway.one():
+        return await _answer(session, request)
+
+
+async def _answer(session: Session, request: web.BaseRequest) -> web.StreamResponse:
     way = _Response(request)
     try:
         model_request = await _read(session, request)
@@ -105,6 +154,7 @@ async def _body(request: web.BaseRequest) -> bytes:
 
 def listening_socket(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
     """A socket of this machine to serve at."""
-    listener = socket.create_server((host, port), backlog=BACKLOG)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     listener.setblocking(False)  # noqa: FBT003
     return listener

@@ -5,11 +5,10 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
-from seatrial.gateway.calls import CallLog
 from seatrial.gateway.pricing import PriceTable, price
 from seatrial.model.record import ModelUsage
 from seatrial.model.trace import ModelCall, TokenUsage
@@ -32,10 +31,18 @@ class SessionOptions:
         return replace(self, model=model)
 
 
+class Journal(Protocol):
+    """Where calls are written down."""
+
+    def write(self, call: ModelCall) -> None:
+        """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
+        ...
+
+
 class Session:
     """The calls of one trial. Several may be under way at once."""
 
-    def __init__(self, upstream: Upstream, log: CallLog, options: SessionOptions, prices: PriceTable) -> None:
+    def __init__(self, upstream: Upstream, log: Journal, options: SessionOptions, prices: PriceTable) -> None:
         self.key = f"st-{secrets.token_urlsafe(24)}"
         self.upstream = upstream
         self.options = options
@@ -52,7 +59,7 @@ class Session:
 
     def opens(self, credential: str) -> bool:
         """Whether a credential is this session's key."""
-        return secrets.compare_digest(credential.encode(), self.key.encode())
+        return secrets.compare_digest(credential.encode(errors="replace"), self.key.encode())
 
     def refusal(self) -> str | None:
         """Why the call that has just begun may not be made, or None."""

@@ -129,11 +129,12 @@ def machine(record: TrialRecord) -> list[Fact]:
     if record.resources:
         facts.append(("used", _used(record)))
     if usage := record.model_usage:
-        facts.append(("model", _model(usage)))
+        facts.append(("model", model_usage(usage)))
     return [(label, harmless(value)) for label, value in facts]
 
 
-def _model(usage: ModelUsage) -> str:
+def model_usage(usage: ModelUsage) -> str:
+    """What a model was asked for and what that cost."""
     cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
     cost = "cost not known" if usage.cost_usd is None else format_cost(usage.cost_usd)
     tokens = f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"

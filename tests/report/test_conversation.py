@@ -1,0 +1,96 @@
+"""Conversations in words: every dialect's messages and answers, and strangers' forms of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.report.conversation import Said, answer, block, told
+
+ANTHROPIC = [
+    {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image", "source": {"data": "A" * 90}}]},
+    {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": "hm"}, {"type": "tool_use", "name": "ls", "input": {"at": "/"}}],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "content": [{"type": "text", "text": "no"}], "is_error": True}],
+    },
+]
+RESPONSES = [
+    "hello",
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+    {"type": "function_call", "name": "ls", "arguments": "{}"},
+    {"type": "function_call_output", "output": "a b"},
+]
+
+
+def test_anthropics_blocks():
+    said = told(ANTHROPIC)
+    assert said[0] == Said("user", "look")
+    assert said[1].text.startswith("[image, ")
+    assert said[2:] == [Said("reasoning", "hm"), Said("tool call", 'ls {"at": "/"}'), Said("tool error", "no")]
+
+
+def test_items_of_responses():
+    assert told(RESPONSES) == [
+        Said("user", "hello"),
+        Said("user", "go"),
+        Said("reasoning", "hm"),
+        Said("tool call", "ls {}"),
+        Said("tool", "a b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"choices": [{"message": {"role": "assistant", "content": "hi"}}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "hi"}]},
+        {"output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}]},
+    ],
+    ids=["chat", "messages", "responses"],
+)
+def test_answers_of_each_dialect(response):
+    assert answer(response) == [Said("assistant", "hi")]
+
+
+def test_reasoning_and_refusals_of_chat_are_told():
+    message = {"role": "assistant", "reasoning_content": "hm", "content": "", "refusal": "no"}
+    assert answer({"choices": [{"message": message}]}) == [Said("reasoning", "hm"), Said("refusal", "no")]
+
+
+def test_what_is_not_understood_is_shown_as_it_is():
+    assert told([{"role": "user", "content": [{"type": "hologram", "x": 1}]}]) == [
+        Said("hologram", '{"type": "hologram", "x": 1}')
+    ]
+    assert answer({"surprise": 1}) == [Said("answer", '{"surprise": 1}')]
+
+
+KEYS = (
+    "role",
+    "content",
+    "type",
+    "text",
+    "tool_calls",
+    "function",
+    "name",
+    "arguments",
+    "output",
+    "choices",
+    "message",
+)
+MORE_KEYS = ("summary", "thinking", "input", "refusal", "reasoning_content")
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS + MORE_KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(values, max_size=3), values)
+def test_whatever_a_stranger_sends_becomes_harmless_lines(messages, response):
+    for said in [*told(messages), *answer(response)]:
+        for cut in (True, False):
+            assert all(line.isprintable() for line in block(said, cut=cut))

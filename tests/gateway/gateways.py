@@ -1,18 +1,18 @@
 """A gateway to talk to: a session served on loopback, and the official SDKs as its clients."""
 
 import datetime as dt
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import anthropic
 import httpx2
-import openai
+from anthropic import Anthropic, AsyncAnthropic
+from openai import AsyncOpenAI, OpenAI
 
-from seatrial.gateway.api import Upstream
+from seatrial.gateway.api import ModelReply, ModelRequest, Upstream
 from seatrial.gateway.calls import CALLS_FILE, CallLog, read_calls
 from seatrial.gateway.pricing import ModelPrice, PriceTable
 from seatrial.gateway.server import listening_socket, serve
@@ -44,27 +44,53 @@ class Gateway:
     def auth(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.session.key}"}
 
-    def openai(self, **options: Any) -> openai.OpenAI:
-        http = httpx2.Client(verify=False)  # noqa: S501 - plain HTTP; loading certificates would take longer than the test
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=self.session.key, http_client=http, **options)
+    def openai(self, **options: Any) -> OpenAI:
+        http = httpx2.Client(verify=False)  # nothing is verified in plain HTTP, and certificates take long to load
+        return OpenAI(base_url=f"{self.url}/v1", api_key=self.session.key, http_client=http, **options)
 
-    def anthropic(self, **options: Any) -> anthropic.Anthropic:
-        http = httpx2.Client(verify=False)  # noqa: S501 - as above
-        return anthropic.Anthropic(base_url=self.url, api_key=self.session.key, http_client=http, **options)
+    def anthropic(self, **options: Any) -> Anthropic:
+        http = httpx2.Client(verify=False)
+        return Anthropic(base_url=self.url, api_key=self.session.key, http_client=http, **options)
 
-    def async_openai(self, **options: Any) -> openai.AsyncOpenAI:
-        http = httpx2.AsyncClient(verify=False)  # noqa: S501 - as above
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=self.session.key, http_client=http, **options)
+    def async_openai(self, **options: Any) -> AsyncOpenAI:
+        http = httpx2.AsyncClient(verify=False)
+        return AsyncOpenAI(base_url=f"{self.url}/v1", api_key=self.session.key, http_client=http, **options)
 
-    def async_anthropic(self, **options: Any) -> anthropic.AsyncAnthropic:
-        http = httpx2.AsyncClient(verify=False)  # noqa: S501 - as above
-        return anthropic.AsyncAnthropic(base_url=self.url, api_key=self.session.key, http_client=http, **options)
+    def async_anthropic(self, **options: Any) -> AsyncAnthropic:
+        http = httpx2.AsyncClient(verify=False)
+        return AsyncAnthropic(base_url=self.url, api_key=self.session.key, http_client=http, **options)
 
     @asynccontextmanager
     async def plain(self) -> AsyncIterator[aiohttp.ClientSession]:
         """A client that sends what it is told and nothing else."""
         async with aiohttp.ClientSession(self.url, headers=self.auth) as client:
             yield client
+
+
+class Pieces:
+    """An upstream that streams these bytes of chat completions, cut as they are."""
+
+    dialects: frozenset[Dialect] = frozenset({"openai_chat"})
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+
+    @asynccontextmanager
+    async def ask(self, _: ModelRequest) -> AsyncIterator[ModelReply]:
+        async def chunks() -> AsyncIterator[bytes]:
+            for piece in self._pieces:
+                yield piece
+
+        yield ModelReply(200, {"content-type": "text/event-stream"}, chunks())
+
+
+async def post(gateway: Gateway, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
+    """Status and body of the answer to exactly these bytes."""
+    async with (
+        gateway.plain() as client,
+        client.post(path, data=body, headers={"content-type": "application/json", **headers}) as response,
+    ):
+        return response.status, await response.read()
 
 
 def new_session(upstream: Upstream, folder: Path, **options: Any) -> Session:

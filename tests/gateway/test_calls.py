@@ -15,7 +15,6 @@ from seatrial.gateway.calls import CALLS_FILE, CallLog, conversation, read_calls
 from seatrial.model.trace import CallError, KnownMessages, ModelCall, TokenUsage
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
-SECRET = "sk-secret-0123456789"
 
 
 def call(index: int, messages: list[Any], **fields: Any) -> ModelCall:
@@ -168,7 +167,7 @@ def test_a_call_comes_back_as_it_was(tmp_path):
     assert written(tmp_path, full) == [full]
 
 
-@pytest.mark.parametrize("secret", [SECRET, 'pass"word\\with\nall', "pässwörd-ß", "1234567890"])
+@pytest.mark.parametrize("secret", ["sk-secret-0123456789", 'pass"word\\with\nall', "pässwörd-ß", "1234567890"])
 def test_secrets_are_scrubbed_wherever_they_are(tmp_path, secret):
     said = f"before {secret} after"
     told = call(

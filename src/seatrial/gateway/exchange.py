@@ -20,6 +20,7 @@ from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
 from seatrial.model.trace import CallErrorKind, Dialect
 
+MAX_ANSWER_BYTES = 256 * 2**20
 _JSON = {"content-type": "application/json"}
 # Both official SDKs obey it: what would fail again need not be tried again.
 _FINAL = {**_JSON, "x-should-retry": "false"}
@@ -43,10 +44,22 @@ class Way(Protocol):
 
 
 async def carry(session: Session, request: ModelRequest, way: Way) -> None:
-    """Answer one request of an agent. The caller ends the answer."""
-    if request.dialect is None:
-        await _pass_by(session, request, way)
-        return
+    """Answer one request of an agent. The caller ends the answer.
+
+    Raises ConnectionError when the agent has hung up. Any other error is a bug of ours or a full disk: the session
+    fails by it, so that no agent is judged by what it did after that.
+    """
+    try:
+        await (_pass_by(session, request, way) if request.dialect is None else _call(session, request, way))
+    except ConnectionError:
+        raise
+    except Exception as error:
+        session.fail(ProviderError(f"the gateway itself failed: {type(error).__name__}: {error}"))
+        raise
+
+
+async def _call(session: Session, request: ModelRequest, way: Way) -> None:
+    assert request.dialect is not None  # noqa: S101 - the only caller has looked
     dialect = DIALECTS[request.dialect]
     index, retry_of = session.begin(request)
     notes = CallNotes(session, request, index, retry_of)
@@ -100,8 +113,15 @@ def _outgoing(session: Session, request: ModelRequest, payload: dict[str, Any]) 
     if counted is request.payload:
         return request, False
     path = request.path if target == request.dialect else PATHS[target]
-    outgoing = replace(request, path=path, dialect=target, payload=counted, body=orjson.dumps(counted))
-    return outgoing, counted is not translated and target == request.dialect
+    outgoing = replace(request, path=path, dialect=target, payload=counted, body=_written(counted))
+    return outgoing, request.stream and DIALECTS[request.dialect].with_usage(payload) is not payload
+
+
+def _written(payload: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(payload)
+    except orjson.JSONEncodeError as error:
+        raise Untranslatable("the request", "it is nested too deeply") from error
 
 
 def _spoken(session: Session, dialect: Dialect) -> Dialect:
@@ -113,23 +133,33 @@ async def _pass_on(
     request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: Way, notes: CallNotes
 ) -> None:
     """Pass on an answer that is not streamed, or an error."""
-    body = b"".join([chunk async for chunk in reply.chunks])
+    body = await _collect(reply)
     response = _read(body)
     notes.answered(reply.status, outgoing.dialect, response)
     assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018
     if reply.status >= 300:
         notes.failed("agent", reply.status, _message(response, body))
+    elif not isinstance(response, dict):
+        raise ProviderError("the provider's answer is not a JSON object")
     if outgoing.dialect != request.dialect:
         body = _in_dialect(reply.status, response, body, outgoing.dialect, request.dialect)
     await way.begin(reply.status, {**_JSON, **reply.headers})
     await way.write(body)
 
 
+async def _collect(reply: ModelReply) -> bytes:
+    pieces, size = [], 0
+    async for chunk in reply.chunks:
+        size += len(chunk)
+        if size > MAX_ANSWER_BYTES:
+            raise ProviderError(f"the provider's answer is larger than {MAX_ANSWER_BYTES:,} bytes")
+        pieces.append(chunk)
+    return b"".join(pieces)
+
+
 def _in_dialect(status: int, response: Any, body: bytes, source: Dialect, target: Dialect) -> bytes:
     if status >= 300:
         return orjson.dumps(DIALECTS[target].error_body(status, "agent", _message(response, body)))
-    if not isinstance(response, dict):
-        raise ProviderError("the provider's answer is not a JSON object")
     try:
         return orjson.dumps(translate_response(response, source, target))
     except Untranslatable as error:

@@ -69,7 +69,10 @@ def estimate_usage(payload: Mapping[str, Any] | None, reply: Reply) -> TokenUsag
 
 def estimate_input(payload: Mapping[str, Any] | None) -> int:
     """About how many tokens a request has."""
-    return _tokens(len(orjson.dumps(payload))) if payload else 0
+    try:
+        return _tokens(len(orjson.dumps(payload))) if payload else 0
+    except orjson.JSONEncodeError:  # nested more deeply than it can write, though not than it can read
+        return 0
 
 
 def _tokens(size: int) -> int:

@@ -1,0 +1,119 @@
+"""The gateway's server: what it refuses at the door, and how it ends."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from seatrial.gateway import server
+from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.model.trace import Dialect
+from seatrial.testing.fake_provider import Hang, Say
+from tests.gateway.gateways import Gateway, gateway_to, open_gateway, post
+from tests.gateway.upstream_calls import DIALECTS, call, provider
+
+
+def error_type(dialect: Dialect, body: bytes) -> str:
+    value = orjson.loads(body)
+    assert (value.get("type") == "error") == (dialect == "anthropic")
+    return str(value["error"]["type"])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"[]", b"null", b'"text"', b'{"model":NaN}', b"{}"])
+def test_what_is_no_request_is_refused_in_the_dialects_own_words(tmp_path, dialect, body):
+    async def scenario() -> None:
+        model = ScriptedModel(["unsaid"])
+        async with open_gateway(model, tmp_path) as gateway:
+            status, said = await post(gateway, PATHS[dialect], body)
+        assert (status, error_type(dialect, said), model.remaining) == (400, "invalid_request_error", 1)
+        assert gateway.session.failure is None
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_is_too_large_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "MAX_BODY_BYTES", 1000)
+
+    async def in_pieces() -> Any:
+        for _ in range(20):
+            yield b"x" * 100
+
+    async def scenario() -> None:
+        model = ScriptedModel(["unsaid"])
+        async with open_gateway(model, tmp_path) as gateway, gateway.plain() as client:
+            for body in (b"x" * 1001, in_pieces()):
+                async with client.post(PATHS["anthropic"], data=body) as response:
+                    assert response.status == 413
+                    assert error_type("anthropic", await response.read()) == "request_too_large"
+        assert model.remaining == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_without_a_key_nothing_is_read(tmp_path, dialect):
+    async def scenario() -> None:
+        model = ScriptedModel(["unsaid"])
+        async with open_gateway(model, tmp_path) as gateway:
+            status, said = await post(gateway, PATHS[dialect], call(dialect).body, authorization="Bearer nobody")
+        kind = "authentication_error" if dialect == "anthropic" else "invalid_request_error"
+        assert (status, error_type(dialect, said), model.remaining) == (401, kind, 1)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "authorization"])
+def test_either_way_of_showing_the_key_opens(tmp_path, header):
+    async def scenario() -> None:
+        async with open_gateway(ScriptedModel(["said"]), tmp_path) as gateway:
+            shown = {"authorization": "", header: gateway.session.key}
+            status, _ = await post(gateway, PATHS["openai_chat"], call().body, **shown)
+        assert status == 200
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_closed_in_the_middle_it_breaks_calls_off_and_writes_them_down(tmp_path, stream):
+    """Whoever looks at calls.jsonl after the block sees every call, and nothing is left to hang."""
+
+    async def ask(gateway: Gateway) -> None:
+        with pytest.raises(aiohttp.ClientError):
+            await post(gateway, PATHS["openai_chat"], call(stream=stream).body)
+
+    async def scenario() -> None:
+        script = [Hang(after=2) if stream else Hang()] * 3
+        async with asyncio.timeout(20), provider(*script, retries=0) as (upstream, fake), asyncio.TaskGroup() as group:
+            async with open_gateway(upstream, tmp_path) as gateway:
+                for _ in script:
+                    group.create_task(ask(gateway))
+                await fake.arrived(3)
+            assert [each.error and each.error.kind for each in gateway.calls] == ["disconnected"] * 3
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_is_kept_open_does_not_keep_the_gateway_open(tmp_path):
+    async def scenario() -> None:
+        async with asyncio.timeout(20):
+            async with gateway_to(tmp_path, Say("one")) as (gateway, _):
+                client = aiohttp.ClientSession(gateway.url, headers=gateway.auth)
+                async with client.post(PATHS["openai_chat"], data=call().body) as response:
+                    await response.read()
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_port_is_free_again_afterwards(tmp_path):
+    async def scenario() -> None:
+        async with open_gateway(ScriptedModel([]), tmp_path) as gateway:
+            port = int(gateway.url.rpartition(":")[2])
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+    asyncio.run(scenario())

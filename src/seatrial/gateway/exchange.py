@@ -42,6 +42,10 @@ class Way(Protocol):
         """Send a piece of the answer."""
         ...
 
+    async def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        """Send an answer as a whole, at once."""
+        ...
+
 
 async def carry(session: Session, request: ModelRequest, way: Way) -> None:
     """Answer one request of an agent. The caller ends the answer.
@@ -143,8 +147,7 @@ async def _pass_on(
         raise ProviderError("the provider's answer is not a JSON object")
     if outgoing.dialect != request.dialect:
         body = _in_dialect(reply.status, response, body, outgoing.dialect, request.dialect)
-    await way.begin(reply.status, {**_JSON, **reply.headers})
-    await way.write(body)
+    await way.answer(reply.status, {**_JSON, **reply.headers}, body)
 
 
 async def _collect(reply: ModelReply) -> bytes:
@@ -187,8 +190,7 @@ async def _refuse(way: Way, notes: CallNotes, dialect: Dialect, status: int, kin
         event = speaker.error_event(status, kind, message)
         await way.write(encode_event(event))
         return
-    await way.begin(status, _FINAL)
-    await way.write(orjson.dumps(speaker.error_body(status, kind, message)))
+    await way.answer(status, _FINAL, orjson.dumps(speaker.error_body(status, kind, message)))
 
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
@@ -201,5 +203,5 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     except ProviderError as error:
         if way.begun:
             raise ConnectionResetError(str(error)) from error
-        await way.begin(error.status or 502, _FINAL)
-        await way.write(orjson.dumps({"error": {"message": str(error), "type": "api_error"}}))
+        body = orjson.dumps({"error": {"message": str(error), "type": "api_error"}})
+        await way.answer(error.status or 502, _FINAL, body)

@@ -49,8 +49,11 @@ def load_prices(path: Path | None = None) -> PriceTable:
 def price(model: str, usage: TokenUsage, table: PriceTable) -> float | None:
     """The cost of a call in USD, None when the model has no price in the table."""
     found = find_price(model, table.models)
-    if found is None:
-        return None
+    return None if found is None else cost(usage, found)
+
+
+def cost(usage: TokenUsage, found: ModelPrice) -> float:
+    """What so many tokens cost in USD at this price."""
     cached = min(usage.cached_tokens, usage.input_tokens)
     cached_price = found.input if found.cached is None else found.cached
     total = (usage.input_tokens - cached) * found.input + cached * cached_price + usage.output_tokens * found.output

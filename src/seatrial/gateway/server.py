@@ -93,6 +93,13 @@ class _Response:
         assert self.response is not None  # noqa: S101 - it has begun
         await self.response.write(data)
 
+    async def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        # Not begun and written in pieces: that would be three packets, and one for each wakes the agent.
+        response = web.Response(status=status, headers=headers, body=body)
+        await response.prepare(self._request)
+        self.response = response
+        await response.write_eof()
+
 
 async def _handle(session: Session, underway: _Underway, request: web.BaseRequest) -> web.StreamResponse:
     if underway.closed:

@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
-from seatrial.gateway.pricing import PriceTable, price
+from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.model.record import ModelUsage
 from seatrial.model.trace import ModelCall, TokenUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
+
+_RECENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,10 @@ class Session:
         self.broken = asyncio.Event()
         self.failure: ProviderError | None = None
         self._prices = prices
+        self._found: dict[str, ModelPrice | None] = {}
         self._turns = 0
         self._calls = self._answered = 0
-        self._usage = TokenUsage()
+        self._input_tokens = self._cached_tokens = self._output_tokens = 0
         self._cost = 0.0
         self._priced = True
         self._recent: dict[bytes, int] = {}
@@ -63,7 +66,7 @@ class Session:
 
     def refusal(self) -> str | None:
         """Why the call that has just begun may not be made, or None."""
-        limits, used = self.options, self._usage.input_tokens + self._usage.output_tokens
+        limits, used = self.options, self._input_tokens + self._output_tokens
         if limits.max_turns is not None and self._turns > limits.max_turns:
             return f"the limit of {limits.max_turns} model calls is reached"
         if limits.max_tokens is not None and used >= limits.max_tokens:
@@ -80,19 +83,28 @@ class Session:
         is_retry = repeated is not None and request.headers.get(_RETRY_COUNT, "0") not in ("", "0")
         if not is_retry:
             self._turns += 1
-        self._recent = {**dict(list(self._recent.items())[-15:]), digest: index}
+        self._recent.pop(digest, None)
+        self._recent[digest] = index
+        if len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
         return index, repeated if is_retry else None
 
     def cost_of(self, model: str | None, usage: TokenUsage | None) -> float | None:
         """What a call cost, None when that is not known."""
-        return price(model, usage, self._prices) if model and usage else None
+        if not model or not usage:
+            return None
+        if model not in self._found:  # an agent asks for one model, or a few
+            self._found[model] = find_price(model, self._prices.models)
+        found = self._found[model]
+        return cost(usage, found) if found else None
 
     def end(self, call: ModelCall) -> None:
         """Add a call to what was used, and write it down."""
         self._answered += call.status is not None
         if call.usage:
-            totals = {name: value + getattr(self._usage, name) for name, value in call.usage}
-            self._usage = TokenUsage(**totals)
+            self._input_tokens += call.usage.input_tokens
+            self._cached_tokens += call.usage.cached_tokens
+            self._output_tokens += call.usage.output_tokens
             self._cost += call.cost_usd or 0.0
             self._priced = self._priced and call.cost_usd is not None
         self.log.write(call)
@@ -107,8 +119,8 @@ class Session:
         """What all calls together have used; the cost only if that of each is known."""
         return ModelUsage(
             calls=self._answered,
-            input_tokens=self._usage.input_tokens,
-            cached_tokens=self._usage.cached_tokens,
-            output_tokens=self._usage.output_tokens,
+            input_tokens=self._input_tokens,
+            cached_tokens=self._cached_tokens,
+            output_tokens=self._output_tokens,
             cost_usd=self._cost if self._priced and self._answered else None,
         )

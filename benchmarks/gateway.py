@@ -1,0 +1,223 @@
+"""What the gateway adds to a model call: time and processor time, beside the same call without it in the same run.
+
+Client, gateway and provider are processes of their own. All numbers are the best of several rounds, in which the two
+ways take turns: other work on the machine only ever makes them worse. Takes about half a minute.
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.gateway_client import HELLO, Connection, connect
+from benchmarks.gateway_processes import HELD_SEC
+
+ROUNDS = 7
+CALLS = 300
+RATE_PER_SEC = 300
+STREAMS = 8
+PARALLEL = 32
+TURNS, TURN_BYTES = 400, 2048
+
+
+@dataclass
+class Process:
+    """A process of `benchmarks.gateway_processes`, and what it said when it was ready."""
+
+    arguments: tuple[str, ...]
+    ready: dict[str, str] = field(default_factory=dict)
+
+    def __enter__(self) -> "Process":
+        command = [sys.executable, "-m", "benchmarks.gateway_processes", *self.arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.ready = self._read()
+        # How Linux names the processor clock of another process: all its threads, to the nanosecond.
+        self._clock = (~self._process.pid << 3) | 2
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+        self._process.stdout.close()
+
+    def tell(self, command: str) -> None:
+        assert self._process.stdin
+        print(command, file=self._process.stdin, flush=True)
+
+    def ask(self, command: str) -> dict[str, Any]:
+        self.tell(command)
+        return self._read()
+
+    def cpu_sec(self) -> float:
+        return time.clock_gettime(self._clock)
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout
+        value: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return value
+
+
+@contextmanager
+def gateway_to(url: str) -> Iterator[Process]:
+    with Process(("gateway", url)) as process:
+        yield process
+
+
+def show(what: str, measured: float, unit: str, promised: float | None = None) -> None:
+    verdict = "" if promised is None else f"promised ≤ {promised:g} {unit}   "
+    verdict += "" if promised is None else "kept" if measured <= promised else "BROKEN"
+    print(f"{what:58} {measured:9.3f} {unit:3} {verdict}")
+
+
+async def timed(connection: Connection) -> float:
+    start = time.perf_counter()
+    await connection.ask(HELLO)
+    return time.perf_counter() - start
+
+
+async def one_after_the_other(connections: list[Connection]) -> list[float]:
+    return [await timed(connections[0]) for _ in range(CALLS)]
+
+
+async def at_a_steady_rate(connections: list[Connection]) -> list[float]:
+    """Every connection in its turn, at a rate at which nothing has to wait for a processor."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+
+    async def go(number: int) -> list[float]:
+        times = []
+        for turn in range(number, CALLS, len(connections)):
+            await asyncio.sleep(start + turn / RATE_PER_SEC - loop.time())
+            times.append(await timed(connections[number]))
+        return times
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(go(number)) for number in range(len(connections))]
+    return [each for task in tasks for each in task.result()]
+
+
+async def as_fast_as_it_goes(connections: list[Connection]) -> list[float]:
+    async def go(connection: Connection) -> list[float]:
+        return [await timed(connection) for _ in range(max(4, CALLS * 4 // len(connections)))]
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(go(connection)) for connection in connections]
+    return [each for task in tasks for each in task.result()]
+
+
+Load = Callable[[list[Connection]], Awaitable[list[float]]]
+
+
+async def measure_calls(direct: str, gateway: Process, count: int, load: Load, promised_ms: float | None) -> None:
+    """Added median time and processor time per call, over so many connections."""
+    added, cpu, plain = [], [], []
+    async with AsyncExitStack() as stack:
+        url, key = gateway.ready["url"], gateway.ready["key"]
+        through = [await stack.enter_async_context(connect(url, key)) for _ in range(count)]
+        straight = [await stack.enter_async_context(connect(direct)) for _ in range(count)]
+        await load(through)
+        for _ in range(ROUNDS):
+            plain.append(statistics.median(await load(straight)))
+            before = gateway.cpu_sec()
+            times = await load(through)
+            cpu.append((gateway.cpu_sec() - before) / len(times))
+            added.append(statistics.median(times) - plain[-1])
+    name = f"{count} connection{'s' * (count > 1)}, {load.__name__.replace('_', ' ')}"
+    show(f"{name}: direct p50", min(plain) * 1000, "ms")
+    show(f"{name}: added p50", min(added) * 1000, "ms", promised_ms)
+    show(f"{name}: CPU per call", min(cpu) * 1000, "ms", 0.2)
+
+
+async def measure_stream(gateway: Process) -> None:
+    """Processor time per event, each of which is a chunk of its own, and the whole call's cost spread over them."""
+    cpu = []
+    async with AsyncExitStack() as stack:
+        url, key = gateway.ready["url"], gateway.ready["key"]
+        connections = [await stack.enter_async_context(connect(url, key)) for _ in range(STREAMS)]
+        for _ in range(ROUNDS):
+            before = gateway.cpu_sec()
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(each.ask(HELLO, stream=True)) for each in connections]
+            events = sum(task.result().count(b"\n\n") for task in tasks)
+            cpu.append((gateway.cpu_sec() - before) / events)
+    show(f"CPU per streamed chunk ({STREAMS} streams, {events // STREAMS} chunks each)", min(cpu) * 1e6, "µs", 30)
+
+
+async def measure_crowd(gateway: Process, count: int, calls: int) -> None:
+    """So many connections at once, none of which may fail."""
+
+    async def go() -> None:
+        async with connect(gateway.ready["url"], gateway.ready["key"]) as connection:
+            for _ in range(calls):
+                await connection.ask(HELLO)
+
+    start = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(go()) for _ in range(count)]
+    failed = sum(task.exception() is not None for task in tasks)
+    show(f"{count:,} connects at once, {calls} calls each: errors", failed, "", 0)
+    show("  in", time.perf_counter() - start, "s")
+
+
+async def measure_parallel(provider: Process, gateway: Process) -> None:
+    """Calls of one agent, none of which is answered before all are there."""
+    provider.tell(str(PARALLEL))
+    start = time.perf_counter()
+    async with AsyncExitStack() as stack, asyncio.timeout(30), asyncio.TaskGroup() as group:
+        for _ in range(PARALLEL):
+            connection = await stack.enter_async_context(connect(gateway.ready["url"], gateway.ready["key"]))
+            group.create_task(connection.ask(HELLO))
+    show(f"{PARALLEL} calls of {HELD_SEC} s at once take", time.perf_counter() - start, "s", 2 * HELD_SEC)
+
+
+async def measure_memory(gateway: Process) -> None:
+    turn = "x" * TURN_BYTES
+    messages: list[dict[str, str]] = []
+    async with connect(gateway.ready["url"], gateway.ready["key"]) as connection:
+        await connection.ask(HELLO)
+        before = gateway.ask("trace")["current"]
+        for number in range(TURNS):
+            messages.append({"role": ("user", "assistant")[number % 2], "content": f"{number} {turn}"})
+            await connection.ask(messages)
+    told = gateway.ask("memory")
+    name = f"memory of a conversation of {TURNS} turns"
+    show(f"{name}: at most", (told["peak"] - before) / 2**20, "MiB", 4)
+    show(f"{name}: kept at its end", (told["current"] - before) / 2**20, "MiB")
+
+
+async def measure() -> None:
+    with Process(("provider",)) as provider:
+        fast, streaming, held = (provider.ready[name] for name in ("fast", "streaming", "held"))
+        with gateway_to(fast) as gateway:
+            await measure_calls(fast, gateway, 1, one_after_the_other, 0.5)
+            await measure_calls(fast, gateway, 64, at_a_steady_rate, 0.5)
+            await measure_calls(fast, gateway, 64, as_fast_as_it_goes, None)
+            await measure_crowd(gateway, 512, 4)
+            await measure_crowd(gateway, 2000, 1)
+        with gateway_to(streaming) as gateway:
+            await measure_stream(gateway)
+        with gateway_to(held) as gateway:
+            await measure_parallel(provider, gateway)
+        with gateway_to(fast) as gateway:
+            await measure_memory(gateway)
+
+
+def main() -> None:
+    def load() -> str:
+        return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+
+    print(f"at the start: {load()}")
+    asyncio.run(measure())
+    print(f"at the end: {load()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
-async def finish(cleanup: Coroutine[Any, Any, None]) -> None:
+async def finish(cleanup: Coroutine[Any, Any, T]) -> T:
     """Run a cleanup to its end however often the caller is cancelled meanwhile; then let the cancellation through."""
     task = asyncio.ensure_future(cleanup)
     interrupted: asyncio.CancelledError | None = None
@@ -16,4 +18,4 @@ async def finish(cleanup: Coroutine[Any, Any, None]) -> None:
             interrupted = error
     if interrupted and not task.cancelled() and task.exception() is None:
         raise interrupted
-    task.result()
+    return task.result()

@@ -145,11 +145,12 @@ def test_where_the_system_cannot_be_frozen_survivors_are_ended(desk):
     assert ran.run.survivors == ("python3",)
 
 
-def test_a_link_out_of_the_system_is_no_way_around_the_shield(desk):
-    """The folder it leads to is shared, so it is put back beforehand."""
-    move = f"cp -a {PACKAGES} /app/packages; rm -rf {PACKAGES}; ln -s /app/packages {PACKAGES}"
+@pytest.mark.parametrize("folder", [PACKAGES, "/usr/lib/python3.11/encodings", "/root/.local"])
+def test_a_link_out_of_the_system_is_no_way_around_the_shield(desk, folder):
+    """The folder it leads to is shared, so the link is gone beforehand."""
+    move = f"mkdir -p {folder}; cp -a {folder} /app/away; rm -rf {folder}; ln -s /app/away {folder}"
     ran = desk.attack(f"{move}\n" + leave(WATCHER), files=PYTHON_FILES)
-    assert (ran.reward, ran.run.restored) == (0.0, (PACKAGES,))
+    assert (ran.reward, ran.run.isolation, ran.run.restored) == (0.0, "kill", (folder,))
     assert "system_folder_replaced" in ran.tags
 
 

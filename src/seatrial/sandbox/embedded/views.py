@@ -13,6 +13,7 @@ from seatrial.sandbox.embedded.running import Reply, Running
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 from seatrial.sandbox.embedded.view import View
 
+_THERE_ALREADY = {"error": "the verifier has a view already; its system cannot be frozen any more"}
 _NOT_MADE = {"error": "the verifier's view could not be made"}
 
 
@@ -36,7 +37,7 @@ class Views:
     def make(self, running: Running, system: str, target: int, reply: Reply) -> None:
         """Make the view of a sandbox that has none, its system `frozen` or not; `target` takes what there is to say."""
         if running.view >= 0:
-            reply({}, [])
+            reply({} if system == "live" else _THERE_ALREADY, [])
             return
         copy = self._system(running) if system == "frozen" else None
 

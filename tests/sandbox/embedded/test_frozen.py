@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import SandboxError
-from seatrial.model.record import LimitSpec
+from seatrial.model.record import FileChanges, LimitSpec
 from seatrial.sandbox.api import HOST_IMAGE, Image, Sandbox, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
@@ -188,6 +188,48 @@ def test_files_in_the_root_itself_are_those_that_were_looked_at(mode, image):
     play(mode, scene, SandboxSpec(image))
 
 
+SERVER = """if 1:
+    import os, socket
+    os.makedirs("/opt/service")
+    os.mkfifo("/opt/service/pipe")
+    listeners = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+    for listener, path in zip(listeners, ("/opt/service/socket", "/socket")):
+        listener.bind(path)
+        listener.listen()
+    if os.fork() == 0:
+        os.setsid()
+        for listener in listeners:
+            listener.accept()[0].sendall(b"hello")
+        open("/opt/service/pipe", "w").write("through the pipe")
+"""
+CLIENT = """if 1:
+    import socket
+    for path in ("/opt/service/socket", "/socket"):
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(path)
+        print(client.recv(5).decode())
+    print(open("/opt/service/pipe").read())
+"""
+
+
+def test_sockets_and_pipes_in_the_system_lead_to_those_who_made_them(mode):
+    async def scene(sandbox):
+        await ask(sandbox, python(SERVER))
+        await sandbox.renew_verifier("frozen")
+        assert await ask(sandbox, python(CLIENT, phase="verifier")) == "hello\nhello\nthrough the pipe"
+
+    play(mode, scene)
+
+
+def test_a_link_of_the_setup_is_nobody_s_change(mode):
+    async def scene(sandbox):
+        await ask(sandbox, shell("ln -s /app /usr/bin/link; echo x >/usr/bin/file"))
+        await ask(sandbox, shell("true", changes_from_here=True))
+        assert await sandbox.renew_verifier("frozen") == FileChanges()
+
+    play(mode, scene)
+
+
 REPLACED = {
     "a link for the home": "mv /root /old; ln -s /old /root",
     "too deep": "cd /usr; for i in $(seq 30); do mkdir -p a/a/a/a/a; cd a/a/a/a/a; done",
@@ -208,7 +250,7 @@ def test_what_cannot_be_frozen_is_refused_and_leaves_nothing_behind(mode, what, 
     play(mode, scene, root=tmp_path)
 
 
-@pytest.mark.parametrize("folder", ["/opt", "/etc", "/usr", "/var", "/var/lib", "/root"])
+@pytest.mark.parametrize("folder", ["/opt", "/etc", "/usr", "/var", "/var/lib", "/var/lib/dpkg", "/root"])
 def test_a_link_in_place_of_a_folder_cannot_be_frozen(mode, image, folder):
     """What it leads to may be the agent's, and cannot be seen in a copy."""
 

@@ -35,7 +35,7 @@ from seatrial.sandbox.embedded.syscalls import (
     setns,
     unshare,
 )
-from seatrial.sandbox.embedded.view import View, enter_verifier_view
+from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
 
 _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
@@ -156,17 +156,17 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def freeze_system(running: Running, system: System, target: int) -> int:
+def freeze_system(running: Running, system: System, target: int) -> Frozen:
     """Copy what the agent did to the system, and write what that is to the descriptor `target`.
 
-    Returns a descriptor of a root that is made of the copy and the image and that is private to whoever mounts it.
+    Returns a root that is made of the copy and the image and that is private to whoever mounts it.
     """
     if running.disk is not None:
         setns(running.disk, CLONE_NEWNS)
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     copy = frozen_folder(running.box.state)
-    freeze(running.state, system.trees, running.box.workdir, copy)
+    shared = freeze(running.state, system.trees, running.box.workdir, copy)
     descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     write_changes(descriptor, system.trees, MAX_ENTRIES, target)
     os.close(descriptor)
@@ -175,7 +175,7 @@ def freeze_system(running: Running, system: System, target: int) -> int:
         root = mount_trees_as_user(system.trees, system.writes, system.mounts, copy)
     else:
         root = mount_trees(system.trees, system.writes, system.mounts, system.shift, system.owner, copy)
-    return clone_mounts(root, recursive=True)
+    return Frozen(clone_mounts(root, recursive=True), running.box.workdir, shared)
 
 
 def make_verifier_view(view: View, target: int, report: socket.socket) -> None:
@@ -184,7 +184,7 @@ def make_verifier_view(view: View, target: int, report: socket.socket) -> None:
     How many entries of the agent's root did not fit into it is written to the descriptor `target`, on a new line.
     """
     # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to.
-    close_all_but([target, report.fileno(), *([] if view.frozen is None else [view.frozen])])
+    close_all_but([target, report.fileno(), *([view.frozen.mounts] if view.frozen else [])])
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     left_out = enter_verifier_view(view)

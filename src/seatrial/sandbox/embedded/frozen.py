@@ -17,15 +17,17 @@ from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, ST
 from seatrial.sandbox.embedded.roots import Tree
 
 _SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
+_HOME = "root"
 # Of these folders only some entries are the system's: the records of apt, and what programs keep in root's home.
 _PARTS: dict[str, Callable[[str], bool]] = {
     "": _SYSTEM.__contains__,
-    "root": lambda name: name.startswith("."),
+    _HOME: lambda name: name.startswith("."),
     "var": lambda _: False,
     "var/cache": ("apt", "debconf").__contains__,
     "var/lib": ("apt", "dpkg").__contains__,
 }
 _MAX_BYTES = 4 * 2**30
+_MAX_MEETING_POINTS = 1000
 _CHUNK = 2**24
 # Overlay's other notes (where a file was copied from) are about one mount and wrong in any other.
 _OVERLAY_NOTES = (".opaque", ".redirect", ".metacopy")
@@ -48,15 +50,18 @@ def partly_frozen(workdir: str) -> dict[str, Callable[[str], bool]]:
     return {path: test for path, test in _PARTS.items() if not path or not f"{path}/".startswith(f"{taken}/")}
 
 
-def is_frozen(path: str, workdir: str) -> bool:
+def _is_frozen(path: str, workdir: str) -> bool:
     """Whether a path is, or lies below, a frozen entry."""
     parts, names = partly_frozen(workdir), [name for name in path.split("/") if name]
     folders = ("/".join(names[:index]) for index in range(len(names)))
     return any(folder in parts and parts[folder](name) for folder, name in zip(folders, names, strict=True))
 
 
-def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> None:
-    """Copy what the agent did to the system into a new folder. Raises ContentError for what cannot be frozen."""
+def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> list[str]:
+    """Copy what the agent did to the system into a new folder. Raises ContentError for what cannot be frozen.
+
+    Returns the paths of what has to be shared nevertheless: the task's own directory, pipes and sockets.
+    """
     start = read_start(state)
     copying = _Copying(start["files"], partly_frozen(workdir))
     os.makedirs(f"{folder}/upper")
@@ -72,6 +77,10 @@ def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> None
         os.close(target)
     with open(f"{folder}/{START}", "w") as file:
         json.dump({"files": copying.untouched, "root": start["root"]}, file)
+    own = [workdir] if _is_frozen(workdir, workdir) else []
+    folders = {tree.name: tree.folder for tree in trees}
+    points = (key.partition("/") for key in copying.meeting_points[:_MAX_MEETING_POINTS])
+    return [*own, *(f"/{folders[name]}/{path}" for name, _, path in points)]
 
 
 def hide_shared(folder: str, trees: Sequence[Tree], workdir: str, owner: int) -> None:
@@ -99,15 +108,20 @@ def _images(tree: Tree, path: str) -> list[str]:
 
 def _make_like(path: str, status: os.stat_result, owner: int) -> None:
     os.mkdir(path)
-    os.chown(path, status.st_uid + owner, status.st_gid + owner)
+    with suppress(OSError):  # as an ordinary user, the image's owner may be nobody who exists inside
+        os.chown(path, status.st_uid + owner, status.st_gid + owner)
     os.chmod(path, stat.S_IMODE(status.st_mode))
 
 
 class _Copying:
-    """One copy in the making: how much more it may hold, and which files in it are as they were before the agent."""
+    """One copy in the making: how much more it may hold, and which files in it are as they were before the agent.
+
+    `meeting_points` are pipes and sockets: copies of them lead to nobody.
+    """
 
     def __init__(self, start: Mapping[str, list[int]], parts: Mapping[str, Callable[[str], bool]]) -> None:
         self.untouched: dict[str, list[int]] = {}
+        self.meeting_points: list[str] = []
         self._start = start
         self._parts = parts
         self._entries_left = MAX_ENTRIES
@@ -125,24 +139,16 @@ class _Copying:
     def _copy_part(self, path: str, key: str, source: int, target: int) -> None:
         """Copy those entries of a folder that are frozen."""
         for name in os.listdir(source):
-            full = f"{path}/{name}" if path else name
-            if self._is_wanted(path, name, source):
-                self._copy(f"{key}/{name}", name, source, target)
-            elif full in self._parts:
+            full, mode = f"{path}/{name}".lstrip("/"), _mode(name, source)
+            is_part, is_system = full in self._parts, self._parts[path](name)
+            if is_part and stat.S_ISDIR(mode):
                 with _same_folder(name, source, target) as (below, within):
                     self._copy_part(full, f"{key}/{name}", below, within)
-
-    def _is_wanted(self, path: str, name: str, source: int) -> bool:
-        """Whether an entry is copied as it is. A folder of the system that became something else is not to be had."""
-        mode = _mode(name, source)
-        full = f"{path}/{name}" if path else name
-        is_part = full in self._parts
-        if is_part or (not path and self._parts[path](name)):
-            if mode and not (stat.S_ISDIR(mode) or stat.S_ISCHR(mode)):
-                raise ContentError(f"/{full} has been replaced by something that is not a folder")
-            return stat.S_ISCHR(mode) or not is_part
-        # Of what lies in / itself, folders are shared and everything else is not.
-        return self._parts[path](name) or (not path and not stat.S_ISDIR(mode))
+            elif is_part or is_system or (not path and not stat.S_ISDIR(mode)):
+                # Of what lies in / itself, folders are shared and everything else is not.
+                self._copy(f"{key}/{name}", name, source, target)
+            if is_part or (is_system and path != _HOME):
+                _refuse_link(full, _mode(name, target))
 
     def _copy(self, key: str, name: str, source: int, target: int, depth: int = 0) -> None:
         """Copy an entry and all that is in it; what is gone or something else since it was looked at is left out."""
@@ -185,23 +191,30 @@ class _Copying:
             os.close(reader)
 
     def _copy_content(self, reader: int, writer: int) -> None:
-        if os.fstat(reader).st_size > self._bytes_left:
+        self._take(0, expected=os.fstat(reader).st_size)  # a file of holes is large, too, and would take long
+        while count := os.sendfile(writer, reader, None, _CHUNK):
+            self._take(count)
+
+    def _take(self, count: int, expected: int = 0) -> None:
+        self._bytes_left -= count
+        if self._bytes_left < expected:
             raise TooLargeError(f"the agent's changes to the system are more than {_MAX_BYTES:,} bytes")
-        while self._bytes_left and (count := os.sendfile(writer, reader, None, min(_CHUNK, self._bytes_left))):
-            self._bytes_left -= count
 
     def _copy_special(self, key: str, name: str, source: int, target: int) -> None:
         """Links, the marks of what was removed, pipes and sockets; a device is dead inside and not taken along."""
         status = os.lstat(name, dir_fd=source)
         if stat.S_ISLNK(status.st_mode):
             os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
-            self._compare(key, os.lstat(name, dir_fd=source), os.lstat(name, dir_fd=target))
-        elif is_whiteout(status) or stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
+        elif is_whiteout(status):
+            os.mknod(name, status.st_mode, dir_fd=target)
+        elif stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
             os.mknod(name, status.st_mode, dir_fd=target)
             os.chmod(name, stat.S_IMODE(status.st_mode), dir_fd=target)
+            self.meeting_points.append(key)
         else:
             return
         os.chown(name, status.st_uid, status.st_gid, dir_fd=target, follow_symlinks=False)
+        self._compare(key, os.lstat(name, dir_fd=source), os.lstat(name, dir_fd=target))
 
     def _compare(self, key: str, original: os.stat_result, copy: os.stat_result) -> None:
         if self._start.get(key) == stamp(original):
@@ -222,6 +235,12 @@ def _same_folder(name: str, source: int, target: int) -> Iterator[tuple[int, int
             os.close(within)
     finally:
         os.close(below)
+
+
+def _refuse_link(path: str, mode: int) -> None:
+    """A folder of the system may be missing, but something else in its place is not to be had: it may lead anywhere."""
+    if mode and not stat.S_ISDIR(mode) and not stat.S_ISCHR(mode):
+        raise ContentError(f"/{path} has been replaced by something that is not a folder")
 
 
 def _mode(name: str, folder: int) -> int:

@@ -5,11 +5,11 @@ With a frozen system, what the agent's processes do to the system meanwhile is n
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from seatrial.sandbox.embedded.frozen import is_frozen, partly_frozen
+from seatrial.sandbox.embedded.frozen import partly_frozen
 from seatrial.sandbox.embedded.rootfs import mount_pts, mount_shm, mount_sys
 from seatrial.sandbox.embedded.syscalls import (
     MS_NODEV,
@@ -26,17 +26,25 @@ _OWN = ("tests", "logs", "sys")
 _SIZE_MB = 1024
 _MAX_SHOWN = 1000
 _BOUND = (stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
-_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SHARED_KINDS = {stat.S_IFDIR, stat.S_IFIFO, stat.S_IFSOCK}
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Frozen(NamedTuple):
+    """A frozen system: a descriptor of its mounts, the task's own directory, and the paths in it that are shared."""
+
+    mounts: int
+    workdir: str
+    shared: list[str]
 
 
 class View(NamedTuple):
-    """What to show: `known` names of the root before all others, and a `frozen` system if there is a descriptor."""
+    """What to show: `known` names of the root before all others, and a frozen system if there is one."""
 
     known: list[str]
-    workdir: str
     owner: int
     rootless: bool
-    frozen: int | None
+    frozen: Frozen | None
 
 
 def enter_verifier_view(view: View) -> int:
@@ -66,11 +74,11 @@ def enter_verifier_view(view: View) -> int:
     return left_out
 
 
-def _show_with_frozen(view: View, frozen: int) -> int:
+def _show_with_frozen(view: View, frozen: Frozen) -> int:
     """Show the frozen system, and beside and within it what is shared; returns how many entries are left out."""
     system = f"{_SCRATCH}/sys"  # free as long as the real one is not there
-    attach_mounts(frozen, system)
-    parts = partly_frozen(view.workdir)
+    attach_mounts(frozen.mounts, system)
+    parts = partly_frozen(frozen.workdir)
     # What is no folder can do its work in / without being opened below: only what was looked at may be there.
     names = {name for name in os.listdir(system) if parts[""](name) or name in parts or not _is_folder(system, name)}
     left_out = _show(names.difference(_OWN), system, _SCRATCH, view.known)
@@ -79,8 +87,8 @@ def _show_with_frozen(view: View, frozen: int) -> int:
     for part in _whole_folders(parts):
         live = {name for name in os.listdir(f"/{part}") if not parts[part](name) and f"{part}/{name}" not in parts}
         left_out += _show(live, f"/{part}", f"{_SCRATCH}/{part}", ())
-    if is_frozen(view.workdir, view.workdir):
-        _share_again(view.workdir)
+    for path in frozen.shared:
+        _share_again(path)
     unmount(system)
     return left_out
 
@@ -99,26 +107,29 @@ def _is_folder(base: str, name: str) -> bool:
 
 
 def _share_again(path: str) -> None:
-    """Show a folder of the agent at its place in the frozen system, unless a link is on the way to either."""
+    """Show something of the agent at its place in the frozen system, unless it is not the same kind of thing there.
+
+    Step by step, so that no link on the way is followed: neither out of the agent's files nor back into them.
+    """
     names = [name for name in path.split("/") if name]
-    with suppress(FileNotFoundError, NotADirectoryError):
-        source = _open_step_by_step("/", names)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            target = _open_step_by_step(_SCRATCH, names)
+    nothing_there = suppress(FileNotFoundError, NotADirectoryError)
+    with nothing_there, _opened("/", names) as source, _opened(_SCRATCH, names) as target:
+        kinds = {stat.S_IFMT(os.fstat(descriptor).st_mode) for descriptor in (source, target)}
+        if len(kinds) == 1 and kinds <= _SHARED_KINDS:
             bind(f"/proc/self/fd/{source}", f"/proc/self/fd/{target}", recursive=True)
-            os.close(target)
-        os.close(source)
 
 
-def _open_step_by_step(base: str, names: Iterable[str]) -> int:
+@contextmanager
+def _opened(base: str, names: Sequence[str]) -> Iterator[int]:
     current = os.open(base, _STEP)
-    for name in names:
-        try:
-            below = os.open(name, _STEP, dir_fd=current)
-        finally:
+    try:
+        for index, name in enumerate(names, 1):
+            below = os.open(name, _STEP | (os.O_DIRECTORY if index < len(names) else 0), dir_fd=current)
             os.close(current)
-        current = below
-    return current
+            current = below
+        yield current
+    finally:
+        os.close(current)
 
 
 def _show(

@@ -45,7 +45,7 @@ class Views:
             known = root_at_start(running.state)
             frozen = children.freeze_system(running, copy, target) if copy else None
             setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-            view = View(known, running.box.workdir, self._manner.owner, self._manner.rootless, frozen)
+            view = View(known, self._manner.owner, self._manner.rootless, frozen)
             children.make_verifier_view(view, target, report)
 
         def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:

@@ -1,9 +1,14 @@
 """Survivors that wait with their attack until the verifier is at work, and what honest ones still can do meanwhile."""
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from seatrial.model.record import FileChanges
+from seatrial.sandbox.api import ExecResult, ExecSpec
+from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, FakeSandbox, answer
 from tests.sandbox.embedded.support import MODES, needs_python, needs_root
 from tests.trial.attacks import FORGE_PY, FORGE_SH
 from tests.trial.support import ANSWER, PYTHON_FILES, PYTHON_TEST, Desk, open_desk, python_command
@@ -24,7 +29,7 @@ def desk(request, tmp_path_factory) -> Iterator[Desk]:
 TOOLS = f"""
 import ctypes, random
 libc = ctypes.CDLL(None)
-HOOK = "/usr/lib/python3/dist-packages/sitecustomize.py"
+HOOK = "/etc/python3.11/sitecustomize.py"
 SHADOW = "/usr/local/bin/python3"
 def watch(*paths):
     number = libc.inotify_init1(0)
@@ -167,3 +172,44 @@ def test_a_survivor_that_moves_on_all_the_time_is_seen(desk):
     ran = desk.attack(leave(HOPPER), files=PYTHON_FILES)
     assert ran.reward == 0.0
     assert ran.run.survivors != ()
+
+
+def play_on_fake(folder, changes: FileChanges, running: tuple[str, ...], monkeypatch) -> list[str]:
+    """What a trial with such an agent asks of its sandbox, from the agent's end on."""
+
+    async def found(sandbox: FakeSandbox) -> FileChanges:
+        sandbox.journal.append("changes")
+        return changes
+
+    def command(spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
+        sandbox.running[:] = running
+        return answer()
+
+    monkeypatch.setattr(FakeSandbox, "changes", found)
+    backend = FakeBackend(command, capabilities=replace(ALL_POWERFUL, guarded_phases=True))
+    with asyncio.Runner() as runner:
+        Desk(runner, backend, folder).attack("work")
+    (sandbox,) = backend.sandboxes
+    steps = ("renew_verifier", "kill_all", "changes")
+    return [call for call in sandbox.journal if call.startswith(steps)]
+
+
+FEW, MANY = FileChanges(added=("/app/x",)), FileChanges(added=("/app/x",), truncated=True)
+LOOK, FREEZE, RENEW, KILL = "changes", "renew_verifier frozen", "renew_verifier", "kill_all agent"
+
+
+@pytest.mark.parametrize(
+    ("changes", "running", "expected"),
+    [
+        (FEW, (), [LOOK, RENEW]),
+        (FEW, ("sleep",), [LOOK, FREEZE]),
+        (MANY, (), [LOOK, FREEZE]),
+        (FileChanges(added=("/conftest.py",)), (), [LOOK, KILL, RENEW]),
+        (FileChanges(added=("/conftest.py",), truncated=True), (), [LOOK, KILL, FREEZE, RENEW]),
+        (FileChanges(added=("/conftest.py",)), ("sleep",), [LOOK, KILL, LOOK, RENEW]),
+    ],
+)
+def test_the_shield_is_raised_when_something_may_still_happen_or_not_all_is_known(
+    tmp_path, monkeypatch, changes, running, expected
+):
+    assert play_on_fake(tmp_path, changes, running, monkeypatch) == expected

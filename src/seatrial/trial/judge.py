@@ -83,31 +83,39 @@ async def _take_precautions(court: Court, sandbox: Sandbox, work: Work) -> Preca
     isolation, image = _isolation(court), court.place.sandbox.image
     if isolation not in ("guarded", "kill"):
         return Precautions(isolation)
-    restored = to_restore(work.found, image)
-    if isolation == "guarded" and not restored:
-        if not work.survivors:
+    if isolation == "guarded" and not to_restore(work.found, image):
+        if not work.survivors and not work.found.truncated:
             return Precautions("guarded")
-        if await _freeze_system(sandbox, image):
+        frozen = await _freeze_system(sandbox)
+        if frozen and not frozen.truncated and not to_restore(frozen, image):
             return Precautions("guarded", shielded=True)
     await sandbox.kill_all()
-    if work.survivors:  # what they have done since somebody looked
-        restored = to_restore(await sandbox.changes(), image)
+    restored = await _find_takeovers(sandbox, image, work)
     if restored:
         await restore(sandbox, image, restored)
     return Precautions("kill", restored)
 
 
-async def _freeze_system(sandbox: Sandbox, image: Image) -> bool:
-    """Take the system away from the agent's processes; False if that cannot be done, or they have been faster.
+async def _find_takeovers(sandbox: Sandbox, image: Image, work: Work) -> tuple[str, ...]:
+    """What has to be put back, now that nobody is there any more to do it again."""
+    found = await sandbox.changes() if work.survivors else work.found
+    restored = {*to_restore(found, image)}
+    # Where too much has changed to list all of it, a frozen system still shows all that matters.
+    if found.truncated and (frozen := await _freeze_system(sandbox)):
+        restored.update(to_restore(frozen, image))
+    return tuple(sorted(restored))
+
+
+async def _freeze_system(sandbox: Sandbox) -> FileChanges | None:
+    """Take the system away from the agent's processes; None if that cannot be done.
 
     What counts is what is found in the frozen system: that is what the verifier will see, and nobody can change it.
     """
     try:
-        changes = await sandbox.renew_verifier("frozen")
+        return await sandbox.renew_verifier("frozen")
     except (SandboxError, HostUnsupportedError) as error:
-        _log.warning("the system cannot be frozen, so the agent's processes are ended: %s", error)
-        return False
-    return not changes.truncated and not to_restore(changes, image)
+        _log.warning("the agent's changes to the system cannot be kept from changing: %s", error)
+        return None
 
 
 def _isolation(court: Court) -> IsolationLevel:

@@ -24,7 +24,7 @@ async def _ended(*tasks: "asyncio.Future[Any]") -> None:
     await asyncio.wait(tasks)
 
 
-async def finish(cleanup: Coroutine[Any, Any, None]) -> None:
+async def finish(cleanup: Coroutine[Any, Any, T]) -> T:
     """Run a cleanup to its end however often the caller is cancelled meanwhile; then let the cancellation through."""
     task = asyncio.ensure_future(cleanup)
     interrupted: asyncio.CancelledError | None = None
@@ -35,4 +35,4 @@ async def finish(cleanup: Coroutine[Any, Any, None]) -> None:
             interrupted = error
     if interrupted and not task.cancelled() and task.exception() is None:
         raise interrupted
-    task.result()
+    return task.result()

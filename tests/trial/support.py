@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from seatrial.agents.api import Agent, make_agent
 from seatrial.model.agent import AgentResult
@@ -17,6 +17,7 @@ from seatrial.model.job import AgentOptions, TrialOptions
 from seatrial.model.record import Failure, FileChanges, Provenance, TrialRecord, VerifierRun
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.embedded.requests import Mode
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.events import Event, Observer, unobserved
@@ -187,10 +188,10 @@ class Desk:
 
 
 @contextmanager
-def open_desk(folder: Path) -> Iterator[Desk]:
+def open_desk(folder: Path, mode: Mode | Literal["auto"] = "auto") -> Iterator[Desk]:
     """A desk with an embedded backend of its own."""
     with asyncio.Runner() as runner:
-        backend = runner.run(EmbeddedBackend().__aenter__())
+        backend = runner.run(EmbeddedBackend(mode).__aenter__())
         try:
             yield Desk(runner, backend, folder)
         finally:

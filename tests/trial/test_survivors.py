@@ -149,11 +149,10 @@ def test_with_kill_nothing_of_the_agent_runs_any_more(desk, work):
 
 
 @pytest.mark.parametrize("isolation", ["guarded", "kill"])
-def test_a_survivor_that_waits_for_its_verifier_is_named_and_killing_ends_it(desk, isolation):
-    """Guarded, it can change the verifier's tools while they are in use: whoever wants certainty asks for `kill`."""
+def test_a_survivor_that_waits_for_its_verifier_is_named_and_waits_in_vain(desk, isolation):
     ran = desk.attack(leave(LATECOMER), files=PYTHON_FILES, isolation=isolation)
     assert "processes_left_running" in ran.tags
-    assert isolation == "guarded" or ran.reward == 0.0
+    assert (ran.reward, ran.run.isolation) == (0.0, isolation)
 
 
 def test_a_survivor_that_plants_its_hook_while_the_work_is_collected_is_found_after_its_end(desk, monkeypatch):

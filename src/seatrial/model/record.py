@@ -104,7 +104,8 @@ class VerifierRun(StrictModel):
     """How the verifier ran; its exit code never overrides the reward it wrote.
 
     `survivors` are processes the agent left running; `restored` are files it had planted or changed to take over the
-    verifier's tools, which were put back before the verifier ran.
+    verifier's tools, which were put back before the verifier ran. When `shielded`, the verifier saw the system as it
+    was when verification began, whatever the survivors did to it meanwhile.
     """
 
     exit_code: int | None = None
@@ -113,6 +114,7 @@ class VerifierRun(StrictModel):
     isolation: IsolationLevel
     survivors: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
+    shielded: bool = False
     truncated: bool = False
     stdout_path: str | None = None
     stderr_path: str | None = None

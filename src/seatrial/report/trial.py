@@ -100,7 +100,7 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     end = "timed out" if run.timed_out else f"exited with {run.exit_code}"
     cut = ", its output was cut" if run.truncated else ""
     yield "verifier", f"{prefix}{end} after {format_duration(run.duration_sec)}{cut}"
-    yield "isolation", f"{prefix}{run.isolation}"
+    yield "isolation", f"{prefix}{run.isolation}{', its system shielded from survivors' if run.shielded else ''}"
     if run.survivors:
         yield "survivors", prefix + _some(run.survivors)
     if run.restored:

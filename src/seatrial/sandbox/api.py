@@ -16,6 +16,9 @@ from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 Phase = Literal["agent", "verifier"]
 """Whose view: the verifier sees the agent's files and processes; the agent sees nothing of the verifier."""
 
+SystemView = Literal["live", "frozen"]
+"""How a verifier sees the system's programs, libraries and settings: as they are at any time, or as they were once."""
+
 NetworkMode = Literal["none", "allowlist", "public", "host"]
 Limit = Literal["cpus", "memory_mb", "pids", "storage_mb"]
 
@@ -116,6 +119,7 @@ class Capabilities:
     limits: frozenset[Limit] = frozenset()
     networks: frozenset[NetworkMode] = frozenset()
     guarded_phases: bool = False
+    frozen_system: bool = False
     many_users: bool = False
     missing: Mapping[str, str] = field(default_factory=dict)
 
@@ -157,8 +161,13 @@ class Sandbox(Protocol):
         """The names of the agent's processes that are running now."""
         ...
 
-    async def renew_verifier(self) -> None:
-        """End what an earlier verifier left running; the next one finds empty `/tests` and `/logs/verifier`."""
+    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
+        """End what an earlier verifier left running; the next one finds empty `/tests` and `/logs/verifier`.
+
+        With a `frozen` system it finds programs, libraries and settings as they are now, whatever the agent's processes
+        do to them meanwhile, and changes them for itself alone; all else stays shared. Returns what differs from the
+        image in what is frozen. Raises HostUnsupportedError, or SandboxError if it cannot be; then nothing is.
+        """
         ...
 
     async def changes(self) -> FileChanges:

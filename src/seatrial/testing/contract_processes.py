@@ -6,6 +6,8 @@ import shlex
 
 import pytest
 
+from seatrial.errors import HostUnsupportedError
+from seatrial.model.record import FileChanges
 from seatrial.sandbox.transfer import put_file
 from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario
 from seatrial.testing.contract_network import FETCH, NO_CLIENT
@@ -172,6 +174,30 @@ class PhaseContract(ContractBase):
         assert (await bench.ask(look, phase="verifier")).strip() == ""
         assert await bench.ask(_find(earlier), phase="verifier") == ""
         assert await bench.ask(_find(agents), phase="verifier") != ""
+
+    @scenario
+    async def test_a_frozen_system_is_out_of_the_agent_s_reach(self, bench: Bench) -> None:
+        """It is as it was and the verifier's to change, while everything else is shared; until the next verifier."""
+        bench.need("frozen_system", there=bench.capabilities.frozen_system)
+        program = "/opt/program"
+        if (await bench.sh(f"mkdir -p /opt && echo before >{program}")).exit_code != 0:
+            pytest.skip("nobody can change the system in this sandbox")
+        changes = await bench.sandbox.renew_verifier("frozen")
+        assert changes.added == (program,)
+        await bench.ask(f"echo after >{program}; echo after >shared")
+        assert await bench.ask(f"cat {program} shared", phase="verifier") == "before\nafter"
+        await bench.ask(f"echo own >{program}; echo own >shared", phase="verifier")
+        assert await bench.ask(f"cat {program} shared") == "after\nown"
+        assert await bench.sandbox.renew_verifier() == FileChanges()
+        assert await bench.ask(f"cat {program}", phase="verifier") == "after"
+
+    @scenario
+    async def test_a_system_that_cannot_be_frozen_is_refused(self, bench: Bench) -> None:
+        """Whoever asks for it must not believe that it is."""
+        if bench.capabilities.frozen_system:
+            pytest.skip("this backend can freeze the system")
+        with pytest.raises(HostUnsupportedError):
+            await bench.sandbox.renew_verifier("frozen")
 
     @scenario
     async def test_kill_all_of_the_agent_spares_the_verifier(self, bench: Bench) -> None:

@@ -28,6 +28,7 @@ from seatrial.sandbox.api import (
     NetworkMode,
     Phase,
     SandboxSpec,
+    SystemView,
 )
 
 Handler = Callable[[ExecSpec, "FakeSandbox"], ExecResult | Awaitable[ExecResult]]
@@ -40,7 +41,10 @@ ALL_POWERFUL = Capabilities(
     limits=frozenset(get_args(Limit)),
     networks=frozenset(get_args(NetworkMode)),
     many_users=True,
-    missing={"layers": "a fake has no images", "guarded_phases": "a fake has one file system for all"},
+    missing={
+        "layers": "a fake has no images",
+        **dict.fromkeys(("guarded_phases", "frozen_system"), "a fake has one file system for all"),
+    },
 )
 
 
@@ -207,15 +211,19 @@ class FakeSandbox:
         self._begin("processes")
         return tuple(self.running)
 
-    async def renew_verifier(self) -> None:
+    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
         """Forget the files of the verifier, and those the agent planted there: a fake has one file system for all."""
-        self._begin("renew_verifier")
+        self._begin("renew_verifier", *(["frozen"] if system == "frozen" else []))
         for path in [path for path in self.files if path.startswith(("/tests/", "/logs/verifier/"))]:
             del self.files[path]
+        return self._changes() if system == "frozen" else FileChanges()
 
     async def changes(self) -> FileChanges:
         """How `files` differs from what it was."""
         self._begin("changes")
+        return self._changes()
+
+    def _changes(self) -> FileChanges:
         before = self._before
         return FileChanges(
             added=tuple(sorted(self.files.keys() - before.keys())),

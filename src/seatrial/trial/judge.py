@@ -1,17 +1,19 @@
 """The verifier's turn: shield it from what the agent left, run it, read its verdict, and say what that rests on."""
 
 import hashlib
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import FileChanges, IsolationLevel, Provenance, VerifierRun
-from seatrial.sandbox.api import ExecResult, Sandbox, SandboxBackend
+from seatrial.sandbox.api import ExecResult, Image, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_tree
 from seatrial.scoring.ingest import ingest
@@ -28,6 +30,8 @@ from seatrial.verify.integrity import integrity_tags
 from seatrial.verify.run import VerifierPlan, fetch_verdict, run_tests
 from seatrial.verify.stage import stage_tests
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -36,6 +40,15 @@ class Judgement:
     run: VerifierRun
     provenance: Provenance
     raw: RawArtifacts
+
+
+@dataclass(frozen=True, slots=True)
+class Precautions:
+    """What was done so that the agent does not judge itself."""
+
+    isolation: IsolationLevel
+    restored: tuple[str, ...] = ()
+    shielded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +64,60 @@ class Court:
 
 async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for."""
-    isolation, restored = await _clear_the_way(court, sandbox, work)
-    async with _courtroom(court, sandbox, isolation, work) as room:
+    taken = await _take_precautions(court, sandbox, work)
+    async with _courtroom(court, sandbox, taken.isolation, work) as room:
         tests = packed_tests(court.spec, court.of)
+        if not taken.shielded:
+            await room.renew_verifier()
         await stage_tests(room, tests, agent_result)
         logs = court.folder / "verifier"
         logs.mkdir(parents=True, exist_ok=True)
         ended = await run_tests(room, _plan(court), logs)
         raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
-    run = _run(court, ended, isolation, work.survivors, restored)
+    run = _run(court, ended, taken, work.survivors)
     return Judgement(run, _provenance(court, raw, tests.digest), raw)
 
 
-async def _clear_the_way(court: Court, sandbox: Sandbox, work: Work) -> tuple[IsolationLevel, tuple[str, ...]]:
-    """End what must not run on and put back what must not be as it is; says how isolated that is, and what it was."""
+async def _take_precautions(court: Court, sandbox: Sandbox, work: Work) -> Precautions:
+    """End what must not run on, put back what must not be as it is, and shield the verifier from what may run on."""
     isolation, image = _isolation(court), court.place.sandbox.image
     if isolation == "exposed" and court.spec.options.isolation == "kill":
         await sandbox.kill_all()
     if isolation not in ("guarded", "kill"):
-        return isolation, ()
-    restored = to_restore(work.found, image)
-    if isolation == "kill" or restored:
-        isolation = "kill"
-        await sandbox.kill_all()
-        if work.survivors:  # what they have done since somebody looked
-            restored = to_restore(await sandbox.changes(), image)
+        return Precautions(isolation)
+    if isolation == "guarded" and not to_restore(work.found, image):
+        if not work.survivors and not work.found.truncated:
+            return Precautions("guarded")
+        frozen = await _freeze_system(sandbox)
+        if frozen and not frozen.truncated and not to_restore(frozen, image):
+            return Precautions("guarded", shielded=True)
+    await sandbox.kill_all()
+    restored = await _find_takeovers(sandbox, image, work)
     if restored:
         await restore(sandbox, image, restored)
-    return isolation, restored
+    return Precautions("kill", restored)
+
+
+async def _find_takeovers(sandbox: Sandbox, image: Image, work: Work) -> tuple[str, ...]:
+    """What has to be put back, now that nobody is there any more to do it again."""
+    found = await sandbox.changes() if work.survivors else work.found
+    restored = {*to_restore(found, image)}
+    # Where too much has changed to list all of it, a frozen system still shows all that matters.
+    if found.truncated and (frozen := await _freeze_system(sandbox)):
+        restored.update(to_restore(frozen, image))
+    return tuple(sorted(restored))
+
+
+async def _freeze_system(sandbox: Sandbox) -> FileChanges | None:
+    """Take the system away from the agent's processes; None if that cannot be done.
+
+    What counts is what is found in the frozen system: that is what the verifier will see, and nobody can change it.
+    """
+    try:
+        return await sandbox.renew_verifier("frozen")
+    except (SandboxError, HostUnsupportedError) as error:
+        _log.warning("the agent's changes to the system cannot be kept from changing: %s", error)
+        return None
 
 
 def _isolation(court: Court) -> IsolationLevel:
@@ -129,17 +168,16 @@ def _own_workdir(court: Court) -> str | None:
     return environment.workdir if environment else None
 
 
-def _run(
-    court: Court, ended: ExecResult, isolation: IsolationLevel, survivors: tuple[str, ...], restored: tuple[str, ...]
-) -> VerifierRun:
+def _run(court: Court, ended: ExecResult, taken: Precautions, survivors: tuple[str, ...]) -> VerifierRun:
     base = f"{court.of.folder}/verifier".lstrip("/")
     return VerifierRun(
         exit_code=ended.exit_code,
         timed_out=ended.timed_out,
         duration_sec=ended.duration_sec,
-        isolation=isolation,
+        isolation=taken.isolation,
         survivors=survivors,
-        restored=restored,
+        restored=taken.restored,
+        shielded=taken.shielded,
         truncated=ended.truncated,
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",

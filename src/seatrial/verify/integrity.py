@@ -30,6 +30,11 @@ _PROGRAM = re.compile(rf"{_PROGRAM_FOLDERS}/([^/]+)")
 # Directories are never listed among changes: here, something else has taken the place of one, or of a link to one.
 _PROGRAM_FOLDER = re.compile(_PROGRAM_FOLDERS)
 _SYSTEM_FOLDER = re.compile(r"/usr(?:/local)?|/(?:usr/(?:local/)?)?lib(?:64|32|x32)?(?:/python3[\d.]*)?")
+# A link in place of one leads to where nobody has looked, and where things can change while the verifier runs.
+_LIBRARY_FOLDER = re.compile(
+    r"/usr/(?:local/)?lib/python3[\d.]*(?:/(?!(?:site|dist)-packages/)[^.]*)?"
+    r"|/root/\.local(?:/lib(?:/python3[\d.]*(?:/site-packages)?)?)?"
+)
 _INTERPRETER = re.compile(
     r"/usr/(?:local/)?lib/python3[\d.]*/(?!(?:site|dist)-packages/).*\.(?:py|so|pyc)"
     rf"|{_PROGRAM_FOLDERS}/(?:pyvenv\.cfg|pybuilddir\.txt)|/(?:usr/(?:local/)?)?pyvenv\.cfg"
@@ -85,7 +90,11 @@ SUSPICIONS: tuple[Suspicion, ...] = (
         "program_changed", "programs on the PATH", lambda p: _PROGRAM.fullmatch(p) or _PROGRAM_FOLDER.fullmatch(p)
     ),
     Suspicion("interpreter_changed", "Python's own library or settings", _is_of_interpreter),
-    Suspicion("system_folder_replaced", "a folder of the system by something else", _SYSTEM_FOLDER.fullmatch),
+    Suspicion(
+        "system_folder_replaced",
+        "a folder of the system by something else",
+        lambda p: _SYSTEM_FOLDER.fullmatch(p) or _LIBRARY_FOLDER.fullmatch(p),
+    ),
     Suspicion("loader_changed", "the loader or the C library", _LOADER.fullmatch),
     Suspicion("python_path_changed", "files that extend Python's path at its start", _PYTHON_PATH.fullmatch),
     Suspicion("package_hook_planted", "packages that other programs load by themselves", _PACKAGE_HOOK.fullmatch),
@@ -111,7 +120,7 @@ def takeovers(changes: FileChanges, shadows: Callable[[str], bool]) -> tuple[str
 
 def _takes_over(path: str) -> bool:
     """Whether a file there serves nothing else, whether or not the image has one."""
-    return any(pattern.fullmatch(path) for pattern in (_STARTUP_HOOK, _ROOT_CONFIG, _PROGRAM_FOLDER))
+    return any(pattern.fullmatch(path) for pattern in (_STARTUP_HOOK, _ROOT_CONFIG, _PROGRAM_FOLDER, _LIBRARY_FOLDER))
 
 
 def _stands_in(path: str) -> bool:

@@ -34,9 +34,8 @@ def pack_tests(folders: Sequence[Path]) -> PackedTests:
 
 
 async def stage_tests(sandbox: Sandbox, tests: PackedTests, _: AgentResult) -> None:
-    """Put the tests into a fresh `/tests` that only the verifier sees.
+    """Put the tests into the `/tests` that only the verifier sees.
 
     The AgentResult is the proof that no agent is at work any more.
     """
-    await sandbox.renew_verifier()
     await put_packed(sandbox, TESTS_DIR, tests.archive, phase="verifier")

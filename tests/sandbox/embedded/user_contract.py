@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.sandbox.api import SandboxBackend
+from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.testing.contract import SandboxContract
-from tests.sandbox.embedded import test_exhaustion, test_phases, test_planted
+from tests.sandbox.embedded import test_exhaustion, test_frozen, test_phases, test_planted
 from tests.sandbox.embedded.attacks import ALL, PRELUDE
 from tests.sandbox.embedded.support import needs_python, open_box, python
+from tests.sandbox.embedded.test_frozen import image
+
+__all__ = ["image"]  # pytest finds fixtures by their names
 
 # Those that depend most on who the host's user is.
 SCENES: list[Callable[..., None]] = [
@@ -27,6 +30,17 @@ SCENES_WITH_FILES: list[Callable[..., None]] = [
     partial(test_planted.test_a_newcomer_that_is_stopped_on_its_way_in_opens_no_door, phase="verifier"),
     test_planted.test_a_tree_too_deep_to_walk_by_recursion,
     test_planted.test_put_and_get_follow_links_no_further_than_the_sandbox,
+]
+# The system of the host image is read-only for users; that of an image of layers is not.
+FROZEN_SCENES: list[Callable[..., None]] = [
+    partial(test_frozen.test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not, disk="shared disk"),
+    partial(test_frozen.test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not, disk="own memory"),
+    test_frozen.test_everything_else_is_shared_while_the_verifier_runs,
+    test_frozen.test_what_the_verifier_writes_to_the_system_is_its_own,
+    test_frozen.test_what_the_agent_removed_is_gone_and_stays_so,
+    test_frozen.test_what_setting_up_wrote_is_nobody_s_change,
+    partial(test_frozen.test_the_task_s_own_folder_is_shared_wherever_it_is, workdir="/usr/src/app"),
+    partial(test_frozen.test_a_link_in_place_of_a_folder_cannot_be_frozen, folder="/var/lib"),
 ]
 
 
@@ -61,3 +75,15 @@ def test_hostile_scenes_end_as_they_do_for_root(scene: Callable[..., None]) -> N
 @pytest.mark.parametrize("scene", SCENES_WITH_FILES)
 def test_hostile_scenes_with_files_end_as_they_do_for_root(scene: Callable[..., None], tmp_path: Path) -> None:
     scene(mode="user", tmp_path=tmp_path)
+
+
+@needs_python
+@pytest.mark.parametrize("scene", FROZEN_SCENES)
+@pytest.mark.parametrize("image", ["layers"], indirect=True)
+def test_a_system_is_frozen_as_it_is_for_root(scene: Callable[..., None], image: Image) -> None:
+    scene(mode="user", image=image)
+
+
+@needs_python
+def test_files_in_the_root_are_frozen_where_the_system_is_read_only() -> None:
+    test_frozen.test_files_in_the_root_itself_are_those_that_were_looked_at(mode="user", image=HOST_IMAGE)

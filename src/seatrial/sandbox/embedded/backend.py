@@ -128,6 +128,7 @@ class EmbeddedBackend:
             limits=self._support.usable | storage,
             networks=_NETWORKS,
             guarded_phases=True,
+            frozen_system=True,
             many_users=self._client.many_users,
             missing={**self._missing, **dict(self._support.missing.items()), **one_user},
         )

@@ -10,12 +10,12 @@ from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
 
-_START = "start.json"
+START = "start.json"
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 MAX_ENTRIES = 200_000
-_MAX_DEPTH = 100
+MAX_DEPTH = 100
 _SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"})
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, bool]]:
@@ -23,7 +23,7 @@ def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, boo
 
     What lies deeper than anybody builds by hand is left out; the directory it begins in is not.
     """
-    top = os.open(f"upper/{name}", _FOLDER, dir_fd=state)
+    top = os.open(f"upper/{name}", FOLDER, dir_fd=state)
     try:
         yield from _walk(top, "", 0)
     finally:
@@ -37,8 +37,8 @@ def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_r
             path = inside + entry
             is_folder = stat.S_ISDIR(status.st_mode)
             yield path, status, is_folder and _is_opaque(entry, folder)
-            if is_folder and depth < _MAX_DEPTH:
-                below = os.open(entry, _FOLDER, dir_fd=folder)
+            if is_folder and depth < MAX_DEPTH:
+                below = os.open(entry, FOLDER, dir_fd=folder)
                 try:
                     yield from _walk(below, f"{path}/", depth + 1)
                 finally:
@@ -99,20 +99,20 @@ def _write_start(state: int, root: list[str]) -> None:
     files = {}
     for name in _upper_names(state):
         for path, status, _ in walk_upper(state, name):
-            files[f"{name}/{path}"] = _stamp(status)
-    descriptor = os.open(_START, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=state)
+            files[f"{name}/{path}"] = stamp(status)
+    descriptor = os.open(START, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=state)
     with os.fdopen(descriptor, "w") as file:
         json.dump({"files": files, "root": root}, file)
 
 
-def _stamp(status: os.stat_result) -> list[int]:
+def stamp(status: os.stat_result) -> list[int]:
     """What tells that a file is untouched: its last change, which unlike that of its content is nobody's to set."""
     return [status.st_ctime_ns, status.st_size]
 
 
 def root_at_start(state: int) -> list[str]:
     """The names that were in the root of a sandbox before anybody was."""
-    names: list[str] = _read_start(state)["root"]
+    names: list[str] = read_start(state)["root"]
     return names
 
 
@@ -133,14 +133,15 @@ def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int) ->
 
 
 def _all_changes(state: int, trees: Sequence[Tree]) -> Iterator[tuple[str, str]]:
-    start = _read_start(state)["files"]
+    start = read_start(state)["files"]
     for tree in reversed(trees):  # system folders that are trees of their own come first, as within a root
         prefix = f"/{tree.folder}/" if tree.folder else "/"
         yield from ((kind, prefix + path) for kind, path in _tree_changes(state, tree, start))
 
 
-def _read_start(state: int) -> dict[str, Any]:
-    descriptor = os.open(_START, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
+def read_start(state: int) -> dict[str, Any]:
+    """What `remember_start` or `remember_files` has noted last."""
+    descriptor = os.open(START, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
     with os.fdopen(descriptor, "rb") as file:
         start: dict[str, Any] = json.load(file)
     return start
@@ -153,7 +154,7 @@ def _tree_changes(state: int, tree: Tree, start: dict[str, list[int]]) -> Iterat
         if stat.S_ISDIR(status.st_mode):
             if opaque and _in_layers(tree.lowers, path):
                 yield from (("removed", gone) for gone in _missing(state, tree, path))
-            if path.count("/") == _MAX_DEPTH:
+            if path.count("/") == MAX_DEPTH:
                 yield "too deep", path
         elif kind := _kind(tree, path, status, start):
             yield kind, path
@@ -163,7 +164,7 @@ def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[i
     """What has been done to a file, or None when it is as it was."""
     if is_whiteout(status):
         return "removed" if _in_layers(tree.lowers, path) else None
-    if start.get(f"{tree.name}/{path}") == _stamp(status):
+    if start.get(f"{tree.name}/{path}") == stamp(status):
         return None
     return "modified" if _in_layers(tree.lowers, path) else "added"
 

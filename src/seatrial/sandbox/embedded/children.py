@@ -9,14 +9,17 @@ import json
 import os
 import signal
 import socket
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from seatrial.sandbox.archive import pack, unpack
 from seatrial.sandbox.embedded.accounts import find_account
+from seatrial.sandbox.embedded.changes import MAX_ENTRIES, write_changes
 from seatrial.sandbox.embedded.descriptors import close_all_but
+from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Command, Transfer
-from seatrial.sandbox.embedded.rootfs import enter_verifier_view
+from seatrial.sandbox.embedded.roots import Tree, mount_trees, mount_trees_as_user
+from seatrial.sandbox.embedded.running import Running
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.embedded.syscalls import (
@@ -27,14 +30,28 @@ from seatrial.sandbox.embedded.syscalls import (
     MS_PRIVATE,
     MS_REC,
     bind_shifted,
+    clone_mounts,
     mount,
     setns,
     unshare,
 )
+from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
 
 _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
-_VERIFIER_ROOT_MB = 1024
+_LOOKS = 20
+_RESTLESS = "(restless)"
+
+
+class System(NamedTuple):
+    """How to mount a system once more: what it is made of, where, for whom, and where its new writes go."""
+
+    trees: list[Tree]
+    mounts: str
+    writes: str
+    shift: int | None
+    owner: int
+    rootless: bool
 
 
 def run_command(command: Command, descriptors: list[int], shift: int | None, report: int) -> None:
@@ -139,16 +156,40 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def make_verifier_view(known: list[str], target: int, *, rootless: bool, owner: int, report: socket.socket) -> None:
-    """Build the verifier's private root on top of the outer view and report its mount namespace.
+def freeze_system(running: Running, system: System, target: int) -> Frozen:
+    """Copy what the agent did to the system, and write what that is to the descriptor `target`.
 
-    How many entries of the agent's root did not fit into it is written to the descriptor `target`.
+    Returns a root that is made of the copy and the image and that is private to whoever mounts it.
     """
+    if running.disk is not None:
+        setns(running.disk, CLONE_NEWNS)
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    left_out = enter_verifier_view(set(known), size_mb=_VERIFIER_ROOT_MB, rootless=rootless, owner=owner)
+    copy = frozen_folder(running.box.state)
+    shared = freeze(running.state, system.trees, running.box.workdir, copy)
+    descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    write_changes(descriptor, system.trees, MAX_ENTRIES, target)
+    os.close(descriptor)
+    hide_shared(copy, system.trees, running.box.workdir, system.owner)
+    if system.rootless:
+        root = mount_trees_as_user(system.trees, system.writes, system.mounts, copy)
+    else:
+        root = mount_trees(system.trees, system.writes, system.mounts, system.shift, system.owner, copy)
+    return Frozen(clone_mounts(root, recursive=True), running.box.workdir, shared)
+
+
+def make_verifier_view(view: View, target: int, report: socket.socket) -> None:
+    """Build the verifier's private root on top of the outer view and report its mount namespace.
+
+    How many entries of the agent's root did not fit into it is written to the descriptor `target`, on a new line.
+    """
+    # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to.
+    close_all_but([target, report.fileno(), *([view.frozen.mounts] if view.frozen else [])])
+    unshare(CLONE_NEWNS)
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    left_out = enter_verifier_view(view)
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    os.write(target, b"%d" % left_out)
+    os.write(target, b"\n%d" % left_out)
     send(report, {"ready": True}, [namespace])
 
 
@@ -157,13 +198,23 @@ def list_processes(target: int) -> None:
 
     By their short names, which the kernel keeps: to read a command line is to read memory its owner may have rigged.
     """
-    names = [_name_if_alive(pid) for pid in os.listdir("/proc") if pid.isdigit() and pid != "1"]
+    names: list[str | None] = []
+    for _ in range(_LOOKS):
+        names = [_name_if_alive(pid) for pid in os.listdir("/proc") if pid.isdigit() and pid != "1"]
+        if None not in names:
+            break
+    else:  # whoever moves on to a new process faster than it can be looked at is running all the same
+        names.append(_RESTLESS)
     os.write(target, json.dumps(sorted(filter(None, names))).encode())
 
 
-def _name_if_alive(pid: str) -> str:
-    name, _, rest = read_text(f"/proc/{pid}/stat").partition("(")[2].rpartition(")")
-    return "" if rest.split()[:1] in ([], ["Z"], ["X"]) else name
+def _name_if_alive(pid: str) -> str | None:
+    """The name of a process, empty for a dead one, None when it is gone since the list was made."""
+    text = read_text(f"/proc/{pid}/stat")
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    if not text:
+        return None
+    return "" if rest.split()[:1] in (["Z"], ["X"]) else name
 
 
 def try_shift(path: str, shift: int) -> None:

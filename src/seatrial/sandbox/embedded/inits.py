@@ -53,7 +53,7 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
     unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     name_servers = read_text("/etc/resolv.conf")
-    _mount_disk(box)
+    disk = _mount_disk(box)
     state = os.open(box.state, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     rootless = mode == "user"
     trees = plan_trees(box.base, box.layers, prepared)
@@ -69,11 +69,13 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
     pivot_root(root)
     settle_in(box, owner, name_servers)
     remember_start(state)
-    own = [state] if shift is None else [state, make_user_namespace(owner_of(box.name))]
-    _hold_nothing(box.name, keep=[link.fileno(), *own])
+    users = None if shift is None else make_user_namespace(owner_of(box.name))
+    own = {"state": state, "users": users, "disk": disk}
+    given = {name: descriptor for name, descriptor in own.items() if descriptor is not None}
+    _hold_nothing(box.name, keep=[link.fileno(), *given.values()])
     inner = InnerInit(rootless=rootless)
-    send(link, {"ready": True}, [inner.descriptor, *own])
-    for descriptor in own:
+    send(link, {"ready": list(given)}, [inner.descriptor, *given.values()])
+    for descriptor in given.values():
         os.close(descriptor)
     _obey(link, inner)
 
@@ -203,14 +205,23 @@ def _hold_nothing(title: str, keep: list[int]) -> None:
     prctl(PR_SET_DUMPABLE, 0)
 
 
-def _mount_disk(box: Box) -> None:
+def _mount_disk(box: Box) -> int | None:
+    """Mount a disk of the sandbox's own, if it has one, and return the namespace in which it stays mounted.
+
+    Once the sandbox's root is entered, no path leads to its disk any more; a frozen system has to be made from there.
+    """
     kind, _, rest = (box.disk or "").partition(":")
+    if not kind:
+        return None
     if kind == "tmpfs":
         mount("tmpfs", box.state, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={rest}m")
-    elif kind == "loop":
+    else:
         device, descriptor = attach_loop(rest)
         mount(device, box.state, "ext4", MS_NOSUID | MS_NODEV, EXT4_MOUNT_OPTIONS)
         os.close(descriptor)
+    namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    unshare(CLONE_NEWNS)
+    return namespace
 
 
 def _allow_low_ports() -> None:

@@ -13,9 +13,9 @@ _REMOVE = shutil.which("rm") or "/bin/rm"
 _MEASURE = shutil.which("du") or "/usr/bin/du"
 
 
-def removal(path: str) -> list[str]:
-    """The command that removes a directory and all in it."""
-    return [_REMOVE, "-rf", "--one-file-system", "--", path]
+def removal(*paths: str) -> list[str]:
+    """The command that removes directories and all in them."""
+    return [_REMOVE, "-rf", "--one-file-system", "--", *paths]
 
 
 def measurement() -> list[str]:

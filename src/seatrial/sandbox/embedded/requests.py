@@ -55,6 +55,7 @@ class Target(NamedTuple):
     phase: str = "agent"
     port: int = 0
     path: str = ""
+    system: str = "live"
 
 
 def decode(kind: type[Request], message: dict[str, Any]) -> Request:

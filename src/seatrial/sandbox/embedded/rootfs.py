@@ -1,12 +1,11 @@
-"""Building a root file system in a fresh mount namespace: overlay, /proc, /dev, /sys, then pivot into it.
+"""Building a root file system in a fresh mount namespace: overlay, /proc, /dev, /sys.
 
 Runs in forked children of the spawner, in the order the kernel demands.
 """
 
 import os
 import stat
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 
 from seatrial.sandbox.embedded.syscalls import (
     MS_BIND,
@@ -18,7 +17,6 @@ from seatrial.sandbox.embedded.syscalls import (
     bind,
     bind_shifted,
     mount,
-    pivot_root,
     restrict,
 )
 
@@ -33,7 +31,6 @@ _DEV_LINKS = {
 _READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _MASKED_PROC = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "kpageflags", "acpi", "scsi")
 _FEW_LAYERS = 8
-_MAX_SHOWN = 1000
 _QUIET = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 
@@ -131,60 +128,3 @@ def furnish(root: str, *, rootless: bool, owner: int) -> None:
     mount_dev(f"{root}/dev", rootless=rootless, owner=owner)
     mount_proc(f"{root}/proc", rootless=rootless)
     mount_sys(f"{root}/sys")
-
-
-def enter_verifier_view(known: Collection[str], *, size_mb: int, rootless: bool, owner: int) -> int:
-    """Give this mount namespace a root of its own: the sandbox's directories, and private /tests and /logs/verifier.
-
-    The new root is a tmpfs the agent has no way to reach. Were those two directories mounted onto the agent's root
-    instead, a process of the agent could rename the mount points away and put its own in their place.
-    Returns how many entries of / and /logs are not in it, because there were too many; `known` ones come first.
-    """
-    scratch = "/sys"  # any directory every root has
-    mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={size_mb}m,uid={owner},gid={owner}")
-    left_out = _show_entries("/", scratch, known, besides=("tests", "logs", "sys"))
-    os.mkdir(f"{scratch}/sys")
-    mount_sys(f"{scratch}/sys")  # anew, because the old one lies under the scratch mount
-    for folder, mode in (("tests", 0o755), ("logs", 0o755), ("logs/verifier", 0o777)):
-        os.mkdir(f"{scratch}/{folder}")
-        os.chmod(f"{scratch}/{folder}", mode)
-        os.chown(f"{scratch}/{folder}", owner, owner)
-    if os.path.isdir("/logs") and not os.path.islink("/logs"):
-        left_out += _show_entries("/logs", f"{scratch}/logs", ("agent", "artifacts"), besides=("verifier",))
-    mount_pts(f"{scratch}/dev/pts", rootless=rootless, owner=owner)
-    mount_shm(f"{scratch}/dev/shm")
-    pivot_root(scratch)
-    return left_out
-
-
-def _show_entries(source: str, target: str, known: Collection[str], *, besides: Collection[str]) -> int:
-    """Show what is in a directory once more, the known names first; returns how many there were too many.
-
-    A mount namespace holds only so many mounts, and an agent that fills its root must not keep its verifier from work.
-    """
-    entries = sorted(set(os.listdir(source)).difference(besides), key=lambda name: (name not in known, name))
-    for entry in entries[:_MAX_SHOWN]:
-        _show_again(f"{source}/{entry}", f"{target}/{entry}")
-    return len(entries[_MAX_SHOWN:])
-
-
-def _show_again(source: str, target: str) -> None:
-    """Bind a directory or file; a link is copied, and anything else (a pipe, a socket) is left out.
-
-    By descriptor, so that what was looked at is what is bound: the agent may be renaming things meanwhile. What it
-    removes meanwhile cannot be bound any more, and is not there.
-    """
-    with suppress(FileNotFoundError):
-        descriptor = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        mode, found = os.fstat(descriptor).st_mode, f"/proc/self/fd/{descriptor}"
-        try:
-            if stat.S_ISDIR(mode):
-                os.mkdir(target)
-                bind(found, target, recursive=True)
-            elif stat.S_ISLNK(mode):
-                os.symlink(os.readlink("", dir_fd=descriptor), target)
-            elif stat.S_ISREG(mode):
-                os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
-                bind(found, target)
-        finally:
-            os.close(descriptor)

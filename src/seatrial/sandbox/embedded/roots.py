@@ -49,10 +49,13 @@ def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
     return trees
 
 
-def mount_trees(trees: Sequence[Tree], state: str, mounts: str, shift: int | None, owner: int) -> str:
+def mount_trees(
+    trees: Sequence[Tree], state: str, mounts: str, shift: int | None, owner: int, frozen: str | None = None
+) -> str:
     """Mount all overlays, writable; returns the root. `shift` is a user namespace to move owners into.
 
-    Mount points are below `mounts`, the same for every sandbox: each sees its own mounts only.
+    Mount points are below `mounts`, the same for every sandbox: each sees its own mounts only. A folder with a `frozen`
+    copy of earlier writes, owners and all, lies above the image.
     """
     root = f"{mounts}/root"
     os.makedirs(root, exist_ok=True)
@@ -61,15 +64,16 @@ def mount_trees(trees: Sequence[Tree], state: str, mounts: str, shift: int | Non
         upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
         os.makedirs(upper)
         os.makedirs(work)
-        template = os.stat(tree.lowers[0])
+        above, moved = ([f"{frozen}/upper/{tree.name}"], 0) if frozen else ([], owner)
+        template = os.stat([*above, *tree.lowers][0])
         os.chmod(upper, stat.S_IMODE(template.st_mode))
-        os.chown(upper, template.st_uid + owner, template.st_gid + owner)
+        os.chown(upper, template.st_uid + moved, template.st_gid + moved)
         lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", shift)
-        mount_overlay(lowers, upper, work, f"{root}/{tree.folder}".rstrip("/"), rootless=False)
+        mount_overlay([*above, *lowers], upper, work, f"{root}/{tree.folder}".rstrip("/"), rootless=False)
     return root
 
 
-def mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str) -> str:
+def mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen: str | None = None) -> str:
     """Like `mount_trees` in a user namespace: system folders of the host image cannot take writes there."""
     root = f"{mounts}/root"
     os.makedirs(root, exist_ok=True)
@@ -83,8 +87,9 @@ def mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str) -> str:
         upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
         os.makedirs(upper)
         os.makedirs(work)
+        above = [f"{frozen}/upper/{tree.name}"] if frozen else []
         lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None)
-        mount_overlay(lowers, upper, work, target, rootless=True)
+        mount_overlay([*above, *lowers], upper, work, target, rootless=True)
     return root
 
 

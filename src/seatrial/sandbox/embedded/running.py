@@ -12,7 +12,11 @@ Reply = Callable[[dict[str, Any], list[int]], None]
 
 
 class Running:
-    """Descriptors of a sandbox's two inits, its files and users, and of the verifier's view once made."""
+    """Descriptors of a sandbox's two inits, its files and users, and of the verifier's view once made.
+
+    `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
+    often its system has been frozen.
+    """
 
     def __init__(self, box: Box, pid: int, outer: int, link: socket.socket) -> None:
         self.box = box
@@ -21,12 +25,14 @@ class Running:
         self.link = link
         self.inner = self.state = self.view = -1
         self.users: int | None = None
+        self.disk: int | None = None
+        self.frozen = 0
         self.dead = self.closed = False
         self.kills: list[Reply] = []
 
     def descriptors(self) -> list[int]:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
-        found = (self.outer, self.inner, self.state, self.users, self.view)
+        found = (self.outer, self.inner, self.state, self.users, self.disk, self.view)
         return [number for number in found if number is not None and number >= 0]
 
     def leave_view(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
-from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecResult, ExecSpec, Phase, SandboxSpec
+from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecResult, ExecSpec, Phase, SandboxSpec, SystemView
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
@@ -74,11 +74,13 @@ class EmbeddedSandbox:
                 # To its end, cancelled or not: a second one would hide what is in the first.
                 await finish(self._create_view())
 
-    async def _create_view(self) -> None:
-        left_out = int(await self._ask("view") or 0)
+    async def _create_view(self, system: SystemView = "live") -> FileChanges:
+        """Make the view; returns what differs from the image in a system that is frozen in it."""
+        changes, _, count = (await self._ask("view", system=system)).partition(b"\n")
         self._view_made = True
-        if left_out:
+        if left_out := int(count or 0):
             _log.warning("%s: the verifier does not see %d of the entries in /: too many", self._made.name, left_out)
+        return FileChanges.model_validate_json(changes) if changes else FileChanges()
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Run a command; at the end of its time, every process of its phase is killed with it."""
@@ -175,11 +177,14 @@ class EmbeddedSandbox:
             return ()
         return tuple(json.loads(await self._ask("processes")))
 
-    async def renew_verifier(self) -> None:
-        """End what an earlier verifier left running and forget its view."""
+    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
+        """End what an earlier verifier left running and forget its view. One with a frozen system is made at once."""
         async with self._view_lock:
             if self._view_made:
                 await finish(self._drop_view())
+            if system == "frozen":
+                return await finish(self._create_view(system))
+        return FileChanges()
 
     async def _drop_view(self) -> None:
         await self._call("renew")
@@ -189,11 +194,11 @@ class EmbeddedSandbox:
         """What differs from the image."""
         return FileChanges.model_validate_json(await self._ask("changes"))
 
-    async def _ask(self, operation: str) -> bytes:
+    async def _ask(self, operation: str, **fields: Any) -> bytes:
         """An operation whose answer may be long: it comes in a file."""
         answer = os.memfd_create("answer")
         with os.fdopen(answer, "w+b") as file:
-            await self._call(operation, [answer])
+            await self._call(operation, [answer], **fields)
             file.seek(0)
             return file.read()
 

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from seatrial.sandbox.embedded import children
-from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, root_at_start, write_changes
+from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, write_changes
 from seatrial.sandbox.embedded.forks import Forks
+from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, KILL_VERIFIER, run_outer_init
 from seatrial.sandbox.embedded.programs import FOLDER, measurement, removal
 from seatrial.sandbox.embedded.protocol import receive, send
@@ -25,10 +26,9 @@ from seatrial.sandbox.embedded.snapshot import copy_layer
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
-    CLONE_NEWNS,
     CLONE_NEWUTS,
-    setns,
 )
+from seatrial.sandbox.embedded.views import Manner, Views
 
 _GONE = {"error": "the sandbox's first process is gone"}
 _SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
@@ -47,6 +47,7 @@ class Spawner:
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self._forks = Forks(self._poll)
+        self._views = Views(self._forks, self._remove, Manner(shift, owner, mode == "user", prepared))
         self._links: dict[int, Running] = {}
 
     def serve(self) -> None:
@@ -86,13 +87,13 @@ class Spawner:
         self._answer_after(lambda: prepare_host_image(self._prepared), reply)
 
     def _on_remove(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
-        self._remove(decode(Target, message).path, reply)
+        self._remove(reply, decode(Target, message).path)
 
-    def _remove(self, path: str, reply: Reply) -> None:
+    def _remove(self, reply: Reply, *paths: str) -> None:
         try:
-            child = self._forks.run(removal(path), {})
+            child = self._forks.run(removal(*paths), {})
         except OSError as error:  # a machine out of memory or processes: what is left, the next run removes
-            reply({"error": f"cannot remove {path}: {error}", "errno": error.errno}, [])
+            reply({"error": f"cannot remove {' '.join(paths)}: {error}", "errno": error.errno}, [])
             return
         child.on_exit = lambda code: reply(_ending(code), [])
 
@@ -140,7 +141,8 @@ class Spawner:
             os.close(running.inner)
         running.inner = descriptors[0]
         if "ready" in message:
-            running.state, running.users = descriptors[1], descriptors[2] if len(descriptors) > 2 else None
+            for name, descriptor in zip(message["ready"], descriptors[1:], strict=True):
+                setattr(running, name, descriptor)
             self._running[running.box.name] = running
         running.kills.pop(0)({}, [])
 
@@ -167,25 +169,9 @@ class Spawner:
         child.on_report = lambda answer, _: reply(answer or {}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 
-    def _on_view(self, message: dict[str, Any], passed: list[int], reply: Reply) -> None:
-        running = self._running[decode(Target, message).name]
-        if running.view >= 0:
-            reply({}, [])
-            return
-
-        def work(report: socket.socket) -> None:
-            known, rootless = root_at_start(running.state), self._mode == "user"
-            setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-            children.make_verifier_view(known, passed[0], rootless=rootless, owner=self._owner, report=report)
-
-        def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
-            if answer and "ready" in answer:
-                running.view = descriptors[0]
-                answer = {}
-            reply(answer or {}, [])
-
-        child = self._forks.start(work, keep=[*passed, *running.descriptors()], pids=running.outer)
-        child.on_report = ready
+    def _on_view(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        target = decode(Target, message)
+        self._views.make(self._running[target.name], target.system, descriptors[0], reply)
 
     def _on_put(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         self._transfer(children.unpack_archive, message, descriptors, reply)
@@ -238,8 +224,7 @@ class Spawner:
             return
 
         def renewed(answer: dict[str, Any], passed: list[int]) -> None:
-            running.leave_view()
-            reply(answer, passed)
+            self._views.leave(running, lambda *_: reply(answer, passed))
 
         running.kills.append(renewed)
         running.link.send(KILL_VERIFIER)
@@ -277,7 +262,7 @@ class Spawner:
         def gone(_: int) -> None:
             self._fail_kills(running, {"error": "the sandbox has been destroyed"})
             self._close(running)
-            self._remove(running.box.state, reply)
+            self._remove(reply, running.box.state, frozen_folder(running.box.state))
 
         if running.dead:
             gone(0)

@@ -201,17 +201,26 @@ def set_read_only(path: str, *, read_only: bool, recursive: bool = False) -> Non
 
 def bind_shifted(source: str, target: str, user_namespace: int) -> None:
     """Bind a directory with its owners shifted by the id map of a user namespace."""
-    tree = _syscall(
-        "open_tree", ctypes.c_int(_AT_FDCWD), _encode(source), ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC)
-    )
+    tree = clone_mounts(source)
     try:
         attributes = struct.pack("=4Q", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
         flags = ctypes.c_uint(_AT_EMPTY_PATH)
         _syscall("mount_setattr", ctypes.c_int(tree), b"", flags, attributes, ctypes.c_size_t(32))
-        move = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
-        _syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(_AT_FDCWD), _encode(target), move)
+        attach_mounts(tree, target)
     finally:
         os.close(tree)
+
+
+def clone_mounts(path: str, *, recursive: bool = False) -> int:
+    """A descriptor of what is mounted at a path, as a copy that is nowhere yet. It can be taken to other namespaces."""
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
+    return _syscall("open_tree", ctypes.c_int(_AT_FDCWD), _encode(path), ctypes.c_uint(flags))
+
+
+def attach_mounts(tree: int, target: str) -> None:
+    """Mount what `clone_mounts` copied, once."""
+    move = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
+    _syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(_AT_FDCWD), _encode(target), move)
 
 
 def set_hostname(name: str) -> None:

@@ -1,0 +1,271 @@
+"""Which files make up the system a verifier builds on, and a copy of what the agent did to them that it cannot change.
+
+The agent's processes may be at work meanwhile, renaming and replacing what is copied. So everything goes by descriptors
+and no link is ever followed. The copy is laid out like a sandbox's state: `changes.py` can tell what is in it, and that
+is what counts, not what was there before or after.
+"""
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from seatrial.errors import ContentError, TooLargeError
+from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, START, is_whiteout, read_start, stamp
+from seatrial.sandbox.embedded.roots import Tree
+
+_SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
+_HOME = "root"
+# Of these folders only some entries are the system's: the records of apt, and what programs keep in root's home.
+_PARTS: dict[str, Callable[[str], bool]] = {
+    "": _SYSTEM.__contains__,
+    _HOME: lambda name: name.startswith("."),
+    "var": lambda _: False,
+    "var/cache": ("apt", "debconf").__contains__,
+    "var/lib": ("apt", "dpkg").__contains__,
+}
+_MAX_BYTES = 4 * 2**30
+_MAX_MEETING_POINTS = 1000
+_CHUNK = 2**24
+# Overlay's other notes (where a file was copied from) are about one mount and wrong in any other.
+_OVERLAY_NOTES = (".opaque", ".redirect", ".metacopy")
+_ANOTHER_BY_NOW = (errno.ENOTDIR, errno.ELOOP, errno.EEXIST)  # the last when it was renamed and comes up twice
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def frozen_folder(state: str) -> str:
+    """Where the copy of a sandbox's system goes: beside its state, since it must not use up the agent's disk space."""
+    return f"{state}.frozen"
+
+
+def partly_frozen(workdir: str) -> dict[str, Callable[[str], bool]]:
+    """The folders of which some entries are frozen, parents first, each with a test of its entries' names.
+
+    The task's own directory is shared as a whole.
+    """
+    taken = workdir.strip("/")
+    return {path: test for path, test in _PARTS.items() if not path or not f"{path}/".startswith(f"{taken}/")}
+
+
+def _is_frozen(path: str, workdir: str) -> bool:
+    """Whether a path is, or lies below, a frozen entry."""
+    parts, names = partly_frozen(workdir), [name for name in path.split("/") if name]
+    folders = ("/".join(names[:index]) for index in range(len(names)))
+    return any(folder in parts and parts[folder](name) for folder, name in zip(folders, names, strict=True))
+
+
+def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> list[str]:
+    """Copy what the agent did to the system into a new folder. Raises ContentError for what cannot be frozen.
+
+    Returns the paths of what has to be shared nevertheless: the task's own directory, pipes and sockets.
+    """
+    start = read_start(state)
+    copying = _Copying(start["files"], partly_frozen(workdir))
+    os.makedirs(f"{folder}/upper")
+    for tree in trees:
+        try:
+            source = os.open(f"upper/{tree.name}", FOLDER, dir_fd=state)
+        except FileNotFoundError:
+            continue  # shown read-only, so nothing can have changed
+        os.mkdir(f"{folder}/upper/{tree.name}")
+        target = os.open(f"{folder}/upper/{tree.name}", FOLDER)
+        copying.copy_tree(tree, source, target)
+        os.close(source)
+        os.close(target)
+    with open(f"{folder}/{START}", "w") as file:
+        json.dump({"files": copying.untouched, "root": start["root"]}, file)
+    own = [workdir] if _is_frozen(workdir, workdir) else []
+    folders = {tree.name: tree.folder for tree in trees}
+    points = (key.partition("/") for key in copying.meeting_points[:_MAX_MEETING_POINTS])
+    return [*own, *(f"/{folders[name]}/{path}" for name, _, path in points)]
+
+
+def hide_shared(folder: str, trees: Sequence[Tree], workdir: str, owner: int) -> None:
+    """Hide in a copy what the image has in partly frozen folders and what is shared, to be shown there by other means.
+
+    `owner` is what the sandbox's root is on this machine.
+    """
+    parts, base = partly_frozen(workdir), f"{folder}/upper/{trees[0].name}"
+    for path, is_system in parts.items():
+        images = [(image, status) for image in _images(trees[0], path) if (status := _folder_status(image))]
+        if not path or not images or not _folder_status(os.path.dirname(f"{base}/{path}")):
+            continue
+        if not os.path.lexists(f"{base}/{path}"):
+            _make_like(f"{base}/{path}", images[0][1], owner)
+        if _folder_status(f"{base}/{path}"):
+            names = {name for image, _ in images for name in os.listdir(image)}
+            for name in names:
+                if not is_system(name) and f"{path}/{name}" not in parts:
+                    os.mknod(f"{base}/{path}/{name}", stat.S_IFCHR, os.makedev(0, 0))
+
+
+def _images(tree: Tree, path: str) -> list[str]:
+    return [f"{lower}/{path}" for lower in tree.lowers]
+
+
+def _make_like(path: str, status: os.stat_result, owner: int) -> None:
+    os.mkdir(path)
+    with suppress(OSError):  # as an ordinary user, the image's owner may be nobody who exists inside
+        os.chown(path, status.st_uid + owner, status.st_gid + owner)
+    os.chmod(path, stat.S_IMODE(status.st_mode))
+
+
+class _Copying:
+    """One copy in the making: how much more it may hold, and which files in it are as they were before the agent.
+
+    `meeting_points` are pipes and sockets: copies of them lead to nobody.
+    """
+
+    def __init__(self, start: Mapping[str, list[int]], parts: Mapping[str, Callable[[str], bool]]) -> None:
+        self.untouched: dict[str, list[int]] = {}
+        self.meeting_points: list[str] = []
+        self._start = start
+        self._parts = parts
+        self._entries_left = MAX_ENTRIES
+        self._bytes_left = _MAX_BYTES
+
+    def copy_tree(self, tree: Tree, source: int, target: int) -> None:
+        """Copy the writable directory of one overlay, or as much of it as belongs to the system."""
+        if tree.folder:
+            for name in os.listdir(source):
+                self._copy(f"{tree.name}/{name}", name, source, target)
+        else:
+            self._copy_part("", tree.name, source, target)
+        _copy_attributes(source, target)
+
+    def _copy_part(self, path: str, key: str, source: int, target: int) -> None:
+        """Copy those entries of a folder that are frozen."""
+        for name in os.listdir(source):
+            full, mode = f"{path}/{name}".lstrip("/"), _mode(name, source)
+            is_part, is_system = full in self._parts, self._parts[path](name)
+            if is_part and stat.S_ISDIR(mode):
+                with _same_folder(name, source, target) as (below, within):
+                    self._copy_part(full, f"{key}/{name}", below, within)
+            elif is_part or is_system or (not path and not stat.S_ISDIR(mode)):
+                # Of what lies in / itself, folders are shared and everything else is not.
+                self._copy(f"{key}/{name}", name, source, target)
+            if is_part or (is_system and path != _HOME):
+                _refuse_link(full, _mode(name, target))
+
+    def _copy(self, key: str, name: str, source: int, target: int, depth: int = 0) -> None:
+        """Copy an entry and all that is in it; what is gone or something else since it was looked at is left out."""
+        self._entries_left -= 1
+        if self._entries_left < 0 or depth > MAX_DEPTH:
+            raise TooLargeError("the agent's changes to the system are too many or too deep to be copied")
+        try:
+            mode = os.lstat(name, dir_fd=source).st_mode
+            if stat.S_ISDIR(mode):
+                self._copy_folder(key, name, source, target, depth)
+            elif stat.S_ISREG(mode):
+                self._copy_file(key, name, source, target)
+            else:
+                self._copy_special(key, name, source, target)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in _ANOTHER_BY_NOW:
+                raise
+
+    def _copy_folder(self, key: str, name: str, source: int, target: int, depth: int) -> None:
+        with _same_folder(name, source, target) as (below, within):
+            for entry in os.listdir(below):
+                self._copy(f"{key}/{entry}", entry, below, within, depth + 1)
+
+    def _copy_file(self, key: str, name: str, source: int, target: int) -> None:
+        reader = os.open(name, _FILE, dir_fd=source)
+        try:
+            if not stat.S_ISREG(os.fstat(reader).st_mode):
+                return
+            writer = os.open(name, _NEW_FILE, 0o600, dir_fd=target)
+            try:
+                self._copy_content(reader, writer)
+                _copy_attributes(reader, writer)
+                # Looked at after its content was read: if nobody has touched it by now, this is its old content.
+                self._compare(key, os.fstat(reader), os.fstat(writer))
+            finally:
+                os.close(writer)
+        finally:
+            os.close(reader)
+
+    def _copy_content(self, reader: int, writer: int) -> None:
+        self._take(0, expected=os.fstat(reader).st_size)  # a file of holes is large, too, and would take long
+        while count := os.sendfile(writer, reader, None, _CHUNK):
+            self._take(count)
+
+    def _take(self, count: int, expected: int = 0) -> None:
+        self._bytes_left -= count
+        if self._bytes_left < expected:
+            raise TooLargeError(f"the agent's changes to the system are more than {_MAX_BYTES:,} bytes")
+
+    def _copy_special(self, key: str, name: str, source: int, target: int) -> None:
+        """Links, the marks of what was removed, pipes and sockets; a device is dead inside and not taken along."""
+        status = os.lstat(name, dir_fd=source)
+        if stat.S_ISLNK(status.st_mode):
+            os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+        elif is_whiteout(status):
+            os.mknod(name, status.st_mode, dir_fd=target)
+        elif stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
+            os.mknod(name, status.st_mode, dir_fd=target)
+            os.chmod(name, stat.S_IMODE(status.st_mode), dir_fd=target)
+            self.meeting_points.append(key)
+        else:
+            return
+        os.chown(name, status.st_uid, status.st_gid, dir_fd=target, follow_symlinks=False)
+        self._compare(key, os.lstat(name, dir_fd=source), os.lstat(name, dir_fd=target))
+
+    def _compare(self, key: str, original: os.stat_result, copy: os.stat_result) -> None:
+        if self._start.get(key) == stamp(original):
+            self.untouched[key] = stamp(copy)
+
+
+@contextmanager
+def _same_folder(name: str, source: int, target: int) -> Iterator[tuple[int, int]]:
+    """Both descriptors of a folder and of a new one like it; its attributes are copied at the end."""
+    below = os.open(name, FOLDER, dir_fd=source)
+    try:
+        os.mkdir(name, dir_fd=target)
+        within = os.open(name, FOLDER, dir_fd=target)
+        try:
+            yield below, within
+            _copy_attributes(below, within)
+        finally:
+            os.close(within)
+    finally:
+        os.close(below)
+
+
+def _refuse_link(path: str, mode: int) -> None:
+    """A folder of the system may be missing, but something else in its place is not to be had: it may lead anywhere."""
+    if mode and not stat.S_ISDIR(mode) and not stat.S_ISCHR(mode):
+        raise ContentError(f"/{path} has been replaced by something that is not a folder")
+
+
+def _mode(name: str, folder: int) -> int:
+    """The type and permissions of an entry, 0 when there is none."""
+    try:
+        return os.lstat(name, dir_fd=folder).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def _folder_status(path: str) -> os.stat_result | None:
+    """The status of a folder of an image; None for anything else."""
+    with suppress(OSError):
+        status = os.lstat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return status
+    return None
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    """Owner first, since it clears some of the others; times last."""
+    status = os.fstat(source)
+    os.fchown(target, status.st_uid, status.st_gid)
+    os.fchmod(target, stat.S_IMODE(status.st_mode))
+    for name in os.listxattr(source):
+        if ".overlay." not in name or name.endswith(_OVERLAY_NOTES):
+            os.setxattr(target, name, os.getxattr(source, name))
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))

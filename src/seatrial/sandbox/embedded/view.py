@@ -1,0 +1,171 @@
+"""The verifier's view of the files: the sandbox's folders, on a root of its own that no path of the agent leads to.
+
+With a frozen system, what the agent's processes do to the system meanwhile is not in it; everything else is shared.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from seatrial.sandbox.embedded.frozen import partly_frozen
+from seatrial.sandbox.embedded.rootfs import mount_pts, mount_shm, mount_sys
+from seatrial.sandbox.embedded.syscalls import (
+    MS_NODEV,
+    MS_NOSUID,
+    attach_mounts,
+    bind,
+    mount,
+    pivot_root,
+    unmount,
+)
+
+_SCRATCH = "/sys"  # any directory every root has
+_OWN = ("tests", "logs", "sys")
+_SIZE_MB = 1024
+_MAX_SHOWN = 1000
+_BOUND = (stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
+_SHARED_KINDS = {stat.S_IFDIR, stat.S_IFIFO, stat.S_IFSOCK}
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Frozen(NamedTuple):
+    """A frozen system: a descriptor of its mounts, the task's own directory, and the paths in it that are shared."""
+
+    mounts: int
+    workdir: str
+    shared: list[str]
+
+
+class View(NamedTuple):
+    """What to show: `known` names of the root before all others, and a frozen system if there is one."""
+
+    known: list[str]
+    owner: int
+    rootless: bool
+    frozen: Frozen | None
+
+
+def enter_verifier_view(view: View) -> int:
+    """Give this mount namespace a root of its own: the sandbox's directories, and private /tests and /logs/verifier.
+
+    The new root is a tmpfs the agent has no way to reach. Were those two directories mounted onto the agent's root
+    instead, a process of the agent could rename the mount points away and put its own in their place.
+    Returns how many entries are not in it, because there were too many.
+    """
+    owner = view.owner
+    mount("tmpfs", _SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={_SIZE_MB}m,uid={owner},gid={owner}")
+    os.mkdir(f"{_SCRATCH}/sys")
+    if view.frozen is None:
+        left_out = _show(set(os.listdir("/")).difference(_OWN), "", _SCRATCH, view.known)
+    else:
+        left_out = _show_with_frozen(view, view.frozen)
+    mount_sys(f"{_SCRATCH}/sys")  # anew, because the old one lies under the scratch mount
+    for folder, mode in (("tests", 0o755), ("logs", 0o755), ("logs/verifier", 0o777)):
+        os.mkdir(f"{_SCRATCH}/{folder}")
+        os.chmod(f"{_SCRATCH}/{folder}", mode)
+        os.chown(f"{_SCRATCH}/{folder}", owner, owner)
+    if os.path.isdir("/logs") and not os.path.islink("/logs"):
+        left_out += _show(set(os.listdir("/logs")) - {"verifier"}, "/logs", f"{_SCRATCH}/logs", ("agent", "artifacts"))
+    mount_pts(f"{_SCRATCH}/dev/pts", rootless=view.rootless, owner=owner)
+    mount_shm(f"{_SCRATCH}/dev/shm")
+    pivot_root(_SCRATCH)
+    return left_out
+
+
+def _show_with_frozen(view: View, frozen: Frozen) -> int:
+    """Show the frozen system, and beside and within it what is shared; returns how many entries are left out."""
+    system = f"{_SCRATCH}/sys"  # free as long as the real one is not there
+    attach_mounts(frozen.mounts, system)
+    parts = partly_frozen(frozen.workdir)
+    # What is no folder can do its work in / without being opened below: only what was looked at may be there.
+    names = {name for name in os.listdir(system) if parts[""](name) or name in parts or not _is_folder(system, name)}
+    left_out = _show(names.difference(_OWN), system, _SCRATCH, view.known)
+    shared = {name for name in os.listdir("/") if not parts[""](name) and _is_folder("", name)}
+    left_out += _show(shared.difference(_OWN, names), "", _SCRATCH, view.known, stat.S_ISDIR)
+    for part in _whole_folders(parts):
+        live = {name for name in os.listdir(f"/{part}") if not parts[part](name) and f"{part}/{name}" not in parts}
+        left_out += _show(live, f"/{part}", f"{_SCRATCH}/{part}", ())
+    for path in frozen.shared:
+        _share_again(path)
+    unmount(system)
+    return left_out
+
+
+def _whole_folders(parts: Iterable[str]) -> list[str]:
+    """Those that are folders, and below folders, in the frozen system: no link may lead from it back to the agent."""
+    found = [""]
+    for part in filter(None, parts):
+        if part.rpartition("/")[0] in found and _is_folder(_SCRATCH, part) and _is_folder("", part):
+            found.append(part)
+    return found[1:]
+
+
+def _is_folder(base: str, name: str) -> bool:
+    return os.path.isdir(f"{base}/{name}") and not os.path.islink(f"{base}/{name}")
+
+
+def _share_again(path: str) -> None:
+    """Show something of the agent at its place in the frozen system, unless it is not the same kind of thing there.
+
+    Step by step, so that no link on the way is followed: neither out of the agent's files nor back into them.
+    """
+    names = [name for name in path.split("/") if name]
+    nothing_there = suppress(FileNotFoundError, NotADirectoryError)
+    with nothing_there, _opened("/", names) as source, _opened(_SCRATCH, names) as target:
+        kinds = {stat.S_IFMT(os.fstat(descriptor).st_mode) for descriptor in (source, target)}
+        if len(kinds) == 1 and kinds <= _SHARED_KINDS:
+            bind(f"/proc/self/fd/{source}", f"/proc/self/fd/{target}", recursive=True)
+
+
+@contextmanager
+def _opened(base: str, names: Sequence[str]) -> Iterator[int]:
+    current = os.open(base, _STEP)
+    try:
+        for index, name in enumerate(names, 1):
+            below = os.open(name, _STEP | (os.O_DIRECTORY if index < len(names) else 0), dir_fd=current)
+            os.close(current)
+            current = below
+        yield current
+    finally:
+        os.close(current)
+
+
+def _show(
+    entries: Collection[str], source: str, target: str, known: Collection[str], wanted: Callable[[int], bool] = bool
+) -> int:
+    """Show entries of a directory once more, the known names first; returns how many there were too many.
+
+    Those whose mode is not `wanted` when their turn comes are left out.
+
+    A mount namespace holds only so many mounts, and an agent that fills its root must not keep its verifier from work.
+    """
+    ordered = sorted(entries, key=lambda name: (name not in known, name))
+    for entry in ordered[:_MAX_SHOWN]:
+        _show_again(f"{source}/{entry}", f"{target}/{entry}", wanted)
+    return len(ordered[_MAX_SHOWN:])
+
+
+def _show_again(source: str, target: str, wanted: Callable[[int], bool]) -> None:
+    """Bind a directory, file, pipe or socket; a link is copied, and a device left out.
+
+    By descriptor, so that what was looked at is what is bound: the agent may be renaming things meanwhile. What it
+    removes meanwhile cannot be bound any more, and is not there.
+    """
+    with suppress(FileNotFoundError):
+        descriptor = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        mode, found = os.fstat(descriptor).st_mode, f"/proc/self/fd/{descriptor}"
+        try:
+            if not wanted(mode):
+                return
+            if stat.S_ISDIR(mode):
+                os.mkdir(target)
+                bind(found, target, recursive=True)
+            elif stat.S_ISLNK(mode):
+                os.symlink(os.readlink("", dir_fd=descriptor), target)
+            elif stat.S_IFMT(mode) in _BOUND:
+                os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
+                bind(found, target)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,78 @@
+"""Having the verifier's view made and removed, as the spawner does it: a child works, and the answer waits for it."""
+
+import socket
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from seatrial.sandbox.embedded import children
+from seatrial.sandbox.embedded.changes import root_at_start
+from seatrial.sandbox.embedded.forks import Forks
+from seatrial.sandbox.embedded.frozen import frozen_folder
+from seatrial.sandbox.embedded.roots import plan_trees
+from seatrial.sandbox.embedded.running import Reply, Running
+from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
+from seatrial.sandbox.embedded.view import View
+
+_THERE_ALREADY = {"error": "the verifier has a view already; its system cannot be frozen any more"}
+_NOT_MADE = {"error": "the verifier's view could not be made"}
+
+
+class Manner(NamedTuple):
+    """What is the same for all sandboxes of a spawner: how owners are shifted, and where shared directories are."""
+
+    shift: int | None
+    owner: int
+    rootless: bool
+    prepared: str
+
+
+class Views:
+    """Makes one view at a time for each sandbox. `remove` removes folders and then answers."""
+
+    def __init__(self, forks: Forks, remove: Callable[..., None], manner: Manner) -> None:
+        self._forks = forks
+        self._remove = remove
+        self._manner = manner
+
+    def make(self, running: Running, system: str, target: int, reply: Reply) -> None:
+        """Make the view of a sandbox that has none, its system `frozen` or not; `target` takes what there is to say."""
+        if running.view >= 0:
+            reply({} if system == "live" else _THERE_ALREADY, [])
+            return
+        copy = self._system(running) if system == "frozen" else None
+
+        def work(report: socket.socket) -> None:
+            known = root_at_start(running.state)
+            frozen = children.freeze_system(running, copy, target) if copy else None
+            setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
+            view = View(known, self._manner.owner, self._manner.rootless, frozen)
+            children.make_verifier_view(view, target, report)
+
+        def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
+            if answer and "ready" in answer:
+                running.view = descriptors[0]
+                reply({}, [])
+            else:
+                self._remove_frozen(running, lambda *_: reply(answer or _NOT_MADE, []))
+
+        keep = [target, *running.descriptors(), *([] if self._manner.shift is None else [self._manner.shift])]
+        child = self._forks.start(work, keep=keep, pids=running.outer)
+        child.on_report = ready
+
+    def leave(self, running: Running, reply: Reply) -> None:
+        """Let go of a view whose processes are gone, and remove what was made for it."""
+        running.leave_view()
+        self._remove_frozen(running, reply)
+
+    def _system(self, running: Running) -> children.System:
+        running.frozen += 1
+        shift, owner, rootless, prepared = self._manner
+        trees = plan_trees(running.box.base, running.box.layers, prepared)
+        writes = f"{running.box.state}/verifier/{running.frozen}"
+        return children.System(trees, f"{prepared}/mounts", writes, shift, owner, rootless)
+
+    def _remove_frozen(self, running: Running, reply: Reply) -> None:
+        if running.frozen:
+            self._remove(reply, frozen_folder(running.box.state))
+        else:
+            reply({}, [])

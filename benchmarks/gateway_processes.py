@@ -9,10 +9,13 @@ import resource
 import sys
 import tempfile
 import tracemalloc
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from seatrial.gateway.calls import CallLog
 from seatrial.gateway.pricing import load_prices
@@ -25,6 +28,7 @@ from seatrial.gateway.upstreams.reply import Reply
 from seatrial.testing.fake_provider import FakeProvider, Say
 
 EVENT_SEC = 0.002
+LENGTH = 5
 HELD_SEC = 0.25
 SECRETS = ("sk-proj-not-a-real-key-0123456789", "ghp_not-a-real-token-0123456789", "not-a-real-password")
 
@@ -44,7 +48,8 @@ async def stream_slowly(request: web.BaseRequest) -> web.StreamResponse:
     await request.content.read()
     answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await answer.prepare(request)
-    for event in render_stream("openai_chat", Reply(text="a stream of words, " * 60)):
+    first, *middle, stop, usage, done = render_stream("openai_chat", Reply(text="a stream of words, " * 60))
+    for event in (first, *middle * LENGTH, stop, usage, done):
         await answer.write(event)
         await asyncio.sleep(EVENT_SEC)
     return answer
@@ -82,10 +87,42 @@ async def run_gateway(url: str) -> None:
                     say(current=current, peak=peak)
 
 
+async def run_bare(url: str) -> None:
+    """The least that aiohttp can do between a client and a provider, for comparison: it looks at nothing."""
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout()) as client:
+        target = URL(f"{url}/v1/chat/completions")
+
+        async def pass_on(request: web.BaseRequest) -> web.StreamResponse:
+            body = await request.content.read()
+            async with client.post(target, data=body, headers={"content-type": "application/json"}) as answer:
+                if answer.content_type == "application/json":
+                    return web.Response(body=await answer.read(), content_type="application/json")
+                response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
+                return response
+
+        runner = web.ServerRunner(web.Server(pass_on, access_log=None))
+        await runner.setup()
+        listener = listening_socket()
+        await web.SockSite(runner, listener).start()
+        say(url=f"http://127.0.0.1:{listener.getsockname()[1]}", key="none")
+        await (await commands()).read()
+        await runner.cleanup()
+
+
+ROLES: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
+    "provider": run_provider,
+    "gateway": run_gateway,
+    "bare": run_bare,
+}
+
+
 def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    asyncio.run(run_provider() if sys.argv[1] == "provider" else run_gateway(sys.argv[2]))
+    asyncio.run(ROLES[sys.argv[1]](*sys.argv[2:]))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,11 @@ def hides(data: str) -> bool:
     return False
 
 
+def may_hide(chunk: bytes) -> bool:
+    """Never, as above."""
+    return False
+
+
 def assembler() -> StreamAssembler:
     """A new assembler for one stream."""
     return AnthropicAssembler()

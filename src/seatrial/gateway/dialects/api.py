@@ -82,6 +82,10 @@ class DialectModule(Protocol):
         """Whether an event is there only because `with_usage` asked for it, so that the agent must not see it."""
         ...
 
+    def may_hide(self, chunk: bytes) -> bool:
+        """Whether whole events as they are sent could have one among them that `hides`; a quick look, no promise."""
+        ...
+
     def assembler(self) -> StreamAssembler:
         """A new assembler for one stream."""
         ...

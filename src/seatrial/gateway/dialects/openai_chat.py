@@ -63,6 +63,11 @@ def hides(data: str) -> bool:
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
 
 
+def may_hide(chunk: bytes) -> bool:
+    """Whether there is a count of tokens anywhere."""
+    return b'"prompt_tokens"' in chunk
+
+
 def assembler() -> StreamAssembler:
     """A new assembler for one stream."""
     return ChatAssembler()

@@ -11,7 +11,7 @@ import pytest
 from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.testing.contract import SandboxContract
-from tests.sandbox.embedded import test_exhaustion, test_frozen, test_phases, test_planted
+from tests.sandbox.embedded import test_exhaustion, test_frozen, test_frozen_limits, test_phases, test_planted
 from tests.sandbox.embedded.attacks import ALL, PRELUDE
 from tests.sandbox.embedded.support import needs_python, open_box, python
 from tests.sandbox.embedded.test_frozen import image
@@ -40,7 +40,7 @@ FROZEN_SCENES: list[Callable[..., None]] = [
     test_frozen.test_what_the_agent_removed_is_gone_and_stays_so,
     test_frozen.test_what_setting_up_wrote_is_nobody_s_change,
     partial(test_frozen.test_the_task_s_own_folder_is_shared_wherever_it_is, workdir="/usr/src/app"),
-    partial(test_frozen.test_a_link_in_place_of_a_folder_cannot_be_frozen, folder="/var/lib"),
+    partial(test_frozen_limits.test_a_link_in_place_of_a_folder_cannot_be_frozen, folder="/var/lib"),
 ]
 
 

@@ -214,6 +214,8 @@ class _Copying:
         else:
             return
         os.chown(name, status.st_uid, status.st_gid, dir_fd=target, follow_symlinks=False)
+        times = (status.st_atime_ns, status.st_mtime_ns)
+        os.utime(name, ns=times, dir_fd=target, follow_symlinks=False)
         self._compare(key, os.lstat(name, dir_fd=source), os.lstat(name, dir_fd=target))
 
     def _compare(self, key: str, original: os.stat_result, copy: os.stat_result) -> None:

@@ -9,6 +9,7 @@ import pytest
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, FakeSandbox, answer
+from seatrial.trial import judge
 from tests.sandbox.embedded.support import MODES, needs_python, needs_root
 from tests.trial.attacks import FORGE_PY, FORGE_SH
 from tests.trial.support import ANSWER, PYTHON_FILES, PYTHON_TEST, Desk, open_desk, python_command
@@ -185,7 +186,11 @@ def play_on_fake(folder, changes: FileChanges, running: tuple[str, ...], monkeyp
         sandbox.running[:] = running
         return answer()
 
+    async def restored(*_: object) -> None:
+        """A fake has no links, by which files are taken away."""
+
     monkeypatch.setattr(FakeSandbox, "changes", found)
+    monkeypatch.setattr(judge, "restore", restored)
     backend = FakeBackend(command, capabilities=replace(ALL_POWERFUL, guarded_phases=True))
     with asyncio.Runner() as runner:
         Desk(runner, backend, folder).attack("work")

@@ -47,6 +47,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.jobs
 	$(BIN)/python -m benchmarks.trials
+	$(BIN)/python -m benchmarks.gateway
 	$(BIN)/python -m benchmarks.sandbox
 
 schemas: $(STAMP)

@@ -87,7 +87,7 @@ def test_the_conversation_is_told_call_by_call_with_what_is_new_in_each(seatrial
         'tool call   shell {"run": "ls"}',
     ]
     assert "You are brief." not in second
-    assert "tool        a.txt ]0;owned \n            b.txt\n            xxx" in second
+    assert "tool        a.txt ]0;owned\n            b.txt\n            xxx" in second
     assert second.endswith("assistant   Two files.\n")
     assert third == "2 · gpt-5 · no answer · 1.5 s · repeats call 0 · budget error: the limit of 2 [2J is reached\n"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from seatrial.model.trace import ModelCall
 from seatrial.report.text import format_cost, format_duration, harmless, harmless_lines
 
-_MOST_CHARACTERS = 1200
+_MOST_CHARACTERS = 400  # of one line
 _MOST_LINES = 24
 _LOOKED_AT = ("image", "image_url", "input_image", "document", "input_file", "file", "input_audio")
 
@@ -74,7 +74,7 @@ def block(said: Said, *, cut: bool) -> list[str]:
     lines = harmless_lines(said.text)
     lines = _cut(lines) if cut else lines
     label = f"{harmless(said.who)[:24]:<11} "
-    return [(label if number == 0 else " " * 12) + line for number, line in enumerate(lines)]
+    return [f"{' ' * 12 if number else label}{line}".rstrip() for number, line in enumerate(lines)]
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -82,8 +82,12 @@ def _cut(lines: list[str]) -> list[str]:
         left = len(lines) - _MOST_LINES
         head, tail = lines[: _MOST_LINES // 2], lines[-_MOST_LINES // 2 :]
         lines = [*head, f"… {left:,} more lines; --full shows them …", *tail]
-    each = max(80, _MOST_CHARACTERS // len(lines))
-    return [line if len(line) <= each else f"{line[:each]}… {len(line) - each:,} more characters" for line in lines]
+    return [_cut_line(line) for line in lines]
+
+
+def _cut_line(line: str) -> str:
+    left = len(line) - _MOST_CHARACTERS
+    return line if left <= 0 else f"{line[:_MOST_CHARACTERS]}… {left:,} more characters; --full shows them"
 
 
 def _message(message: Any) -> Iterator[Said]:

@@ -20,6 +20,7 @@ CALLS_FILE = "calls.jsonl"
 _CONVERSATIONS = 4
 _LEAST_SECRET = 8
 _SCRUBBED = "[secret]"
+_CONTENT = {"messages", "known", "request", "response"}
 _STRANGERS = ("path", "model", "upstream_model", "messages", "request", "response", "finish_reason")
 
 
@@ -46,12 +47,20 @@ class CallLog:
 
     def write(self, call: ModelCall) -> None:
         """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
-        line = call.model_dump_json(exclude_none=True, exclude={"messages", "known"}).encode()
-        if conversation := self._new_messages(call):
-            line = line[:-1] + b"," + orjson.dumps(conversation)[1:]
+        head = call.model_dump_json(exclude_none=True, exclude=_CONTENT).encode()
+        content = orjson.dumps(
+            {
+                **self._new_messages(call),
+                **({"request": call.request} if call.request is not None else {}),
+                **({"response": call.response} if call.response is not None else {}),
+            }
+        )
+        if any(secret in part for secret in self._written_secrets for part in (head, content)):
+            head, content = self._scrubbed(head), self._scrubbed(content)
         if self._file is None:
             self._file = self._path.open("ab")
-        self._file.write(self._scrubbed(line) + b"\n")
+        # In parts: what a call holds may be large, and to join it would copy it once more.
+        self._file.writelines((head[:-1], b"," if len(content) > 2 else b"", memoryview(content)[1:], b"\n"))
         self._file.flush()
 
     def _new_messages(self, call: ModelCall) -> dict[str, Any]:
@@ -76,11 +85,9 @@ class CallLog:
                 best = KnownMessages(call=index, count=count)
         return best if best.count else None
 
-    def _scrubbed(self, line: bytes) -> bytes:
-        if not any(secret in line for secret in self._written_secrets):
-            return line
+    def _scrubbed(self, part: bytes) -> bytes:
         # Only in what strangers wrote: a secret may look like a word or a number of the line itself.
-        value = orjson.loads(line)
+        value = orjson.loads(part)
         for name in _STRANGERS:
             if name in value:
                 value[name] = self._without_secrets(value[name])

@@ -96,7 +96,7 @@ async def _ask(session: Session, request: ModelRequest, way: Way, notes: CallNot
         await _refuse(way, notes, request.dialect, 400, "agent", str(error))
     except ProviderError as error:
         session.fail(error)
-        await _refuse(way, notes, request.dialect, error.status or 502, "provider", str(error))
+        await _refuse(way, notes, request.dialect, _shown_status(error), "provider", str(error))
 
 
 def _overridden(session: Session, request: ModelRequest) -> dict[str, Any]:
@@ -191,6 +191,11 @@ async def _refuse(way: Way, notes: CallNotes, dialect: Dialect, status: int, kin
         await way.write(encode_event(event))
         return
     await way.answer(status, _FINAL, orjson.dumps(speaker.error_body(status, kind, message)))
+
+
+def _shown_status(error: ProviderError) -> int:
+    """What the agent sees as the status of a failure: never one that sends it somewhere else."""
+    return error.status if error.status is not None and error.status >= 400 else 502
 
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:

@@ -1,10 +1,12 @@
-"""A cleanup that was started is finished, however often whoever waits for it is cancelled."""
+"""A cleanup that was started is finished, and work that an event ends has ended, whoever is cancelled meanwhile."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
-from seatrial.concurrency import finish
+from seatrial.concurrency import finish, unless
 
 
 class Cleanup:
@@ -97,3 +99,118 @@ def test_a_time_limit_around_it_waits_for_it():
 
     with pytest.raises(TimeoutError):
         asyncio.run(scenario())
+
+
+class Work:
+    """Work that ends when it may, and notes how."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.started = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.ended = "not yet"
+        self._error = error
+
+    async def run(self) -> str:
+        self.started.set()
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # it takes its time to clean up
+            self.ended = "cancelled"
+            if self._error:
+                raise self._error from None
+            raise
+        self.ended = "done"
+        if self._error:
+            raise self._error
+        return "result"
+
+
+def test_unless_gives_what_the_work_gives():
+    async def scenario() -> None:
+        work, event = Work(), asyncio.Event()
+        work.may_end.set()
+        assert await unless(event, work.run()) == "result"
+        assert not event.is_set()
+
+    asyncio.run(scenario())
+
+
+def test_unless_raises_what_the_work_raises():
+    async def scenario() -> None:
+        work = Work(LookupError("lost"))
+        work.may_end.set()
+        with pytest.raises(LookupError, match="lost"):
+            await unless(asyncio.Event(), work.run())
+
+    asyncio.run(scenario())
+
+
+def test_an_event_ends_the_work_and_waits_for_its_end():
+    async def scenario() -> None:
+        work, event = Work(), asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(unless(event, work.run()))
+            await work.started.wait()
+            event.set()
+        assert waiting.result() is None
+        assert work.ended == "cancelled"
+
+    asyncio.run(scenario())
+
+
+def test_an_event_that_was_there_before_leaves_no_work_behind():
+    async def scenario() -> None:
+        work, event = Work(), asyncio.Event()
+        event.set()
+        assert await unless(event, work.run()) is None
+        assert work.ended != "done"
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(scenario())
+
+
+def test_work_that_was_done_counts_even_if_the_event_came_too():
+    async def scenario() -> None:
+        event = asyncio.Event()
+
+        async def work() -> str:
+            event.set()
+            return "result"
+
+        assert await unless(event, work()) == "result"
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_caller_waits_for_the_end_of_the_work():
+    async def scenario() -> None:
+        work = Work()
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(unless(asyncio.Event(), work.run()))
+            await work.started.wait()
+            waiting.cancel()
+        assert waiting.cancelled()
+        assert work.ended == "cancelled"
+
+    asyncio.run(scenario())
+
+
+def test_work_that_fails_while_it_is_ended_is_heard_of():
+    async def scenario() -> None:
+        work, event = Work(LookupError("could not clean up")), asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(_failure_of(unless(event, work.run())))
+            await work.started.wait()
+            event.set()
+        assert waiting.result() == "could not clean up"
+
+    asyncio.run(scenario())
+
+
+async def _failure_of(waiting: Coroutine[Any, Any, object]) -> str:
+    try:
+        await waiting
+    except LookupError as error:
+        return str(error)
+    return "none"

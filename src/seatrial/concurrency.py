@@ -8,7 +8,10 @@ T = TypeVar("T")
 
 
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """What some work gives; None when an event comes first, by which the work is cancelled."""
+    """What some work gives; None when an event comes first, by which the work is cancelled.
+
+    Work that fails while it is being cancelled is heard of: raises what it raised.
+    """
     task, alarm = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
     try:
         await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
@@ -17,7 +20,7 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         for each in (task, alarm):
             each.cancel()
         await finish(_ended(task, alarm))
-    return task.result() if done else None
+    return None if task.cancelled() or not (done or task.exception()) else task.result()
 
 
 async def _ended(*tasks: "asyncio.Future[Any]") -> None:

@@ -76,7 +76,8 @@ class SandboxSpec:
 class ExecSpec:
     """One command. Each output stream goes to its file, or into the result; beyond `max_output` bytes it is dropped.
 
-    With `changes_from_here`, what is there before the command starts is nobody's change any more.
+    `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
+    there before that is nobody's change any more.
     """
 
     argv: tuple[str, ...]
@@ -90,6 +91,7 @@ class ExecSpec:
     stdout_path: Path | None = None
     stderr_path: Path | None = None
     max_output: int = MAX_OUTPUT_BYTES
+    files: tuple[str, bytes] | None = None
     changes_from_here: bool = False
 
 

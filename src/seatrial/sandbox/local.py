@@ -26,6 +26,7 @@ from seatrial.sandbox import api
 from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.archive import open_folder, pack, unpack
 from seatrial.sandbox.processes import Processes, closing
+from seatrial.sandbox.transfer import put_packed
 
 T = TypeVar("T")
 
@@ -125,6 +126,8 @@ class LocalSandbox:
         root = str(self._root)
         usual = {"PATH": os.environ.get("PATH", api.DEFAULT_PATH), "HOME": root, "LANG": "C.UTF-8"}
         env = {**usual, **self._spec.env, **spec.env, "SANDBOX_ROOT": root}
+        if spec.files:
+            await put_packed(self, *spec.files, phase=spec.phase)
         if spec.changes_from_here:
             self._before = await self._in_thread(lambda: {entry.path: _touched(entry) for entry in self._files()})
         try:

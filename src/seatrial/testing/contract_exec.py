@@ -3,7 +3,10 @@
 
 import os
 
-from seatrial.sandbox.transfer import put_file
+import pytest
+
+from seatrial.errors import SandboxError
+from seatrial.sandbox.transfer import pack_files, put_file
 from seatrial.testing.contract_base import Bench, ContractBase, member, scenario
 
 MIB = 2**20
@@ -20,6 +23,20 @@ class ExecContract(ContractBase):
         assert not result.truncated
         assert not result.timed_out
         assert 0 <= result.duration_sec < 60
+
+    @scenario
+    async def test_files_are_there_when_the_command_starts(self, bench: Bench) -> None:
+        """In a directory made for them."""
+        files = (f"{bench.workdir}/new/place", pack_files({"word": b"ready"}))
+        result = await bench.sh("cat new/place/word", files=files)
+        assert (result.exit_code, result.stdout) == (0, b"ready")
+
+    @scenario
+    async def test_files_that_are_no_archive_are_an_error_of_ours(self, bench: Bench) -> None:
+        """The command does not start."""
+        with pytest.raises(SandboxError, match="archive"):
+            await bench.sh(": >started", files=(bench.workdir, b"x" * 2000))
+        assert await bench.ask("ls") == ""
 
     @scenario
     async def test_ended_by_a_signal(self, bench: Bench) -> None:

@@ -152,6 +152,9 @@ class FakeSandbox:
         self._begin("exec", line)
         if spec.changes_from_here:
             self._before = dict(self.files)
+        if spec.files:
+            directory, archive = spec.files
+            self._take(directory, io.BytesIO(archive))
         self.executed.append(spec)
         known = self._plan.commands if callable(self._plan.commands) else self._plan.commands.get(line)
         if known is None:
@@ -164,6 +167,9 @@ class FakeSandbox:
     async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
         """Take over the files of an archive; whatever else is in it is refused, but for directories."""
         self._begin("put", directory)
+        self._take(directory, archive)
+
+    def _take(self, directory: str, archive: BinaryIO) -> None:
         with tarfile.open(fileobj=archive, mode="r:") as tar:
             for info in tar:
                 if info.name.startswith("/") or ".." in info.name.split("/") or not (info.isreg() or info.isdir()):

@@ -69,10 +69,10 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
         tests = packed_tests(court.spec, court.of)
         if not taken.shielded:
             await room.renew_verifier()
-        await stage_tests(room, tests, agent_result)
+        staged = stage_tests(tests, agent_result)
         logs = court.folder / "verifier"
         logs.mkdir(parents=True, exist_ok=True)
-        ended = await run_tests(room, _plan(court), logs)
+        ended = await run_tests(room, staged, _plan(court), logs)
         raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
     run = _run(court, ended, taken, work.survivors)
     return Judgement(run, _provenance(court, raw, tests.digest), raw)

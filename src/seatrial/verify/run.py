@@ -11,7 +11,7 @@ from seatrial.model.output import VerifierSpec
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.transfer import get_tree
 from seatrial.verify.collect import collect_artifacts
-from seatrial.verify.stage import LOGS_DIR, TESTS_DIR
+from seatrial.verify.stage import LOGS_DIR, TESTS_DIR, StagedTests
 
 MAX_LOG_BYTES = 16 * 2**20
 # By absolute path, from the task's own directory. A shell, because some scripts name no interpreter.
@@ -29,7 +29,7 @@ class VerifierPlan:
     network: Network = NO_NETWORK
 
 
-async def run_tests(sandbox: Sandbox, plan: VerifierPlan, logs: Path) -> ExecResult:
+async def run_tests(sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, logs: Path) -> ExecResult:
     """Run the staged tests; their output goes to `logs`."""
     return await sandbox.exec(
         ExecSpec(
@@ -42,6 +42,7 @@ async def run_tests(sandbox: Sandbox, plan: VerifierPlan, logs: Path) -> ExecRes
             network=plan.network,
             stdout_path=logs / "stdout.txt",
             stderr_path=logs / "stderr.txt",
+            files=(tests.directory, tests.archive),
         )
     )
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from seatrial.errors import VerifierStageError
 from seatrial.model.agent import AgentResult
-from seatrial.sandbox.api import Sandbox
-from seatrial.sandbox.transfer import pack_trees, put_packed
+from seatrial.sandbox.transfer import pack_trees
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import IGNORED_FOLDERS
 
@@ -33,9 +32,17 @@ def pack_tests(folders: Sequence[Path]) -> PackedTests:
     return PackedTests(pack_trees(*folders, skip=IGNORED_FOLDERS), digest)
 
 
-async def stage_tests(sandbox: Sandbox, tests: PackedTests, _: AgentResult) -> None:
-    """Put the tests into the `/tests` that only the verifier sees.
+@dataclass(frozen=True, slots=True)
+class StagedTests:
+    """Tests that may be laid out: where, and what. Only `stage_tests` makes them."""
+
+    directory: str
+    archive: bytes
+
+
+def stage_tests(tests: PackedTests, _: AgentResult) -> StagedTests:
+    """Tests for the `/tests` that only the verifier sees; they get there with the command that runs them.
 
     The AgentResult is the proof that no agent is at work any more.
     """
-    await put_packed(sandbox, TESTS_DIR, tests.archive, phase="verifier")
+    return StagedTests(TESTS_DIR, tests.archive)

@@ -60,13 +60,20 @@ def run_command(command: Command, descriptors: list[int], shift: int | None, rep
     for standard in (0, 1, 2):
         os.dup2(descriptors[standard], standard)
     unshare(CLONE_NEWCGROUP)  # so that the command's own cgroup looks like the top
-    close_all_but([report] if shift is None else [report, shift])
+    archives = descriptors[3:]
+    close_all_but([report, *archives] if shift is None else [report, shift, *archives])
     if shift is not None:
         setns(shift, CLONE_NEWUSER)
         os.close(shift)
     deny_system_calls()
     drop_capabilities()
     # From here on with no right that the agent does not have: it decides what these paths are and where they lead.
+    if command.unpack is not None:
+        if shift is not None:
+            os.setresgid(0, 0, 0)
+            os.setresuid(0, 0, 0)
+        _unpack(archives[0], command.unpack)
+        os.close(archives[0])
     try:
         account = find_account(command.user)
         if shift is not None or os.getuid() == 0:
@@ -121,10 +128,15 @@ def _give_up(reason: str, code: int) -> NoReturn:
 def unpack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
     """Unpack an archive below a directory of the joined view, as the sandbox's own root."""
     _become_sandbox_root(shift)
-    os.makedirs(transfer.path, exist_ok=True)
-    directory = os.open(transfer.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _unpack(archive, transfer.path)
+
+
+def _unpack(archive: int, path: str) -> None:
+    os.makedirs(path, exist_ok=True)
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with os.fdopen(os.dup(archive), "rb") as file:
         unpack(file, directory)
+    os.close(directory)
 
 
 def pack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:

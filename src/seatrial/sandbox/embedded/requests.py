@@ -25,7 +25,7 @@ class Box(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command to run; its three standard descriptors travel beside it."""
+    """A command to run; its standard descriptors travel beside it, and then one of an archive to `unpack` there."""
 
     name: str
     token: str
@@ -37,6 +37,7 @@ class Command(NamedTuple):
     host_network: bool
     join: list[str]
     remember: bool
+    unpack: str | None = None
 
 
 class Transfer(NamedTuple):

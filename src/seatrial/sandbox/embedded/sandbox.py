@@ -121,11 +121,13 @@ class EmbeddedSandbox:
         self, spec: ExecSpec, command: dict[str, Any], outputs: Sequence[Capture], sent: asyncio.Event
     ) -> None:
         stdin = _as_file(spec.stdin)
+        archives = [_as_file(spec.files[1])] if spec.files else []
         try:
             writers = [capture.writer for capture in outputs]
-            await self._call("exec", [stdin, *writers], sent=sent, **command)
+            await self._call("exec", [stdin, *writers, *archives], sent=sent, **command)
         finally:
-            os.close(stdin)
+            for descriptor in (stdin, *archives):
+                os.close(descriptor)
             for capture in outputs:
                 capture.release_writer()
 
@@ -146,6 +148,7 @@ class EmbeddedSandbox:
             "host_network": spec.network.mode == "host",
             "join": list(self._made.group.join_files),
             "remember": spec.changes_from_here,
+            "unpack": spec.files[0] if spec.files else None,
         }
 
     async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
@@ -247,7 +250,8 @@ def _as_file(content: bytes) -> int:
     """A descriptor to read `content` from."""
     if not content:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    descriptor = os.memfd_create("stdin")
-    os.write(descriptor, content)
+    descriptor = os.memfd_create("content")
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -3,11 +3,12 @@
 An agent does nothing itself. The trial stages, runs and watches, the same way for all of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from seatrial.errors import UsageError
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
@@ -58,7 +59,17 @@ class Agent(Protocol):
 def make_agent(options: AgentOptions) -> Agent:
     """The agent that options describe. Raises UsageError for an unknown name or options it cannot use."""
     factory: AgentFactory = load_plugin(ENTRY_POINTS, options.name)
-    return factory(options)
+    try:
+        return factory(options)
+    except UsageError:
+        raise
+    except Exception as error:  # a stranger's plug-in may fail in any way
+        raise UsageError(f"the agent {options.title!r} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def make_agents(options: Iterable[AgentOptions]) -> dict[str, Agent]:
+    """Agents by their titles, as `make_agent` makes them."""
+    return {each.title: make_agent(each) for each in options}
 
 
 AgentFactory = Callable[[AgentOptions], Agent]

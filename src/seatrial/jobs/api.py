@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seatrial.jobs.agents import make_agent
+from seatrial.agents.api import make_agent
 from seatrial.jobs.backends import make_backend
 from seatrial.jobs.interrupts import one_interrupt
 from seatrial.jobs.local import JobOutcome, carry_out

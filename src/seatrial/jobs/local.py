@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from seatrial.agents.api import make_agents
 from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
-from seatrial.jobs.agents import make_agents
 from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memory_of, shielded
 from seatrial.jobs.breaker import Breaker
 from seatrial.jobs.plan import TrialPlan

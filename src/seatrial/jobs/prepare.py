@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from seatrial.agents.api import make_agents
 from seatrial.errors import JobError
-from seatrial.jobs.agents import make_agents
 from seatrial.jobs.backends import check_backend
 from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.models import check_model

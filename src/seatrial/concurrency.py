@@ -20,7 +20,8 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         for each in (task, alarm):
             each.cancel()
         await finish(_ended(task, alarm))
-    return None if task.cancelled() or not (done or task.exception()) else task.result()
+    failed = not task.cancelled() and task.exception() is not None
+    return task.result() if done or failed else None
 
 
 async def _ended(*tasks: "asyncio.Future[Any]") -> None:

@@ -1,0 +1,221 @@
+"""Trials whose agent asks a model: what is kept, what it cost, and whose failure a failed call is."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from seatrial.gateway.access import ModelAccess
+from seatrial.gateway.api import Upstream
+from seatrial.gateway.calls import conversation, read_calls
+from seatrial.gateway.pricing import ModelPrice, PriceTable
+from seatrial.gateway.session import SessionOptions
+from seatrial.gateway.upstreams.provider import HttpProvider
+from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.testing.fake_provider import Fail, FakeProvider, Hang
+from seatrial.trial.run import run_trial
+from tests.trial.support import ANSWER, Desk, Ran, python_command, trial_spec, write_task
+
+PROVIDER_KEY = "sk-provider-key-0123456789"
+PRICES = PriceTable(models={"m": ModelPrice(input=1.0, output=2.0)})
+TEN_TOKENS: dict[str, Any] = {"text": "right", "usage": {"input_tokens": 8, "output_tokens": 2}}
+
+# An agent without any SDK: it asks the model, and writes what it says to the answer.
+AGENT = f"""
+    import json, os, urllib.error, urllib.request
+
+    def ask(text, **more):
+        body = {{"model": "m", "messages": [{{"role": "user", "content": text}}], **more}}
+        headers = {{"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}}
+        url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)["choices"][0]["message"]["content"]
+        except urllib.error.HTTPError as error:
+            return str(error.code)
+
+    def write(text):
+        with open("{ANSWER}", "w") as file:
+            file.write(text)
+"""
+
+
+def agent(work: str) -> str:
+    return python_command(f"{AGENT}\n    {work}\n")
+
+
+def access(upstream: Upstream, **options: Any) -> ModelAccess:
+    return ModelAccess(upstream, SessionOptions(**options), PRICES)
+
+
+def run(desk: Desk, work: str, model: ModelAccess, **task: Any) -> Ran:
+    spec = trial_spec(write_task(desk.new_folder() / "task", **task), agent(work))
+    return desk.run_spec(replace(spec, model=model))
+
+
+def test_what_the_model_says_is_kept_and_counted(desk):
+    ran = run(desk, "write(ask('what?'))", access(ScriptedModel([TEN_TOKENS])))
+    assert ran.reward == 1.0
+    (call,) = read_calls(ran.folder / "calls.jsonl")
+    assert call.messages == [{"role": "user", "content": "what?"}]
+    assert call.response is not None
+    used = ran.record.model_usage
+    assert used is not None
+    assert (used.calls, used.input_tokens, used.output_tokens) == (1, 8, 2)
+    assert used.cost_usd == pytest.approx(12e-6)
+
+
+def test_without_a_model_nothing_is_listened_to_and_nothing_kept(desk):
+    ran = desk.attack('test -z "$OPENAI_BASE_URL$OPENAI_API_KEY$ANTHROPIC_BASE_URL$ANTHROPIC_API_KEY"')
+    assert (ran.agent.exit_code, ran.record.model_usage) == (0, None)
+    assert not (ran.folder / "calls.jsonl").exists()
+
+
+def test_every_trial_starts_at_the_first_line_of_a_script(desk):
+    model = access(ScriptedModel([TEN_TOKENS]))
+    assert [run(desk, "write(ask('what?'))", model).reward for _ in range(2)] == [1.0, 1.0]
+
+
+def test_the_agents_own_mistake_is_its_own(desk):
+    mistakes = "write(ask('what?', messages=None)); assert ask('?', messages=7) == '400'; print('went on')"
+    ran = run(desk, mistakes, access(ScriptedModel([TEN_TOKENS])))
+    assert ran.record.failure is None
+    assert ran.reward == 0.0
+    assert ran.text("agent/stdout.txt") == "went on\n"
+    assert [call.error and call.error.kind for call in read_calls(ran.folder / "calls.jsonl")] == ["agent"] * 2
+
+
+def test_a_budget_that_is_used_up_is_no_failure(desk):
+    work = "write(ask('what?')); assert ask('more?') == '429'"
+    ran = run(desk, work, access(ScriptedModel([TEN_TOKENS] * 2), max_turns=1))
+    assert ran.record.failure is None
+    assert (ran.reward, ran.agent.exit_code) == (1.0, 0)
+    errors = [call.error and call.error.kind for call in read_calls(ran.folder / "calls.jsonl")]
+    assert errors == [None, "budget"]
+
+
+def test_a_script_that_ran_out_ends_the_trial_at_once_and_for_good(desk):
+    ran = run(desk, "ask('?'); import time; time.sleep(1000)", access(ScriptedModel([])))
+    assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("agent", "ProviderError", False)
+    assert ran.record.evaluation is None
+
+
+def provider(url: str, **options: Any) -> HttpProvider:
+    settings = ProviderOptions(base_url=url, api_key_var="KEY", retries=0, **options)
+    return HttpProvider(settings, environ={"KEY": PROVIDER_KEY})
+
+
+def test_a_failing_provider_ends_the_trial_at_once_and_kills_the_agent(desk):
+    """The agent would go on for a thousand seconds, and swallows every error."""
+
+    async def scenario() -> Ran:
+        async with FakeProvider(Fail(503, "overloaded")) as fake, provider(fake.base_url) as upstream:
+            root = write_task(desk.new_folder() / "task")
+            spec = trial_spec(root, agent("ask('?'); import time; time.sleep(1000)"))
+            folder = desk.new_folder()
+            return Ran(await run_trial(replace(spec, model=access(upstream)), desk.backend, folder), folder)
+
+    ran = desk.wait(scenario())
+    assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("agent", "ProviderError", True)
+    assert "503: overloaded" in ran.failure.message
+    assert ran.record.evaluation is None
+    (call,) = read_calls(ran.folder / "calls.jsonl")
+    assert call.error is not None
+    assert (call.error.kind, call.error.status) == ("provider", 503)
+
+
+def test_an_agent_whose_time_is_up_leaves_no_call_unwritten(desk):
+    async def scenario() -> tuple[Ran, int]:
+        async with FakeProvider(Hang()) as fake, provider(fake.base_url) as upstream:
+            root = write_task(desk.new_folder() / "task", toml="[agent]\ntimeout_sec = 1\n")
+            folder = desk.new_folder()
+            spec = replace(trial_spec(root, agent("ask('?')")), model=access(upstream))
+            return Ran(await run_trial(spec, desk.backend, folder), folder), len(fake.received)
+
+    ran, asked = desk.wait(scenario())
+    assert ran.agent.status == "timed_out"
+    calls = read_calls(ran.folder / "calls.jsonl") if asked else []
+    assert [call.error and call.error.kind for call in calls] == ["disconnected"] * asked
+
+
+def test_a_run_that_is_cancelled_while_the_model_thinks_ends(desk):
+    async def scenario() -> None:
+        async with FakeProvider(Hang()) as fake, provider(fake.base_url) as upstream:
+            root = write_task(desk.new_folder() / "task")
+            spec = replace(trial_spec(root, agent("ask('?')")), model=access(upstream))
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(run_trial(spec, desk.backend, desk.new_folder()))
+                await fake.arrived(1)
+                running.cancel()
+            assert running.cancelled()
+
+    desk.wait(scenario())
+
+
+STEPS = {
+    "tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n",
+    **{f"steps/{name}/instruction.md": f"Do {name}.\n" for name in ("one", "two")},
+    **{f"steps/{name}/tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n" for name in ("one", "two")},
+}
+
+
+def test_each_step_has_calls_of_its_own_and_the_record_their_sum(desk):
+    toml = '[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'
+    ran = run(
+        desk, "ask(open('/task/instruction.md').read())", access(ScriptedModel([TEN_TOKENS])), toml=toml, files=STEPS
+    )
+    assert ran.record.failure is None
+    found = {path.parent.name: read_calls(path) for path in ran.folder.rglob("calls.jsonl")}
+    assert {name: "".join(map(str, conversation(calls, 0))).count(f"Do {name}.") for name, calls in found.items()} == {
+        "one": 1,
+        "two": 1,
+    }
+    assert ran.record.model_usage is not None
+    assert (ran.record.model_usage.calls, ran.record.model_usage.input_tokens) == (2, 16)
+
+
+def test_the_providers_key_is_nowhere_in_the_sandbox(desk, monkeypatch):
+    """Neither in any environment, nor in any file that the agent can read."""
+    monkeypatch.setenv("SEATRIAL_TEST_API_KEY", PROVIDER_KEY)
+    half = len(PROVIDER_KEY) // 2
+    search = f"""
+    import pathlib
+    wanted = ({PROVIDER_KEY[:half]!r} + {PROVIDER_KEY[half:]!r}).encode()
+    ask("?")
+    places = [*pathlib.Path("/proc").glob("[0-9]*/environ"), *pathlib.Path("/proc").glob("[0-9]*/cmdline")]
+    for root in ("/app", "/task", "/logs", "/tmp", "/etc", "/run", "/root", "/home", "/var/tmp"):
+        places += [path for path in pathlib.Path(root).rglob("*") if path.is_file() and not path.is_symlink()]
+    read = 0
+    for place in places:
+        try:
+            found = place.read_bytes()
+        except OSError:
+            continue
+        read += 1
+        assert wanted not in found, place
+    assert read > 20
+    write("right")
+    """
+
+    async def scenario() -> Ran:
+        async with FakeProvider() as fake, provider(fake.base_url) as upstream:
+            root, folder = write_task(desk.new_folder() / "task"), desk.new_folder()
+            spec = replace(trial_spec(root, python_command(AGENT + search)), model=access(upstream))
+            ran = Ran(await run_trial(spec, desk.backend, folder), folder)
+            assert f"Bearer {PROVIDER_KEY}" in fake.received[0].headers["authorization"]
+            return ran
+
+    ran = desk.wait(scenario())
+    assert ran.agent.exit_code == 0, ran.text("agent/stderr.txt")
+    assert ran.reward == 1.0
+    assert PROVIDER_KEY not in ran.text("calls.jsonl")
+
+
+def test_the_result_of_an_agent_is_what_it_would_be_without_a_model(desk):
+    ran = run(desk, "raise SystemExit(3)", access(ScriptedModel([])))
+    assert (ran.agent.exit_code, ran.record.failure) == (3, None)
+    assert ran.record.model_usage is not None
+    assert (ran.record.model_usage.calls, ran.record.model_usage.cost_usd) == (0, None)

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from benchmarks.gateway_client import HELLO, Connection, connect
@@ -63,6 +64,11 @@ class Process:
 
     def cpu_sec(self) -> float:
         return time.clock_gettime(self._clock)
+
+    def resident_bytes(self) -> int:
+        """The most memory it ever had in use."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout
@@ -183,19 +189,30 @@ async def measure_parallel(provider: Process, gateway: Process) -> None:
     show(f"{PARALLEL} calls of {HELD_SEC} s at once take", time.perf_counter() - start, "s", 2 * HELD_SEC)
 
 
-async def measure_memory(gateway: Process) -> None:
+async def converse(gateway: Process) -> None:
+    """A conversation that grows by a turn with every call."""
     turn = "x" * TURN_BYTES
     messages: list[dict[str, str]] = []
     async with connect(gateway.ready["url"], gateway.ready["key"]) as connection:
-        await connection.ask(HELLO)
-        before = gateway.ask("trace")["current"]
         for number in range(TURNS):
             messages.append({"role": ("user", "assistant")[number % 2], "content": f"{number} {turn}"})
             await connection.ask(messages)
+
+
+async def measure_memory(gateway: Process) -> None:
+    """What a long conversation keeps, and how much it makes the process grow; the second time it is traced."""
+    async with connect(gateway.ready["url"], gateway.ready["key"]) as connection:
+        await connection.ask(HELLO)
+    small = gateway.resident_bytes()
+    await converse(gateway)
+    grown = gateway.resident_bytes() - small
+    before = gateway.ask("trace")["current"]
+    await converse(gateway)
     told = gateway.ask("memory")
     print(f"a conversation of {TURNS} turns of {TURN_BYTES} bytes")
     show("memory that it keeps", (told["current"] - before) / 2**20, "MiB", 4)
-    show("memory at most, the parser's scratch space included", (told["peak"] - before) / 2**20, "MiB")
+    show("memory at most, with what the parser sets aside", (told["peak"] - before) / 2**20, "MiB")
+    show("growth of the process at most", grown / 2**20, "MiB")
 
 
 async def measure() -> None:

@@ -23,7 +23,6 @@ from tests.gateway.upstream_calls import provider
 
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 PRICES = PriceTable(noted=dt.date(2026, 1, 1), models={"m": ModelPrice(input=1.0, output=2.0)})
-SECRETS = ("sk-secret-0123456789",)
 
 
 @dataclass(frozen=True)
@@ -93,15 +92,11 @@ async def post(gateway: Gateway, path: str, body: bytes, **headers: str) -> tupl
         return response.status, await response.read()
 
 
-def new_session(upstream: Upstream, folder: Path, **options: Any) -> Session:
-    return Session(upstream, CallLog(folder, SECRETS), SessionOptions(**options), PRICES)
-
-
 @asynccontextmanager
 async def open_gateway(upstream: Upstream, folder: Path, **options: Any) -> AsyncIterator[Gateway]:
     """A gateway in front of an upstream; `options` are those of a session."""
-    session = new_session(upstream, folder, **options)
-    with session.log:
+    with CallLog(folder) as log:
+        session = Session(upstream, log, SessionOptions(**options), PRICES)
         async with serve(session, listening_socket()) as port:
             yield Gateway(session, f"http://127.0.0.1:{port}", folder)
 

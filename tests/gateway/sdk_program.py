@@ -17,7 +17,7 @@ SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}}
 CHAT_TOOL = {"type": "function", "function": {"name": "add", "description": "adds", "parameters": SCHEMA}}
 RESPONSES_TOOL = {"type": "function", "name": "add", "description": "adds", "parameters": SCHEMA, "strict": False}
 CLAUDE_TOOL = {"name": "add", "description": "adds", "input_schema": SCHEMA}
-PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+PICTURE: dict[str, Any] = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
 CLAUDE_PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
 
 
@@ -109,7 +109,7 @@ async def side_by_side(count):
 
 def refused():
     """The errors that a budget that is used up shows as."""
-    found = []
+    found: list[Any] = []
     with openai.OpenAI(max_retries=5) as client:
         try:
             client.chat.completions.create(model="m", messages=ASKED)
@@ -125,7 +125,7 @@ def refused():
 
 def main(wanted):
     """What happened in each of the parts that are asked for."""
-    said = {}
+    said: dict[str, Any] = {}
     if "chat" in wanted:
         with openai.OpenAI() as client:
             said["chat"] = list(chat(client))

@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.model.trace import Dialect
 from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Raw, Step
 from tests.gateway.gateways import HELLO, Gateway, gateway_to, open_gateway
 from tests.gateway.upstream_calls import Naps
@@ -42,7 +43,7 @@ ANTHROPIC: dict[int, type[Exception]] = {
 @pytest.mark.parametrize("status", OPENAI)
 def test_a_bad_request_is_the_agents_own(tmp_path, status, stream, translated):
     async def scenario() -> None:
-        speaks = "anthropic" if translated else "openai_chat"
+        speaks: Dialect = "anthropic" if translated else "openai_chat"
         async with gateway_to(tmp_path, Fail(status, "told so"), speaks=speaks) as (gateway, fake):
             with pytest.raises(OPENAI[status], match="told so"):
                 await chat(gateway, stream=stream)
@@ -59,7 +60,7 @@ def test_a_bad_request_is_the_agents_own(tmp_path, status, stream, translated):
 @pytest.mark.parametrize("status", ANTHROPIC)
 def test_a_bad_request_to_messages_is_too(tmp_path, status, translated):
     async def scenario() -> None:
-        speaks = "openai_chat" if translated else "anthropic"
+        speaks: Dialect = "openai_chat" if translated else "anthropic"
         async with gateway_to(tmp_path, Fail(status, "told so"), speaks=speaks) as (gateway, _):
             with pytest.raises(ANTHROPIC[status], match="told so"):
                 await claude(gateway)

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -76,7 +76,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-async def run(layer: Path, folder: Path, script: list[Step], *parts: str, **options: Any) -> Ran:
+async def run(layer: Path, folder: Path, script: Sequence[Step], *parts: str, **options: Any) -> Ran:
     """A trial of the program in front of a provider that follows a script."""
     command = f"PYTHONPATH=/opt/sdk {PYTHON} /opt/sdk/sdk_program.py {' '.join(parts)}"
     trial = folder / "trial"

@@ -1,7 +1,7 @@
 """Streams as the official SDKs see them: what has come is here at once, and what breaks is an error."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import anthropic
@@ -14,7 +14,7 @@ from tests.gateway.gateways import HELLO, Gateway, gateway_to
 from tests.gateway.upstream_calls import DIALECTS
 
 
-async def texts(gateway: Gateway, dialect: Dialect) -> AsyncIterator[str]:
+async def texts(gateway: Gateway, dialect: Dialect) -> AsyncGenerator[str, None]:
     """The pieces of text of a streamed answer, as the SDK of a dialect yields them."""
     async with gateway.async_openai() as client, gateway.async_anthropic() as claude:
         stream: Any

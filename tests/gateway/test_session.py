@@ -9,13 +9,20 @@ import openai
 import pytest
 
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.calls import CallLog
+from seatrial.gateway.session import Session, SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.record import ModelUsage
 from seatrial.testing.fake_provider import Fail, Say
-from tests.gateway.gateways import HELLO, Gateway, gateway_to, new_session, open_gateway
+from tests.gateway.gateways import HELLO, PRICES, Gateway, gateway_to, open_gateway
 
 TEN_TOKENS: dict[str, Any] = {"text": "ok", "usage": {"input_tokens": 8, "cached_tokens": 3, "output_tokens": 2}}
 AT_ONCE = {"x-should-retry": "true", "retry-after-ms": "1"}
+
+
+def new_session(folder: Path, **options: Any) -> Session:
+    """A session that nobody serves."""
+    return Session(ScriptedModel([]), CallLog(folder), SessionOptions(**options), PRICES)
 
 
 def ask(gateway: Gateway) -> str | None:
@@ -123,7 +130,7 @@ def test_what_an_sdk_repeats_by_itself_counts_once(tmp_path):
     ids=["a repeat", "the same question anew", "no count", "a repeat of something else"],
 )
 def test_only_a_repeat_of_the_same_request_is_one(tmp_path, body, count, turns):
-    session = new_session(ScriptedModel([]), tmp_path, max_turns=1)
+    session = new_session(tmp_path, max_turns=1)
     session.begin(ModelRequest("/v1/chat/completions", body=b"same"))
     assert session.refusal() is None
     headers = {"x-stainless-retry-count": count} if count else {}
@@ -165,6 +172,6 @@ def test_the_key_of_one_trial_opens_nothing_of_another(tmp_path):
 
 
 def test_keys_cannot_be_guessed(tmp_path):
-    keys = {new_session(ScriptedModel([]), tmp_path).key for _ in range(100)}
+    keys = {new_session(tmp_path).key for _ in range(100)}
     assert len(keys) == 100
     assert all(len(key) >= 32 for key in keys)

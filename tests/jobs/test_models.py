@@ -1,0 +1,161 @@
+"""The model of a job: checked before anything starts, opened once, and with every trial."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from seatrial.errors import UsageError
+from seatrial.gateway.access import ModelAccess
+from seatrial.gateway.calls import read_calls
+from seatrial.gateway.session import SessionOptions
+from seatrial.gateway.upstreams.provider import HttpProvider
+from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.jobs.api import prepare_job, run_prepared
+from seatrial.jobs.models import check_model, model_access, with_model
+from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
+from seatrial.model.record import TrialRecord
+from seatrial.trial.events import unobserved
+from seatrial.trial.spec import TrialSpec
+from tests.jobs.samples import record
+from tests.trial.support import ANSWER, trial_spec, write_task
+
+ASK = f"""/usr/bin/python3 -I -c '
+import json, os, urllib.request
+body = json.dumps({{"model": "m", "messages": [{{"role": "user", "content": "?"}}]}}).encode()
+headers = {{"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}}
+request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)
+answer = json.load(urllib.request.urlopen(request))
+open("{ANSWER}", "w").write(answer["choices"][0]["message"]["content"])
+'"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    (tmp_path / "script.json").write_text('["right"]')
+    return f"scripted:{tmp_path}/script.json"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"upstream": "nobody"}, "there is no upstream 'nobody'"),
+        ({"upstream": "scripted:/nowhere.json"}, "cannot be read"),
+        ({"upstream": "http://localhost/v1,key=SEATRIAL_NO_SUCH_KEY"}, "set the variable SEATRIAL_NO_SUCH_KEY"),
+        ({"prices": "/nowhere.toml"}, "nowhere.toml"),
+    ],
+)
+def test_what_cannot_be_used_is_said_before_anything_starts(make_job, tmp_path, options, reason):
+    with pytest.raises(UsageError, match=reason):
+        check_model(ModelOptions(**options))
+    with pytest.raises(UsageError, match=reason):
+        make_job(model=ModelOptions(**options))
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_job_without_a_model_needs_nothing():
+    async def scenario() -> None:
+        check_model(ModelOptions())
+        async with model_access(ModelOptions()) as access:
+            assert access is None
+
+    asyncio.run(scenario())
+
+
+def test_limits_sampling_and_prices_of_a_job_are_those_of_its_trials(tmp_path, script):
+    prices = tmp_path / "prices.toml"
+    prices.write_text('noted = 2026-01-01\n[models]\n"mine" = { input = 1.0, output = 2.0 }\n')
+    options = ModelOptions(
+        upstream=script,
+        temperature=0.5,
+        max_output_tokens=77,
+        max_turns=3,
+        max_tokens=400,
+        max_cost_usd=0.25,
+        prices=str(prices),
+    )
+
+    async def scenario() -> None:
+        async with model_access(options) as access:
+            assert access is not None
+            sampling = {"temperature": 0.5, "max_tokens": 77}
+            assert access.options == SessionOptions(sampling=sampling, max_turns=3, max_tokens=400, max_cost_usd=0.25)
+            assert {"mine", "gpt-5"} <= set(access.prices.models)
+
+    asyncio.run(scenario())
+
+
+def test_the_upstream_is_open_as_long_as_the_block_and_no_longer():
+    async def scenario() -> None:
+        async with model_access(ModelOptions(upstream="http://127.0.0.1:9/v1")) as access:
+            assert access is not None
+            assert isinstance(access.upstream, HttpProvider)
+            with pytest.raises(RuntimeError, match="open already"):
+                await access.upstream.__aenter__()
+        async with access.upstream:
+            pass
+
+    asyncio.run(scenario())
+
+
+def test_every_trial_gets_the_model_of_the_job(tmp_path):
+    seen: list[ModelAccess | None] = []
+
+    async def run(spec: TrialSpec, *_: object) -> TrialRecord:
+        seen.append(spec.model)
+        return record()
+
+    async def scenario() -> None:
+        spec = trial_spec(write_task(tmp_path / "task"))
+        access = ModelAccess(ScriptedModel([]), SessionOptions(), prices=None)  # type: ignore[arg-type]
+        for model in (access, None):
+            await with_model(run, model)(spec, None, tmp_path, unobserved)  # type: ignore[arg-type]
+        assert seen == [access, None]
+
+    asyncio.run(scenario())
+
+
+def job(tmp_path: Path, upstream: str, attempts: int = 1, retries: int = 0) -> JobSpec:
+    write_task(tmp_path / "tasks/ask")
+    return JobSpec(
+        name="ask",
+        tasks=(str(tmp_path / "tasks"),),
+        agents=(AgentOptions(name="command", command=ASK, model="gpt-5"),),
+        attempts=attempts,
+        trial=TrialOptions(image="host"),
+        model=ModelOptions(upstream=upstream),
+        run=RunOptions(retries=retries),
+    )
+
+
+def test_a_job_asks_its_model_and_keeps_the_calls_of_every_trial(tmp_path, script):
+    outcome = asyncio.run(run_prepared(prepare_job(job(tmp_path, script, attempts=2), tmp_path / "job")))
+    store = outcome.store
+    assert [entry.reward for entry in store.entries()] == [1.0, 1.0]
+    for entry in store.entries():
+        (call,) = read_calls(store.trial_folder(entry.trial_id) / "calls.jsonl")
+        assert (call.model, call.upstream_model) == ("m", "gpt-5")
+        used = store.record(entry.trial_id).model_usage
+        assert used is not None
+        assert used.cost_usd
+
+
+def test_a_script_that_runs_out_is_an_infrastructure_failure_that_is_not_tried_again(tmp_path):
+    (tmp_path / "script.json").write_text("[]")
+    spec = job(tmp_path, f"scripted:{tmp_path}/script.json", retries=2)
+    outcome = asyncio.run(run_prepared(prepare_job(spec, tmp_path / "job")))
+    (entry,) = outcome.store.entries()
+    kept = outcome.store.record(entry.trial_id)
+    assert kept.failure is not None
+    assert (entry.outcome, kept.failure.cause, kept.tries) == ("infrastructure_error", "ProviderError", 1)
+
+
+def test_an_earlier_trial_is_replayed_exactly(tmp_path, script):
+    first = asyncio.run(run_prepared(prepare_job(job(tmp_path, script), tmp_path / "job"))).store
+    calls = first.trial_folder(first.entries()[0].trial_id) / "calls.jsonl"
+    again = asyncio.run(run_prepared(prepare_job(job(tmp_path, f"replay:{calls}"), tmp_path / "again"))).store
+    assert [entry.reward for entry in again.entries()] == [1.0]
+    replayed = again.trial_folder(again.entries()[0].trial_id) / "calls.jsonl"
+    answers = [[json.loads(line)["response"] for line in path.read_text().splitlines()] for path in (calls, replayed)]
+    assert answers[0] == answers[1]

@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+from yarl import URL
 
 from seatrial.gateway import server
 from seatrial.gateway.dialects import PATHS
@@ -73,6 +74,21 @@ def test_either_way_of_showing_the_key_opens(tmp_path, header):
             shown = {"authorization": "", header: gateway.session.key}
             status, _ = await post(gateway, PATHS["openai_chat"], call().body, **shown)
         assert status == 200
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "path", ["//v1//chat/completions", "/v1/chat/%63ompletions", "/v1/chat/completions/", "/chat/completions?"]
+)
+def test_no_way_of_writing_a_path_leads_past_the_limits(tmp_path, path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, max_turns=1) as (gateway, fake), gateway.plain() as client:
+            url = URL(f"{gateway.url}{path}", encoded=True)
+            for status in (200, 429):
+                async with client.post(url, data=call().body) as response:
+                    assert response.status == status
+        assert (len(fake.received), len(gateway.calls)) == (1, 2)
 
     asyncio.run(scenario())
 

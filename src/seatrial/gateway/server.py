@@ -1,6 +1,7 @@
 """The gateway's server: HTTP from inside a sandbox, one listener and one key per trial."""
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,6 +16,7 @@ from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects import DIALECTS, dialect_of
 from seatrial.gateway.exchange import carry
 from seatrial.gateway.session import Session
+from seatrial.model.trace import Dialect
 
 MAX_BODY_BYTES = 256 * 2**20
 BACKLOG = 4096
@@ -113,13 +115,18 @@ async def _answer(session: Session, request: web.BaseRequest) -> web.StreamRespo
     try:
         model_request = await _read(session, request)
     except _RefusedError as refused:
-        dialect = DIALECTS[dialect_of(request.path) or "openai_chat"]
+        dialect = DIALECTS[_dialect(request) or "openai_chat"]
         body = orjson.dumps(dialect.error_body(refused.status, "agent", str(refused)))
         return web.Response(status=refused.status, body=body, content_type="application/json")
     await carry(session, model_request, way)
     assert way.response is not None  # noqa: S101 - every answer has a status
     await way.response.write_eof()
     return way.response
+
+
+def _dialect(request: web.BaseRequest) -> Dialect | None:
+    # As providers read paths: `//v1//messages` must not lead past the limits and the record.
+    return dialect_of(re.sub("/{2,}", "/", request.path))
 
 
 class _RefusedError(Exception):
@@ -134,7 +141,7 @@ async def _read(session: Session, request: web.BaseRequest) -> ModelRequest:
     if not session.opens(credential):
         raise _RefusedError(401, "this key does not open the gateway; use the one in OPENAI_API_KEY")
     body = await _body(request)
-    dialect = dialect_of(request.path) if request.method == "POST" else None
+    dialect = _dialect(request) if request.method == "POST" else None
     payload = None
     if dialect is not None:
         try:

@@ -31,6 +31,9 @@ open("{ANSWER}", "w").write(answer["choices"][0]["message"]["content"])
 '"""
 
 
+AGENTS = (AgentOptions(name="noop", model="nobody-s-model"),)
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> str:
     (tmp_path / "script.json").write_text('["right"]')
@@ -44,19 +47,20 @@ def script(tmp_path: Path) -> str:
         ({"upstream": "scripted:/nowhere.json"}, "cannot be read"),
         ({"upstream": "http://localhost/v1,key=SEATRIAL_NO_SUCH_KEY"}, "set the variable SEATRIAL_NO_SUCH_KEY"),
         ({"prices": "/nowhere.toml"}, "nowhere.toml"),
+        ({"upstream": "http://localhost/v1", "max_cost_usd": 1.0}, "the cost of nobody-s-model is not known"),
     ],
 )
 def test_what_cannot_be_used_is_said_before_anything_starts(make_job, tmp_path, options, reason):
     with pytest.raises(UsageError, match=reason):
-        check_model(ModelOptions(**options))
+        check_model(ModelOptions(**options), AGENTS)
     with pytest.raises(UsageError, match=reason):
-        make_job(model=ModelOptions(**options))
+        make_job(model=ModelOptions(**options), agents=AGENTS)
     assert not (tmp_path / "job").exists()
 
 
 def test_a_job_without_a_model_needs_nothing():
     async def scenario() -> None:
-        check_model(ModelOptions())
+        check_model(ModelOptions(), AGENTS)
         async with model_access(ModelOptions()) as access:
             assert access is None
 

@@ -1,35 +1,50 @@
 """The model of a job: its upstream is opened once, and every trial gets a session of its own."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from seatrial.gateway.access import ModelAccess
-from seatrial.gateway.pricing import load_prices
-from seatrial.gateway.session import SessionOptions
-from seatrial.gateway.upstreams.open import make_upstream, open_upstream
+from seatrial.errors import JobError
+from seatrial.gateway.pricing import find_price, load_prices
 from seatrial.jobs.attempt import TrialRunner
-from seatrial.model.job import ModelOptions
+from seatrial.model.job import AgentOptions, ModelOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
+if TYPE_CHECKING:
+    from seatrial.gateway.access import ModelAccess
 
-def check_model(options: ModelOptions) -> None:
-    """Raise UsageError for an upstream or a price list that cannot be used, before anything starts."""
-    if options.upstream is not None:
-        make_upstream(options.upstream)
-    load_prices(Path(options.prices) if options.prices else None)
+
+def check_model(options: ModelOptions, agents: Sequence[AgentOptions]) -> None:
+    """Raise UsageError for an upstream, a price list or a limit that cannot be used, before anything starts."""
+    prices = load_prices(Path(options.prices) if options.prices else None)
+    if options.upstream is None:
+        return
+    from seatrial.gateway.upstreams.open import make_upstream  # noqa: PLC0415 - slow, and only needed with a model
+
+    make_upstream(options.upstream)
+    for model in filter(None, (agent.model for agent in agents)):
+        if options.max_cost_usd is not None and find_price(model, prices.models) is None:
+            raise JobError(
+                f"the cost of {model} is not known, so it cannot be limited; give its price in a file with --prices, "
+                "or limit --max-tokens instead"
+            )
 
 
 @asynccontextmanager
-async def model_access(options: ModelOptions) -> AsyncIterator[ModelAccess | None]:
+async def model_access(options: ModelOptions) -> AsyncIterator["ModelAccess | None"]:
     """What the trials of a job need to reach their model, for the length of a block; None when there is none."""
     if options.upstream is None:
         yield None
         return
+    from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - as above
+    from seatrial.gateway.session import SessionOptions  # noqa: PLC0415
+    from seatrial.gateway.upstreams.open import open_upstream  # noqa: PLC0415
+
     limits = SessionOptions(
         sampling=options.sampling,
         max_turns=options.max_turns,
@@ -41,7 +56,7 @@ async def model_access(options: ModelOptions) -> AsyncIterator[ModelAccess | Non
         yield ModelAccess(upstream, limits, prices)
 
 
-def with_model(run: TrialRunner, access: ModelAccess | None) -> TrialRunner:
+def with_model(run: TrialRunner, access: "ModelAccess | None") -> TrialRunner:
     """A runner of trials whose agents have access to the model."""
 
     async def run_with_model(spec: TrialSpec, backend: SandboxBackend, folder: Path, observe: Observer) -> TrialRecord:

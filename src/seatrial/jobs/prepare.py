@@ -40,7 +40,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     ensure_free(folder)
     spec = _with_whole_paths(spec)
     check_backend(spec.trial.backend)
-    check_model(spec.model)
+    check_model(spec.model, spec.agents)
     make_agents(spec.agents)
     selection = select_tasks(spec)
     check_variables(selection.tasks.values(), spec.agents)
@@ -68,7 +68,7 @@ def prepare_resume(
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
     if trials:
         check_backend(store.file.spec.trial.backend)
-        check_model(store.file.spec.model)
+        check_model(store.file.spec.model, store.file.spec.agents)
         make_agents(store.file.spec.agents)
         check_variables(tasks.values(), store.file.spec.agents)
     return PreparedJob(store, trials, tasks, notices)

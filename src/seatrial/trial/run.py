@@ -74,7 +74,7 @@ async def _play(spec: TrialSpec, of: Round, court: Court, sandbox: Sandbox, log:
         notes.agent_result = DID_NOTHING
         if launch:
             folder = court.folder / "agent"
-            notes.agent_result, notes.model_usage = await run_agent(sandbox, spec, of, launch, network, folder)
+            notes.agent_result = await run_agent(sandbox, spec, notes, launch, network, folder)
     with log.phase("collect", of):
         work = await take_stock(sandbox, of, place, notes.agent_result, court.folder)
     with log.phase("verify", of):

@@ -1,11 +1,14 @@
 """TrialSpec: everything one trial needs to know before it starts."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from seatrial.agents.api import Agent
-from seatrial.gateway.access import ModelAccess
 from seatrial.model.job import TrialOptions
 from seatrial.model.task import Task
+
+if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
+    from seatrial.gateway.access import ModelAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,4 +22,4 @@ class TrialSpec:
     attempt: int = 1
     job: str | None = None
     options: TrialOptions = field(default_factory=TrialOptions)
-    model: ModelAccess | None = None
+    model: "ModelAccess | None" = None

@@ -12,9 +12,10 @@ from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import RawFile
 from seatrial.model.base import to_json
 from seatrial.model.config import ArtifactSpec
-from seatrial.model.record import ChangeCounts, FileChanges, ModelUsage
+from seatrial.model.record import ChangeCounts, FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.transfer import get_tree
+from seatrial.trial.log import RoundLog
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
@@ -26,22 +27,25 @@ DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
 async def run_agent(
-    sandbox: Sandbox, spec: TrialSpec, of: Round, launch: AgentLaunch, network: Network, folder: Path
-) -> tuple[AgentResult, ModelUsage | None]:
-    """Run the agent's command to its end or to the end of its time; either is data.
+    sandbox: Sandbox, spec: TrialSpec, notes: RoundLog, launch: AgentLaunch, network: Network, folder: Path
+) -> AgentResult:
+    """Run the agent's command to its end or to the end of its time; either is data. What its model used is noted.
 
     Raises ProviderError when its model fails meanwhile: what it does without one says nothing about it.
     """
     if spec.model is None:
-        return await _run(sandbox, spec, of, launch, network, folder), None
+        return await _run(sandbox, spec, notes.round, launch, network, folder)
     listener = await sandbox.listen(0)
     async with spec.model.open(listener, folder.parent, spec.agent.ref.model) as access:
         reached = replace(launch, env={**access.variables, **launch.env})
-        result = await unless(access.session.broken, _run(sandbox, spec, of, reached, network, folder))
+        try:
+            result = await unless(access.session.broken, _run(sandbox, spec, notes.round, reached, network, folder))
+        finally:
+            notes.model_usage = access.session.usage
         if access.session.failure is not None:
             raise access.session.failure
         assert result is not None  # noqa: S101 - it is only missing when the session is broken
-        return result, access.session.usage
+        return result
 
 
 async def _run(

@@ -1,8 +1,8 @@
 """An agent that we did not write, mini-swe-agent, solves an example task through the gateway.
 
-It is installed into a directory that becomes an image layer, found by $SEATRIAL_AGENT_LAYER:
+It is installed into a directory that becomes an image layer, named by $SEATRIAL_AGENT_LAYER; `.ci/run` does so:
 
-    python3 -m pip install --target $SEATRIAL_AGENT_LAYER/opt/agent mini-swe-agent
+    /usr/bin/python3 -m pip install --target $SEATRIAL_AGENT_LAYER/opt/agent mini-swe-agent mcp
 """
 
 import asyncio

@@ -1,6 +1,8 @@
 """The gateway's server: what it refuses at the door, and how it ends."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -9,6 +11,7 @@ import pytest
 from yarl import URL
 
 from seatrial.gateway import server
+from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.trace import Dialect
@@ -109,6 +112,39 @@ def test_closed_in_the_middle_it_breaks_calls_off_and_writes_them_down(tmp_path,
                     group.create_task(ask(gateway))
                 await fake.arrived(3)
             assert [each.error and each.error.kind for each in gateway.calls] == ["disconnected"] * 3
+
+    asyncio.run(scenario())
+
+
+def test_calls_that_take_their_time_to_break_off_are_waited_for(tmp_path):
+    class Slow(ScriptedModel):
+        asked = asyncio.Event()
+        cleaned_up = False
+
+        @asynccontextmanager
+        async def ask(self, _: ModelRequest) -> AsyncIterator[ModelReply]:
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+                raise AssertionError("nobody waits for so long")
+                yield
+            finally:
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                self.cleaned_up = True
+
+    async def ask(gateway: Gateway) -> None:
+        with pytest.raises(aiohttp.ClientError):
+            await post(gateway, PATHS["openai_chat"], call().body)
+
+    async def scenario() -> None:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            model = Slow([])
+            async with open_gateway(model, tmp_path) as gateway:
+                group.create_task(ask(gateway))
+                await model.asked.wait()
+            assert model.cleaned_up
+            assert [each.error and each.error.kind for each in gateway.calls] == ["disconnected"]
 
     asyncio.run(scenario())
 

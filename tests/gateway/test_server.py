@@ -122,7 +122,7 @@ def test_calls_that_take_their_time_to_break_off_are_waited_for(tmp_path):
         cleaned_up = False
 
         @asynccontextmanager
-        async def ask(self, _: ModelRequest) -> AsyncIterator[ModelReply]:
+        async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
             self.asked.set()
             try:
                 await asyncio.Event().wait()

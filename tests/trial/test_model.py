@@ -14,7 +14,7 @@ from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.testing.fake_provider import Fail, FakeProvider, Hang
+from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Say
 from seatrial.trial.run import run_trial
 from tests.trial.support import ANSWER, Desk, Ran, python_command, trial_spec, write_task
 
@@ -112,19 +112,22 @@ def test_a_failing_provider_ends_the_trial_at_once_and_kills_the_agent(desk):
     """The agent would go on for a thousand seconds, and swallows every error."""
 
     async def scenario() -> Ran:
-        async with FakeProvider(Fail(503, "overloaded")) as fake, provider(fake.base_url) as upstream:
+        script = (Say("go on"), Fail(503, "overloaded"))
+        async with FakeProvider(*script) as fake, provider(fake.base_url) as upstream:
             root = write_task(desk.new_folder() / "task")
-            spec = trial_spec(root, agent("ask('?'); import time; time.sleep(1000)"))
+            spec = trial_spec(root, agent("ask('?'); ask('!'); import time; time.sleep(1000)"))
             folder = desk.new_folder()
             return Ran(await run_trial(replace(spec, model=access(upstream)), desk.backend, folder), folder)
 
     ran = desk.wait(scenario())
     assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("agent", "ProviderError", True)
     assert "503: overloaded" in ran.failure.message
-    assert ran.record.evaluation is None
-    (call,) = read_calls(ran.folder / "calls.jsonl")
-    assert call.error is not None
-    assert (call.error.kind, call.error.status) == ("provider", 503)
+    assert (ran.record.evaluation, ran.record.agent_result) == (None, None)
+    calls = read_calls(ran.folder / "calls.jsonl")
+    assert [call.error and (call.error.kind, call.error.status) for call in calls] == [None, ("provider", 503)]
+    # What the model used until then was used all the same.
+    assert ran.record.model_usage is not None
+    assert ran.record.model_usage.output_tokens > 0
 
 
 def test_an_agent_whose_time_is_up_leaves_no_call_unwritten(desk):

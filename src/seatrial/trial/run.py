@@ -71,10 +71,10 @@ async def _play(spec: TrialSpec, of: Round, court: Court, sandbox: Sandbox, log:
         launch = spec.agent.prepare(AgentContext(of.task, of.step, place.workdir, os.environ))
         await stage_round(sandbox, spec, of, place, launch, network)
     with log.phase("agent", of):
-        notes.agent_result = DID_NOTHING
-        if launch:
-            folder = court.folder / "agent"
-            notes.agent_result = await run_agent(sandbox, spec, notes, launch, network, folder)
+        if launch is None:
+            notes.agent_result = DID_NOTHING
+        else:  # an agent that does not come to its end by a failure of ours has no result
+            notes.agent_result = await run_agent(sandbox, spec, notes, launch, network, court.folder / "agent")
     with log.phase("collect", of):
         work = await take_stock(sandbox, of, place, notes.agent_result, court.folder)
     with log.phase("verify", of):

@@ -1,6 +1,7 @@
 """Errors as the official SDKs raise them: whose doing they are, and that nobody tries again what cannot help."""
 
 import asyncio
+import socket
 from typing import Any
 
 import anthropic
@@ -9,7 +10,7 @@ import pytest
 
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.trace import Dialect
-from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Raw, Step
+from seatrial.testing.fake_provider import Fail, Hang, Raw, Step
 from tests.gateway.gateways import HELLO, Gateway, gateway_to, open_gateway
 from tests.gateway.upstream_calls import Naps
 
@@ -151,11 +152,12 @@ def test_a_script_that_runs_out_ends_the_trial_for_good(tmp_path):
 
 def test_a_provider_that_is_not_there(tmp_path):
     async def scenario() -> None:
-        async with FakeProvider() as gone:
-            url = gone.base_url
-        async with gateway_to(tmp_path, upstream={"base_url": url}) as (gateway, _):
-            with pytest.raises(anthropic.InternalServerError, match="cannot be reached"):
-                await claude(gateway)
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))  # the port is taken, and nobody listens there
+            url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+            async with gateway_to(tmp_path, upstream={"base_url": url}) as (gateway, _):
+                with pytest.raises(anthropic.InternalServerError, match="cannot be reached"):
+                    await claude(gateway)
         assert gateway.session.failure is not None
 
     asyncio.run(scenario())

@@ -72,7 +72,22 @@ def test_unknown_paths_are_passed_on_both_ways(tmp_path, method, path):
             assert (response.content_type, response.headers["x-ratelimit-limit"]) == ("image/png", "7")
         (got,) = fake.received
         assert (got.method, got.path, got.body) == (method, path, body)
-        assert gateway.calls == []
+        costs = method == "POST" and not path.endswith("/count_tokens")
+        assert [(call.dialect, call.path, call.status) for call in gateway.calls] == [(None, path, 418)] * costs
+
+    asyncio.run(scenario())
+
+
+def test_no_path_leads_past_the_limits(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, max_turns=1) as (gateway, fake), gateway.plain() as client:
+            for expected in (200, 429):
+                async with client.post("/v1/embeddings", data=b"{}") as response:
+                    assert response.status == expected
+            async with client.get("/v1/models") as response:
+                assert response.status == 200
+        assert [got.path for got in fake.received] == ["/v1/embeddings", "/v1/models"]
+        assert [call.error and call.error.kind for call in gateway.calls] == [None, "budget"]
 
     asyncio.run(scenario())
 

@@ -157,4 +157,4 @@ def test_every_phase_of_every_step_has_its_time(desk):
 def test_what_an_agent_puts_in_the_way_of_the_next_instruction_gives_way(desk, trap):
     command = f'{WRITE.format(first=0.5, second=1.0)}\nif [ "$step" = one ]; then rm -rf /task; {trap}; fi'
     ran = run_steps(desk, command)
-    assert [step.evaluation.reward for step in ran.record.steps] == [0.5, 1.0]
+    assert [step.evaluation and step.evaluation.reward for step in ran.record.steps] == [0.5, 1.0]

@@ -199,14 +199,32 @@ def _shown_status(error: ProviderError) -> int:
 
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
-    """Pass on a request that is no call of a model: a list of models, a count of tokens."""
+    """Pass on a request of no dialect. One that may cost something counts as a call, whatever it is about."""
+    if request.method != "POST" or request.path.partition("?")[0].rstrip("/").endswith("/count_tokens"):
+        await _forward(session, request, way)
+        return
+    index, retry_of = session.begin(request)
+    notes = CallNotes(session, request, index, retry_of)
+    try:
+        if (reason := session.refusal()) is not None:
+            await _refuse(way, notes, "openai_chat", 429, "budget", reason)
+        else:
+            notes.answered(await _forward(session, request, way), None, None)
+    finally:
+        session.end(notes.call())
+
+
+async def _forward(session: Session, request: ModelRequest, way: Way) -> int:
+    """Pass on a request and its answer as they are; returns the answer's status."""
     try:
         async with session.upstream.ask(request) as reply:
             await way.begin(reply.status, {**_JSON, **reply.headers})
             async for chunk in reply.chunks:
                 await way.write(chunk)
+            return reply.status
     except ProviderError as error:
         if way.begun:
             raise ConnectionResetError(str(error)) from error
         body = orjson.dumps({"error": {"message": str(error), "type": "api_error"}})
         await way.answer(error.status or 502, _FINAL, body)
+        return error.status or 502

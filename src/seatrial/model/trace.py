@@ -47,7 +47,7 @@ class ModelCall(StrictModel):
     """
 
     index: NonNegativeInt
-    dialect: Dialect | None
+    dialect: Dialect | None = None
     path: str
     started_at: Timestamp
     duration_sec: NonNegative

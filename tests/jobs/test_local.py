@@ -198,10 +198,19 @@ def test_never_more_at_once_than_asked_for(make_job):
     assert len(job.store.finished()) == 15
 
 
-def test_tasks_that_together_need_too_much_memory_take_turns(make_job, make_task, monkeypatch):
+@pytest.mark.parametrize(
+    "toml",
+    [
+        "[environment]\nmemory_mb = 600\n",
+        '[environment]\nmemory_mb = 300\n[verifier]\nenvironment_mode = "separate"\n',
+        "[environment]\nmemory_mb = 100\n[verifier.environment]\nmemory_mb = 500\n",
+    ],
+    ids=["one sandbox", "two alike", "two"],
+)
+def test_tasks_that_together_need_too_much_memory_take_turns(make_job, make_task, monkeypatch, toml):
     monkeypatch.setattr("seatrial.jobs.local.machine_memory_mb", lambda: 1000)
     for name in ("add", "merge", "sort"):
-        make_task(f"tasks/{name}", toml="[environment]\nmemory_mb = 600\n")
+        make_task(f"tasks/{name}", toml=toml)
     running, most = set(), []
 
     async def trial(spec, backend, folder, observe):

@@ -13,6 +13,7 @@ from seatrial.errors import StoreError, TrialError
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.retry import backoff_sec, should_retry
 from seatrial.jobs.writer import Writer
+from seatrial.model.job import Isolation
 from seatrial.model.record import AgentRef, Failure, SandboxRef, TaskRef, TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
@@ -127,10 +128,13 @@ def _again(bench: Workbench, record: TrialRecord, tries: int) -> bool:
     return record.failure is not None and should_retry(record.failure, tries, bench.store.file.spec.run.retries)
 
 
-def memory_of(task: Task) -> int:
-    """How much memory a task declares for the larger of its sandboxes."""
-    machines = (task.config.environment, task.config.verifier.environment)
-    return max((machine.memory_mb or 0 for machine in machines if machine), default=0)
+def memory_of(task: Task, isolation: Isolation) -> int:
+    """How much memory a trial of a task declares; with a separate verifier, for both of its sandboxes."""
+    environment, verifier = task.config.environment, task.config.verifier
+    own = environment.memory_mb or 0
+    if "separate" not in (isolation, verifier.environment_mode):
+        return own
+    return own + ((verifier.environment or environment).memory_mb or 0)
 
 
 def shielded(observe: Observer) -> Observer:

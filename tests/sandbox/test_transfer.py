@@ -105,7 +105,7 @@ def test_a_tree_there_and_back(tmp_path):
     assert (target / "empty").is_dir()
     assert (target / "sub dir/ünï").read_text() == "text"
     assert (target / "made").read_text() == "works\n"
-    assert (target / "link").readlink() == Path("tool")
+    assert not (target / "link").is_symlink()
     assert os.access(target / "tool", os.X_OK)
 
 

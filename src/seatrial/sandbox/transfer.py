@@ -2,9 +2,10 @@
 
 import io
 import os
+import shutil
 import tarfile
 import tempfile
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -114,18 +115,41 @@ async def get_file(sandbox: Sandbox, path: str, *, limit: int, phase: Phase = "a
 
 
 async def get_tree(sandbox: Sandbox, path: str, target: Path, *, limit: int, phase: Phase = "agent") -> None:
-    """Copy a directory to this machine, making it if there is something; what leads out of `target` is left out."""
+    """Copy the files below a directory, or one file, to this machine; `target` is made if there is something.
+
+    Links are left out, and so is what would lead out of `target`.
+    """
     with new_archive() if limit <= _MEMORY_BYTES else tempfile.TemporaryFile() as archive:
         await sandbox.get(path, archive, phase=phase, limit=limit)
-        target.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
         archive.seek(0)
         with tarfile.open(fileobj=archive, mode="r:") as tar:
-            tar.extractall(target, filter=harmless)  # noqa: S202 - that is what the filter is for
+            extract_files(tar, tar, target)
 
 
-def harmless(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
-    """The member as it may be unpacked here, None to leave it out: an agent's link can point anywhere."""
+def extract_files(tar: tarfile.TarFile, members: Iterable[tarfile.TarInfo], target: Path) -> None:
+    """Write files and directories of an archive below `target`, and nothing else of it: a link can point anywhere.
+
+    Where no link is ever made, a name without `..` cannot lead out. They belong to us and are only as executable as
+    they were. Raises OSError for what this machine cannot store.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for member in members:
+        parts = [part for part in member.name.split("/") if part not in ("", ".")]
+        if member.name.startswith("/") or ".." in parts or not _is_a_name(member.name):
+            continue
+        path = target.joinpath(*parts)
+        if member.isdir():
+            path.mkdir(parents=True, exist_ok=True)
+        elif member.isreg() and (content := tar.extractfile(member)) is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                shutil.copyfileobj(content, file)
+            path.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def _is_a_name(text: str) -> bool:
+    """Whether a file may be called so at all."""
     try:
-        return tarfile.data_filter(member, target)
-    except (tarfile.FilterError, ValueError):  # leads out, or is no name at all: a NUL, half a letter
-        return None
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:  # half a letter
+        return False

@@ -16,7 +16,7 @@ from seatrial.model.config import ArtifactSpec
 from seatrial.model.output import OutputSpec
 from seatrial.model.record import ArtifactRecord
 from seatrial.sandbox.api import Sandbox
-from seatrial.sandbox.transfer import harmless, new_archive
+from seatrial.sandbox.transfer import extract_files, new_archive
 
 MAX_ARTIFACT_BYTES = 256 * 2**20
 PUBLISHED = ArtifactSpec(source="/logs/artifacts")
@@ -110,8 +110,7 @@ def _unpack(archive: BinaryIO, spec: ArtifactSpec, folder: Path) -> KeptArtifact
             return _entry(spec, "empty", "directory" if is_folder else "file")
         if not is_folder:
             members[0].name, target = target.name, target.parent
-        target.mkdir(parents=True, exist_ok=True)
-        tar.extractall(target, members, filter=harmless)  # noqa: S202 - the filter is made for it
+        extract_files(tar, members, target)
     return _entry(spec, "ok", "directory" if is_folder else "file")
 
 

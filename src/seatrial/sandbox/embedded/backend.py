@@ -180,7 +180,9 @@ class EmbeddedBackend:
         missing = {name: reason for name, reason in self._support.missing.items() if name in asked}
         if missing and spec.enforcement == "required":
             reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
-            raise HostUnsupportedError(f"this machine cannot enforce {reasons}; or allow partial limits")
+            raise HostUnsupportedError(
+                f"this machine cannot enforce {reasons}; or allow partial limits (--allow-partial-limits)"
+            )
         return spec.limits.model_copy(update=dict.fromkeys(missing))
 
     async def _prepare_host_image(self) -> None:

@@ -184,6 +184,8 @@ def play_on_fake(folder, changes: FileChanges, running: tuple[str, ...], monkeyp
 
     def command(spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
         sandbox.running[:] = running
+        if spec.phase == "verifier":
+            sandbox.files["/logs/verifier/reward.txt"] = b"0"
         return answer()
 
     async def restored(*_: object) -> None:
@@ -218,3 +220,13 @@ def test_the_shield_is_raised_when_something_may_still_happen_or_not_all_is_know
     tmp_path, monkeypatch, changes, running, expected
 ):
     assert play_on_fake(tmp_path, changes, running, monkeypatch) == expected
+
+
+def test_what_keeps_the_verifier_from_a_verdict_is_ended_and_the_verifier_asked_again(desk):
+    """Nobody can turn a failure into a broken verifier by starving it."""
+    test = "#!/bin/sh\npgrep -x sleep && exit 1\nexec /bin/sh /tests/judge.sh\n"
+    files = {"tests/test.sh": test, "tests/judge.sh": "echo 0 > /logs/verifier/reward.txt\n"}
+    ran = desk.attack("sleep 1000 > /dev/null 2>&1 &", files=files)
+    assert (ran.reward, ran.record.outcome) in [(0.0, "fail"), (0.0, "no_output")]
+    assert ran.run.isolation == "kill"
+    assert ran.run.survivors != ()

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -63,15 +64,29 @@ class Court:
 
 
 async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
-    """Run the verifier of a round after its agent, as isolated as was asked for."""
+    """Run the verifier of a round after its agent, as isolated as was asked for.
+
+    One that says nothing while processes of the agent run is run again without them: they may have starved it.
+    """
     taken = await _take_precautions(court, sandbox, work)
+    judgement = await _judge(court, sandbox, agent_result, work, taken)
+    if judgement.provenance.reward_file is None and work.survivors and taken.isolation == "guarded":
+        taken = await _end_and_restore(sandbox, court.place.sandbox.image, work)
+        judgement = await _judge(court, sandbox, agent_result, work, taken)
+    return judgement
+
+
+async def _judge(
+    court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work, taken: Precautions
+) -> Judgement:
     async with _courtroom(court, sandbox, taken.isolation, work) as room:
         tests = packed_tests(court.spec, court.of)
         if not taken.shielded:
             await room.renew_verifier()
         staged = stage_tests(tests, agent_result)
         logs = court.folder / "verifier"
-        logs.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(logs, ignore_errors=True)
+        logs.mkdir(parents=True)
         ended = await run_tests(room, staged, _plan(court), logs)
         raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
     run = _run(court, ended, taken, work.survivors)
@@ -91,6 +106,11 @@ async def _take_precautions(court: Court, sandbox: Sandbox, work: Work) -> Preca
         frozen = await _freeze_system(sandbox)
         if frozen and not frozen.truncated and not to_restore(frozen, image):
             return Precautions("guarded", shielded=True)
+    return await _end_and_restore(sandbox, image, work)
+
+
+async def _end_and_restore(sandbox: Sandbox, image: Image, work: Work) -> Precautions:
+    """End the agent's processes, and put back what they or it did to the verifier's tools."""
     await sandbox.kill_all()
     restored = await _find_takeovers(sandbox, image, work)
     if restored:

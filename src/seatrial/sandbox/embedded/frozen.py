@@ -31,7 +31,8 @@ _MAX_MEETING_POINTS = 1000
 _CHUNK = 2**24
 # Overlay's other notes (where a file was copied from) are about one mount and wrong in any other.
 _OVERLAY_NOTES = (".opaque", ".redirect", ".metacopy")
-_ANOTHER_BY_NOW = (errno.ENOTDIR, errno.ELOOP, errno.EEXIST)  # the last when it was renamed and comes up twice
+# Not a folder, a link, or not a link any more; or renamed, so that it comes up twice.
+_ANOTHER_BY_NOW = (errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EEXIST)
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

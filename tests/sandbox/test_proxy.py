@@ -1,25 +1,15 @@
-"""The forward proxy with real clients and origins on loopback: who gets through, and that nothing is left behind."""
+"""The forward proxy with real clients and origins on loopback: what gets through, and by whose leave."""
 
 import asyncio
-import gc
 import http.client
 import shutil
-import socket
 import ssl
 import subprocess
 import urllib.error
 import urllib.request
-from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
-from ipaddress import ip_address
-from random import Random
-from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from seatrial.errors import UsageError
 from seatrial.sandbox.api import Network
@@ -27,141 +17,22 @@ from seatrial.sandbox.hosts import HostPolicy
 from seatrial.sandbox.proxy import (
     MAX_ATTEMPTS,
     Attempt,
-    ForwardProxy,
     Grant,
-    ProxyOptions,
-    is_own_address,
 )
-
-T = TypeVar("T")
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-HERE = ["127.0.0.1"]
-LISTED = Network("allowlist", ("origin.test", "127.0.0.0/8"))
-BYTES = Random(7).randbytes(20 * 2**20)  # noqa: S311
-
-
-class ScriptedResolver:
-    """Answers a name with its next line, the last one again and again; an error is raised, None never comes."""
-
-    def __init__(self, **answers: list[Sequence[str] | OSError | None]) -> None:
-        self.answers = {name.replace("_", "."): lines for name, lines in answers.items()}
-        self.asked: list[str] = []
-
-    async def addresses(self, name: str) -> Sequence[str]:
-        self.asked.append(name)
-        lines = self.answers[name]
-        line = lines.pop(0) if len(lines) > 1 else lines[0]
-        if isinstance(line, OSError):
-            raise line
-        while line is None:
-            await asyncio.Event().wait()
-        return line
-
-
-def run(main: Coroutine[None, None, T]) -> T:
-    """Run to the end, in bounded time; whatever was left unhandled, open or running fails the test."""
-    unhandled: list[dict[str, object]] = []
-
-    async def guarded() -> T:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-        async with asyncio.timeout(30):
-            return await main
-
-    result = asyncio.run(guarded())
-    gc.collect()
-    assert unhandled == []
-    return result
-
-
-@asynccontextmanager
-async def serving(
-    resolver: ScriptedResolver | None = None, options: ProxyOptions | None = None
-) -> AsyncIterator[tuple[ForwardProxy, int]]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    resolver = resolver or ScriptedResolver(origin_test=[HERE])
-    async with ForwardProxy([listener], options or ProxyOptions(), resolver) as proxy:
-        yield proxy, listener.getsockname()[1]
-
-
-@asynccontextmanager
-async def origin(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """A server that ends when its last connection has ended."""
-    async with asyncio.TaskGroup() as group:
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with suppress(OSError):
-                await handler(reader, writer)
-            writer.close()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            group.create_task(serve(reader, writer))
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-        yield server.sockets[0].getsockname()[1]
-        server.close()
-
-
-async def mirror(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers a request with the very head and body it got."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    body = b""
-    if b"\r\nContent-Length: " in head:
-        body = await reader.readexactly(int(head.partition(b"\r\nContent-Length: ")[2].split(b"\r\n")[0]))
-    elif b"chunked" in head:
-        body = await reader.readuntil(b"\r\n0\r\n\r\n")
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(head + body) + head + body)
-
-
-async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Sends back what comes, until it has all come."""
-    while data := await reader.read(2**16):
-        writer.write(data)
-        await writer.drain()
-
-
-def authorization(grant: Grant) -> dict[str, str]:
-    return {"Proxy-Authorization": f"Basic {b64encode(f'{grant.user}:{grant.password}'.encode()).decode()}"}
-
-
-def request(line: str, grant: Grant | None = None) -> bytes:
-    fields = authorization(grant).items() if grant else ()
-    return "\r\n".join([line, *(f"{name}: {value}" for name, value in fields), "", ""]).encode()
-
-
-async def ask(port: int, data: bytes, *, end: bool = False) -> bytes:
-    """Send bytes and return all that comes back; nothing when the connection is reset."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(data)
-        if end:
-            writer.write_eof()
-        return await reader.read()
-    except ConnectionResetError:
-        return b""
-    finally:
-        writer.close()
-
-
-async def connect(port: int, grant: Grant, target: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A tunnel that is known to be open."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request(f"CONNECT {target} HTTP/1.1", grant))
-    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-    return reader, writer
-
-
-def status(answer: bytes) -> int:
-    return int(answer.split(b" ")[1])
-
-
-@contextmanager
-def silent(host: str, port: int) -> Iterator[None]:
-    """An address where nobody answers: its queue of waiting connections is full."""
-    with socket.create_server((host, port), backlog=0) as full, socket.socket() as first, socket.socket() as second:
-        for waiting in (first, second):
-            waiting.setblocking(False)
-            waiting.connect_ex(full.getsockname())
-        yield
+from tests.sandbox.proxying import (
+    BYTES,
+    LISTED,
+    ask,
+    authorization,
+    connect,
+    echo,
+    mirror,
+    origin,
+    request,
+    run,
+    serving,
+    status,
+)
 
 
 @pytest.fixture(scope="module")
@@ -305,175 +176,6 @@ def test_a_revoked_grant_loses_its_connections_and_no_others():
     run(main())
 
 
-def test_an_unlisted_name_is_refused_without_a_lookup():
-    async def main():
-        resolver = ScriptedResolver()
-        async with serving(resolver) as (proxy, proxy_port):
-            grant = proxy.grant(Network("allowlist", ("*.origin.test:443", "127.0.0.0/8")))
-            targets = ["origin.test:443", "a.origin.test:80", "evil.test:443", "[2001:db8::1]:443", "0.0.0.0:80"]
-            answers = [await ask(proxy_port, request(f"CONNECT {target} HTTP/1.1", grant)) for target in targets]
-            return resolver.asked, targets, answers, grant.attempts
-
-    asked, targets, answers, attempts = run(main())
-    assert asked == []
-    reasons = [f"{target} is not allowed; allowed: *.origin.test:443, 127.0.0.0/8" for target in targets]
-    assert [answer.partition(b"\r\n\r\n")[2].decode() for answer in answers] == [f"{reason}\n" for reason in reasons]
-    assert {status(answer) for answer in answers} == {403}
-    assert [attempt.refusal for attempt in attempts] == reasons
-
-
-def test_a_name_is_looked_up_once_and_its_address_checked():
-    async def main():
-        resolver = ScriptedResolver(origin_test=[HERE, ["127.0.0.2", "169.254.169.254"]])
-        async with origin(mirror) as port, serving(resolver) as (proxy, proxy_port):
-            grant = proxy.grant(Network("allowlist", ("origin.test", "127.0.0.1")))
-            ask_again = request(f"GET http://origin.test:{port}/ HTTP/1.1", grant)
-            return [await ask(proxy_port, ask_again), await ask(proxy_port, ask_again)], resolver.asked
-
-    (first, second), asked = run(main())
-    assert (status(first), status(second)) == (200, 403)
-    assert b"127.0.0.2 is a loopback address; 169.254.169.254 is a link-local address" in second
-    assert asked == ["origin.test"] * 2
-
-
-def test_allowed_addresses_are_tried_in_order():
-    async def main():
-        resolver = ScriptedResolver(origin_test=[["::1", "127.0.0.9", "::ffff:127.0.0.1"]])
-        async with origin(mirror) as port, serving(resolver) as (proxy, proxy_port):
-            return await ask(proxy_port, request(f"GET http://origin.test:{port}/ HTTP/1.1", proxy.grant(LISTED)))
-
-    assert status(run(main())) == 200
-
-
-def test_public_reaches_any_name_but_no_special_address():
-    async def main():
-        resolver = ScriptedResolver(one_test=[HERE], two_test=[["10.0.0.1"]])
-        async with origin(mirror) as port, serving(resolver) as (proxy, proxy_port):
-            public, opened = proxy.grant(Network("public")), proxy.grant(Network("public", ("127.0.0.0/8",)))
-            hosts = [("one.test", public), ("two.test", public), ("127.0.0.1", public), ("one.test", opened)]
-            return [
-                await ask(proxy_port, request(f"GET http://{host}:{port}/ HTTP/1.1", grant)) for host, grant in hosts
-            ]
-
-    answers = run(main())
-    assert [status(answer) for answer in answers] == [403, 403, 403, 200]
-    assert b"is not allowed: 127.0.0.1 is a loopback address" in answers[0]
-    assert b"is not allowed: 10.0.0.1 is a private address" in answers[1]
-
-
-def test_other_addresses_of_this_machine_are_closed_too():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            pytest.skip("this machine has no other address")
-        own = probe.getsockname()[0]
-
-    async def main() -> bytes:
-        async with serving(ScriptedResolver(origin_test=[[own]])) as (proxy, proxy_port):
-            grant = proxy.grant(Network("allowlist", ("origin.test", f"{own.split('.')[0]}.0.0.0/8")))
-            return await ask(proxy_port, request("GET http://origin.test/ HTTP/1.1", grant))
-
-    answer = run(main())
-    assert status(answer) == 403
-    assert b"is an address of the machine" in answer
-
-
-def test_own_addresses_are_known():
-    assert is_own_address(ip_address("127.0.0.1"))
-    assert not is_own_address(ip_address("192.0.2.1"))
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "reason"),
-    [
-        (HERE, 502, b"127.0.0.1: Connect call failed"),
-        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), 502, b"Name or service not known"),
-        ([], 502, b"it has no address"),
-        (None, 504, b"looking up origin.test took too long"),
-    ],
-)
-def test_what_cannot_be_reached(line, code, reason):
-    async def main() -> bytes:
-        options = ProxyOptions(connect_timeout_sec=0.2)
-        with socket.socket() as bound:
-            # Bound but not listening: nobody else can take the port.
-            bound.bind(("127.0.0.1", 0))
-            target = f"origin.test:{bound.getsockname()[1]}"
-            async with serving(ScriptedResolver(origin_test=[line]), options) as (proxy, proxy_port):
-                return await ask(proxy_port, request(f"CONNECT {target} HTTP/1.1", proxy.grant(LISTED)))
-
-    answer = run(main())
-    assert status(answer) == code
-    assert reason in answer
-
-
-def test_an_address_that_does_not_answer_takes_its_share_of_the_time():
-    async def main() -> list[bytes]:
-        resolver = ScriptedResolver(origin_test=[["127.0.0.2", "127.0.0.3"], ["127.0.0.2", "127.0.0.1"]])
-        async with (
-            origin(mirror) as port,
-            serving(resolver, ProxyOptions(connect_timeout_sec=0.4)) as (proxy, proxy_port),
-        ):
-            with silent("127.0.0.2", port), silent("127.0.0.3", port):
-                message = request(f"GET http://origin.test:{port}/ HTTP/1.1", proxy.grant(LISTED))
-                return [await ask(proxy_port, message) for _ in range(2)]
-
-    never, late = run(main())
-    assert status(never) == 504
-    assert b"127.0.0.2 took too long; 127.0.0.3 took too long" in never
-    assert status(late) == 200
-
-
-def test_a_slow_client_is_served():
-    async def main() -> bytes:
-        async with origin(mirror) as port, serving() as (proxy, proxy_port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", proxy_port)
-            for byte in request(f"GET http://origin.test:{port}/ HTTP/1.1", proxy.grant(LISTED)):
-                writer.write(bytes([byte]))
-                await asyncio.sleep(0)
-            answer = await reader.read()
-            writer.close()
-            return answer
-
-    assert status(run(main())) == 200
-
-
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [(b"GET http://origin.test/ HTTP/1.1\r\n", 408), (b"x" * 2**20, 431), (b"\r\n\r\n" + b"garbage" * 10**5, 400)],
-)
-def test_a_client_that_never_makes_sense_still_gets_an_answer(data, code):
-    async def main() -> bytes:
-        async with serving(options=ProxyOptions(head_timeout_sec=0.2)) as (_, proxy_port):
-            return await ask(proxy_port, data)
-
-    assert status(run(main())) == code
-
-
-def test_the_connections_of_a_grant_are_limited():
-    async def main() -> list[bytes]:
-        async with origin(echo) as port, serving(options=ProxyOptions(max_connections=1)) as (proxy, proxy_port):
-            one, other = proxy.grant(LISTED), proxy.grant(LISTED)
-            _, writer = await connect(proxy_port, one, f"origin.test:{port}")
-            answers = [await ask(proxy_port, request("CONNECT x.test:1 HTTP/1.1", grant)) for grant in (one, other)]
-            writer.close()
-            return answers
-
-    assert [status(answer) for answer in run(main())] == [503, 403]
-
-
-def test_connections_without_credentials_are_limited():
-    async def main() -> bytes:
-        async with serving(options=ProxyOptions(max_unknown=1)) as (proxy, proxy_port):
-            _, idle = await asyncio.open_connection("127.0.0.1", proxy_port)
-            answer = await ask(proxy_port, request("CONNECT x.test:1 HTTP/1.1", proxy.grant(LISTED)))
-            idle.close()
-            return answer
-
-    assert run(main()) == b""
-
-
 def test_a_grant_is_for_modes_with_a_proxy_and_valid_patterns():
     async def main() -> None:
         async with serving() as (proxy, _):
@@ -494,82 +196,3 @@ def test_attempts_are_counted_and_bounded():
         grant.note(Attempt("origin.test", port))
     assert len(grant.attempts) == MAX_ATTEMPTS
     assert (grant.attempts[Attempt("origin.test", 7)], grant.attempts[Attempt("origin.test", 8)]) == (3, 1)
-
-
-@pytest.mark.parametrize("ending", ["leave", "cancel", "error"])
-def test_nothing_outlives_the_block(ending):
-    async def main() -> None:
-        resolver = ScriptedResolver(origin_test=[HERE], slow_test=[None])
-        network = Network("allowlist", (*LISTED.hosts, "slow.test"))
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            clients = []
-            with suppress(asyncio.CancelledError, ZeroDivisionError):
-                async with serving(resolver) as (proxy, proxy_port):
-                    grant = proxy.grant(network)
-                    clients.append(await connect(proxy_port, grant, f"origin.test:{listener.getsockname()[1]}"))
-                    for data in (b"", b"GET ", request("CONNECT slow.test:1 HTTP/1.1", grant)):
-                        clients.append(await asyncio.open_connection("127.0.0.1", proxy_port))
-                        clients[-1][1].write(data)
-                    # Answered after all before it were accepted.
-                    assert status(await ask(proxy_port, b"\r\n\r\n")) == 400
-                    end(ending)
-                    await asyncio.sleep(0)
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-            for reader, writer in clients:
-                with pytest.raises(ConnectionResetError):
-                    await reader.read()
-                writer.close()
-            with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection("127.0.0.1", proxy_port)
-
-    def end(how: str) -> None:
-        if how == "error":
-            raise ZeroDivisionError
-        task = asyncio.current_task()
-        if how == "cancel" and task:
-            task.cancel()
-
-    run(main())
-
-
-def test_a_failure_of_the_proxy_itself_is_raised():
-    async def main() -> None:
-        async with serving(ScriptedResolver()) as (proxy, proxy_port):
-            await ask(proxy_port, request("CONNECT origin.test:1 HTTP/1.1", proxy.grant(LISTED)))
-            await asyncio.Event().wait()
-
-    with pytest.raises(ExceptionGroup) as caught:
-        run(main())
-    assert caught.group_contains(KeyError)
-
-
-def test_the_system_knows_localhost():
-    async def main() -> bytes:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            async with origin(mirror) as port, ForwardProxy([listener.dup()]) as proxy:
-                grant = proxy.grant(Network("allowlist", ("localhost", "127.0.0.0/8", "::1")))
-                message = request(f"GET http://localhost:{port}/ HTTP/1.1", grant)
-                return await ask(listener.getsockname()[1], message)
-
-    assert status(run(main())) == 200
-
-
-pieces = st.sampled_from(
-    [
-        *(b"CONNECT ", b"GET ", b"http://", b"127.0.0.1", b"origin.test", b":", b"443", b"/", b" HTTP/1.1", b"\r\n"),
-        *(b"Proxy-Authorization: Basic ", b"TOKEN", b"Transfer-Encoding: chunked", b"Content-Length: 9", b"\r\n\r\n"),
-    ]
-)
-
-
-@given(st.lists(pieces | st.binary(max_size=20), max_size=16))
-@settings(max_examples=60)
-def test_any_bytes_get_a_refusal_or_a_close(parts):
-    async def main() -> bytes:
-        async with serving() as (proxy, proxy_port):
-            grant = proxy.grant(Network("allowlist"))
-            token = b64encode(f"{grant.user}:{grant.password}".encode())
-            return await ask(proxy_port, b"".join(parts).replace(b"TOKEN", token), end=True)
-
-    answer = run(main())
-    assert answer == b"" or status(answer) in {400, 403, 407}

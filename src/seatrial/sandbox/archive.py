@@ -110,7 +110,8 @@ def _make_folder(parent: int, name: str) -> int:
 
 
 @contextmanager
-def _opened(descriptor: int) -> Iterator[int]:
+def closing(descriptor: int) -> Iterator[int]:
+    """Close a descriptor at the end of a block."""
     try:
         yield descriptor
     finally:
@@ -131,7 +132,7 @@ class _Target:
             parts = _safe_parts(member.name)
             _check_kind(member, parts)
             if parts:
-                with _opened(open_folder(self._top, parts[:-1], missing="make")) as parent:
+                with closing(open_folder(self._top, parts[:-1], missing="make")) as parent:
                     self._make(tar, member, parts, parent)
         except SandboxError as error:
             raise SandboxError(f"archive member {member.name!r}: {error}") from error
@@ -143,7 +144,7 @@ class _Target:
         for parts in sorted(self._folders, key=len, reverse=True):
             member = self._folders[parts]
             try:
-                with _opened(open_folder(self._top, parts)) as descriptor:
+                with closing(open_folder(self._top, parts)) as descriptor:
                     _stamp(descriptor, member)
             except _UNREADABLE as error:
                 raise SandboxError(f"archive member {member.name!r} cannot be finished: {error}") from error
@@ -162,7 +163,7 @@ class _Target:
             _own(member, name, parent)
             os.utime(name, ns=_times(member), dir_fd=parent, follow_symlinks=False)
         elif member.islnk():
-            with _opened(open_folder(self._top, source[:-1])) as folder:
+            with closing(open_folder(self._top, source[:-1])) as folder:
                 os.link(source[-1], name, src_dir_fd=folder, dst_dir_fd=parent, follow_symlinks=False)
             self._files.add(parts)
         else:
@@ -267,7 +268,7 @@ class _Source:
             info.linkname = os.readlink(name, dir_fd=parent)
             self._tar.addfile(info)
         elif stat.S_ISDIR(status.st_mode):
-            with _opened(_open_old(parent, name, _FOLDER)) as folder:
+            with closing(_open_old(parent, name, _FOLDER)) as folder:
                 self._tar.addfile(_describe(member, os.fstat(folder), tarfile.DIRTYPE))
                 self._add_entries(folder, member, depth + 1)
         elif stat.S_ISREG(status.st_mode):

@@ -8,25 +8,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Set
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from seatrial.concurrency import finish
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecResult, ExecSpec
+from seatrial.sandbox.archive import closing
 from seatrial.sandbox.capture import Capture
 
 _MANY_LEADERS = 64
 _MACHINE_ERRORS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-
-
-@contextmanager
-def closing(descriptor: int) -> Iterator[int]:
-    """Close a descriptor at the end of a block."""
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 class Processes:

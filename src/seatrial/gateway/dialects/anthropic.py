@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from seatrial.gateway.dialects import usual
 from seatrial.gateway.dialects.anthropic_stream import AnthropicAssembler
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import count, dump, items, overridden, table, text
+from seatrial.gateway.dialects.fields import count, dump, overridden, table, text
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import CallErrorKind, TokenUsage
 
@@ -22,6 +23,13 @@ _ERROR_TYPES = {
     529: "overloaded_error",
 }
 
+messages = usual.messages
+without_messages = usual.without_messages
+asks_for_stream = usual.asks_for_stream
+with_usage = usual.usage_is_told
+hides = usual.hides_nothing
+may_hide = usual.holds_nothing_to_hide
+
 
 def check(payload: Any) -> str | None:
     """Why a request is malformed beyond passing on, or None."""
@@ -32,42 +40,12 @@ def check(payload: Any) -> str | None:
     return None
 
 
-def messages(payload: Payload) -> list[Any]:
-    """The conversation of a request; its `system` is not part of it."""
-    return items(payload.get("messages"))
-
-
-def without_messages(payload: Payload) -> Payload:
-    """The request without its conversation."""
-    return {name: value for name, value in payload.items() if name != "messages"}
-
-
 def with_overrides(payload: Payload, model: str | None, sampling: Mapping[str, Any]) -> Payload:
     """The request with the run's values where they are set. There is no seed here."""
     values = {name: sampling.get(name) for name in ("temperature", "top_p", "max_tokens")}
     stop = sampling.get("stop")
     values["stop_sequences"] = [stop] if isinstance(stop, str) else stop
     return overridden(payload, model, values)
-
-
-def asks_for_stream(payload: Payload) -> bool:
-    """Whether the answer is to be streamed."""
-    return payload.get("stream") is True
-
-
-def with_usage(payload: Payload) -> Payload:
-    """The request as it is: streams always say what they consumed."""
-    return payload
-
-
-def hides(data: str) -> bool:
-    """Never: nothing was asked for behind the agent's back."""
-    return False
-
-
-def may_hide(chunk: bytes) -> bool:
-    """Never, as above."""
-    return False
 
 
 def assembler() -> StreamAssembler:

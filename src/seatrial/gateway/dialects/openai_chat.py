@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from seatrial.gateway.dialects import openai_errors
+from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
 from seatrial.gateway.dialects.fields import count, dump, items, overridden, parse_object, table, text
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
@@ -12,6 +12,10 @@ from seatrial.model.trace import CallErrorKind, TokenUsage
 
 error_body = openai_errors.error_body
 _LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
+
+messages = usual.messages
+without_messages = usual.without_messages
+asks_for_stream = usual.asks_for_stream
 
 
 def check(payload: Any) -> str | None:
@@ -23,16 +27,6 @@ def check(payload: Any) -> str | None:
     return None
 
 
-def messages(payload: Payload) -> list[Any]:
-    """The conversation of a request."""
-    return items(payload.get("messages"))
-
-
-def without_messages(payload: Payload) -> Payload:
-    """The request without its conversation."""
-    return {name: value for name, value in payload.items() if name != "messages"}
-
-
 def with_overrides(payload: Payload, model: str | None, sampling: Mapping[str, Any]) -> Payload:
     """The request with the run's values where they are set."""
     values = {name: sampling.get(name) for name in ("temperature", "top_p", "seed", "stop")}
@@ -40,11 +34,6 @@ def with_overrides(payload: Payload, model: str | None, sampling: Mapping[str, A
     names = [name for name in _LENGTH_NAMES if payload.get(name) is not None] or ["max_completion_tokens"]
     values.update(dict.fromkeys(names, sampling.get("max_tokens")))
     return overridden(payload, model, values)
-
-
-def asks_for_stream(payload: Payload) -> bool:
-    """Whether the answer is to be streamed."""
-    return payload.get("stream") is True
 
 
 def with_usage(payload: Payload) -> Payload:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from seatrial.gateway.dialects import openai_errors
+from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
 from seatrial.gateway.dialects.fields import count, dump, overridden, table, text
 from seatrial.gateway.dialects.openai_responses_stream import ResponsesAssembler
@@ -12,6 +12,11 @@ from seatrial.model.trace import CallErrorKind, TokenUsage
 
 error_body = openai_errors.error_body
 _INSTEAD_OF_INPUT = ("previous_response_id", "prompt", "conversation")
+
+asks_for_stream = usual.asks_for_stream
+with_usage = usual.usage_is_told
+hides = usual.hides_nothing
+may_hide = usual.holds_nothing_to_hide
 
 
 def check(payload: Any) -> str | None:
@@ -41,26 +46,6 @@ def with_overrides(payload: Payload, model: str | None, sampling: Mapping[str, A
     """The request with the run's values where they are set. There are no seed and no stop here."""
     values = {name: sampling.get(name) for name in ("temperature", "top_p")}
     return overridden(payload, model, {**values, "max_output_tokens": sampling.get("max_tokens")})
-
-
-def asks_for_stream(payload: Payload) -> bool:
-    """Whether the answer is to be streamed."""
-    return payload.get("stream") is True
-
-
-def with_usage(payload: Payload) -> Payload:
-    """The request as it is: streams always say what they consumed."""
-    return payload
-
-
-def hides(data: str) -> bool:
-    """Never: nothing was asked for behind the agent's back."""
-    return False
-
-
-def may_hide(chunk: bytes) -> bool:
-    """Never, as above."""
-    return False
 
 
 def assembler() -> StreamAssembler:

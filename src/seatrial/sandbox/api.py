@@ -29,12 +29,32 @@ MAX_ARCHIVE_BYTES = 2 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
+class ImageConfig:
+    """What an image says about the commands that run in it.
+
+    A sandbox sets `env` below its own, and runs as `user` whoever does not say as whom. Where commands start
+    (`workdir`) and what runs by itself (`entrypoint`, `command`) is left to whoever makes the sandbox.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    workdir: str | None = None
+    user: str | None = None
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Image:
-    """A root file system: directories laid over each other, lowest first, perhaps on top of the host's own system."""
+    """A root file system: directories laid over each other, lowest first, perhaps on top of the host's own system.
+
+    `digest` is that of the configuration, which names the content of every layer.
+    """
 
     reference: str
     layers: tuple[Path, ...] = ()
     base: Literal["empty", "host"] = "empty"
+    digest: str | None = None
+    config: ImageConfig = ImageConfig()
 
     @property
     def reproducible(self) -> bool:

@@ -5,7 +5,7 @@ Conveniences are functions on top, in `session.py` and `transfer.py`, written on
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -96,6 +96,7 @@ class SandboxSpec:
 class ExecSpec:
     """One command. Each output stream goes to its file, or into the result; beyond `max_output` bytes it is dropped.
 
+    Where a backend can, `on_output` hears what is kept of either stream as it comes.
     `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
     there before that is nobody's change any more.
     """
@@ -111,6 +112,7 @@ class ExecSpec:
     stdout_path: Path | None = None
     stderr_path: Path | None = None
     max_output: int = MAX_OUTPUT_BYTES
+    on_output: Callable[[bytes], None] | None = None
     files: tuple[str, bytes] | None = None
     changes_from_here: bool = False
 

@@ -88,7 +88,8 @@ class EmbeddedSandbox:
         if not self._client.many_users and str(user or 0) not in ("0", "root"):
             raise HostUnsupportedError(f"user {user!r} cannot exist here: {ONE_USER}")
         async with self._outbound.access(spec.network) as network_env:
-            out, err = (Capture(path, spec.max_output) for path in (spec.stdout_path, spec.stderr_path))
+            paths = (spec.stdout_path, spec.stderr_path)
+            out, err = (Capture(path, spec.max_output, spec.on_output) for path in paths)
             self._captures = [capture for capture in self._captures if capture.open] + [out, err]
             started = time.monotonic()
             try:

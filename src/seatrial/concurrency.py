@@ -1,7 +1,8 @@
 """Structured concurrency where asyncio alone falls short."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -40,3 +41,13 @@ async def finish(cleanup: Coroutine[Any, Any, T]) -> T:
     if interrupted and not task.cancelled() and task.exception() is None:
         raise interrupted
     return task.result()
+
+
+def complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end, in a thread of its own where an event loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1, "seatrial") as thread:
+        return thread.submit(lambda: asyncio.run(work())).result()

@@ -107,7 +107,7 @@ class TooLargeError(ContentError):
     """Something in the sandbox is larger than whoever asked for it was ready to take."""
 
 
-class ImageError(TrialError):
+class ImageError(InfraError):
     """An image cannot be had or used; the message names it, says what was tried, and what to do."""
 
 

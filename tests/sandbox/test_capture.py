@@ -113,7 +113,12 @@ def test_what_is_kept_is_heard_of_as_it_comes():
     async def run():
         heard: list[bytes] = []
         arrived = asyncio.Event()
-        capture = Capture(None, 8, lambda data: (heard.append(data), arrived.set()))
+
+        def hear(data: bytes) -> None:
+            heard.append(data)
+            arrived.set()
+
+        capture = Capture(None, 8, hear)
         os.write(capture.writer, b"first")
         await arrived.wait()
         before_the_end = list(heard)

@@ -43,6 +43,23 @@ async def finish(cleanup: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+async def side_by_side(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
+    """Run several workers; the first error of one ends them all and comes out as it was."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(work())
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end, in a thread of its own where an event loop is running already."""
     try:

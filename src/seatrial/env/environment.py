@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from seatrial.concurrency import complete, finish
 from seatrial.env.arguments import arguments_of, constructor_arguments, refuse_unknown
@@ -23,6 +23,9 @@ from seatrial.env.rubric import Rubric
 from seatrial.env.running import RunPlan, run_rollouts
 from seatrial.env.state import State, new_state
 from seatrial.errors import UsageError
+
+if TYPE_CHECKING:
+    from seatrial.model.job import JobFile
 
 _log = logging.getLogger(__name__)
 
@@ -162,6 +165,8 @@ class Environment(ABC):
     ) -> Results:
         """Roll out each of the rows given, in their order; see `evaluate`."""
         refuse_unknown("generate", unknown, arguments_of(Environment.generate))
+        if resume and save_to is None:
+            raise UsageError("resume=True goes on with what is in a folder: name it by save_to")
         plan = RunPlan(
             rows=load_rows(inputs, self._format),
             model=model,
@@ -218,6 +223,10 @@ class Environment(ABC):
     def evaluate_sync(self, client: Any, model: str, **options: Any) -> Results:
         """`evaluate`, waited for; also where an event loop is running, as in a notebook."""
         return complete(lambda: self.evaluate(client, model, **options))
+
+    def job_file(self, plan: RunPlan, name: str) -> "JobFile | None":
+        """What is stored of a job of these rollouts, where each of them is a trial; None where they are none."""
+        return None
 
     @property
     def _format(self) -> RowFormat:

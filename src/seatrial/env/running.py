@@ -1,6 +1,5 @@
 """Many rollouts of one environment side by side: each on its own, each with an output, in the order of their rows."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -8,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seatrial.concurrency import side_by_side
 from seatrial.env.client import Client
 from seatrial.env.hooks import blaming
-from seatrial.env.results import Output, Results, make_output, summarize
+from seatrial.env.results import Output, Results, summarize
 from seatrial.env.rows import Row
+from seatrial.env.saving import Shelf, open_shelf
 from seatrial.env.state import State, new_state
 from seatrial.errors import RewardError, SeatrialError
 
@@ -25,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What is to be rolled out, and how. A negative `max_concurrent` means the usual number."""
+    """What is to be rolled out, and how. Without a positive `max_concurrent` it is the usual number."""
 
     rows: list[Row]
     model: str
@@ -39,19 +40,17 @@ class RunPlan:
 async def run_rollouts(environment: "Environment", plan: RunPlan, client: Client) -> Results:
     """Roll out all rows of a plan. Only cancellation and StoreError come out of it."""
     started = time.time()
-    outputs: list[Output | None] = [None] * len(plan.rows)
-    due = iter(enumerate(plan.rows))
-    workers = USUAL_CONCURRENT if plan.max_concurrent < 0 else max(1, plan.max_concurrent)
+    outputs: dict[int, Output] = {}
+    workers = plan.max_concurrent if plan.max_concurrent > 0 else USUAL_CONCURRENT
 
-    async def work(queue: Iterator[tuple[int, Row]]) -> None:
+    async def work(queue: Iterator[tuple[int, Row]], shelf: Shelf) -> None:
         for number, row in queue:
-            state = await run_rollout(environment, row, plan, client)
-            outputs[number] = make_output(state, plan.state_columns)
+            outputs[number] = await shelf.produce(row, lambda row: run_rollout(environment, row, plan, client))
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(workers, len(plan.rows))):
-            group.create_task(work(due))
-    done = [output for output in outputs if output is not None]
+    async with open_shelf(environment, plan) as shelf:
+        due = iter(enumerate(plan.rows))
+        await side_by_side(lambda: work(due, shelf), min(workers, len(plan.rows)))
+    done = [outputs[number] for number in sorted(outputs)]
     return {"outputs": done, "metadata": summarize(done, plan, environment.env_id, started)}
 
 

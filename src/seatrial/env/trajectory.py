@@ -19,23 +19,20 @@ class TrajectoryStep(Mapping[str, Any]):
     `extras` is the one table in it that may be written to.
     """
 
-    __slots__ = ("_completion", "_prompt", "_prompt_ids", "extras", "response")
+    __slots__ = ("asked", "asked_ids", "extras", "response")
 
-    def __init__(
-        self, prompt: Prefix[Message], completion: Messages, response: Response, prompt_ids: Prefix[int] | None
-    ) -> None:
-        self._prompt = prompt
-        self._completion = completion
-        self._prompt_ids = prompt_ids
+    def __init__(self, asked: Prefix[Message], response: Response, asked_ids: Prefix[int] | None = None) -> None:
+        self.asked = asked
+        self.asked_ids = asked_ids
         self.response = response
         self.extras: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
         match key:
             case "prompt":
-                return self._prompt.to_list()
+                return self.asked.to_list()
             case "completion":
-                return list(self._completion)
+                return [self.response.message]
             case "response" | "extras":
                 return getattr(self, key)
             case "tokens":
@@ -51,13 +48,13 @@ class TrajectoryStep(Mapping[str, Any]):
         return len(_KEYS)
 
     def __repr__(self) -> str:
-        return f"TrajectoryStep({self._prompt.count} messages of prompt, {self._completion!r})"
+        return f"TrajectoryStep({self.asked.count} messages of prompt, {self.response.message!r})"
 
     def _tokens(self) -> dict[str, Any] | None:
         told = self.response.tokens
         if told is None:
             return None
-        prompt_ids = self._prompt_ids.to_list() if self._prompt_ids else []
+        prompt_ids = self.asked_ids.to_list() if self.asked_ids else []
         return {
             "prompt_ids": prompt_ids,
             "prompt_mask": [0] * len(prompt_ids),
@@ -79,7 +76,7 @@ class Recorder:
         """A turn: what the model was asked, and what it said."""
         kept = self.messages.keep([*prompt, response.message])
         response, ids = self._without_prompt_ids(replace(response, message=kept.items[len(prompt)]))
-        return TrajectoryStep(Prefix(kept.items, len(prompt)), [response.message], response, ids)
+        return TrajectoryStep(Prefix(kept.items, len(prompt)), response, ids)
 
     def _without_prompt_ids(self, response: Response) -> tuple[Response, Prefix[int] | None]:
         told = response.tokens

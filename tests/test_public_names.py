@@ -8,11 +8,14 @@ import pytest
 import seatrial
 
 PUBLIC = """
-AgentOptions AgentResult Annotation ArtifactsError BrokenTask ConfidenceMetadata Dataset DatasetNotFoundError
-Dimension ErrorSource ErrorTag EvaluationResult HostUnsupportedError JobError JobOutcome JobSpec JobStore Judgment
-OutputSpec Problem RawArtifacts RawFile RubricError RubricResult RunOptions SandboxError SeatrialError StoreError Task
-TaskFormatError TrialError TrialOptions TrialRecord UsageError ValidityCheck VerifierSpec __version__
-collect_artifacts collect_output digest_folder ingest lint load_dataset load_task run_job run_trial scan score_rubric
+AgentOptions AgentResult Annotation ArtifactsError BrokenTask ClientConfig ConfidenceMetadata Dataset
+DatasetNotFoundError Dimension EmptyModelResponseError Environment Error ErrorSource ErrorTag EvaluationResult
+GatewayError HookError HostUnsupportedError InfraError InvalidModelResponseError JobError JobOutcome JobSpec JobStore
+Judgment Messages ModelError MultiTurnEnv OutputSpec OverlongPromptError Problem ProviderError RawArtifacts RawFile
+Response RewardError Rubric RubricError RubricResult RunOptions SandboxError SeatrialError State StoreError Task
+TaskFormatError ToolCallError ToolError ToolParseError TrajectoryStep TrialError TrialOptions TrialRecord
+UnknownArgumentError UsageError ValidityCheck VerifierSpec __version__ cleanup collect_artifacts collect_output
+digest_folder ingest lint load_dataset load_task run_job run_trial scan score_rubric stop teardown
 """.split()
 
 

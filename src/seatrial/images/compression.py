@@ -5,7 +5,7 @@ import gzip
 import io
 import lzma
 import zlib
-from typing import IO, BinaryIO, cast
+from typing import IO, cast
 
 import zstandard
 
@@ -31,8 +31,3 @@ def open_compressed(source: io.BufferedReader) -> IO[bytes]:
     if start == b"\xfd7zXZ\0":
         return lzma.LZMAFile(source)
     return source
-
-
-def buffered(file: BinaryIO) -> io.BufferedReader:
-    """A stream whose first bytes can be looked at."""
-    return file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file), 2**18)

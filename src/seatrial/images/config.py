@@ -107,3 +107,9 @@ def digest_of(raw: bytes) -> str:
 def describe_platform(document: Mapping[str, Any]) -> Platform:
     """The platform in an entry of an index."""
     return Platform(*(str(document.get(key) or "") for key in ("os", "architecture", "variant")))
+
+
+def matches_digest(raw: bytes, digest: str) -> bool:
+    """Whether some bytes are what a digest says."""
+    algorithm, _, expected = digest.partition(":")
+    return hashlib.new(algorithm, raw).hexdigest() == expected

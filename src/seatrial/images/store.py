@@ -13,76 +13,36 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from seatrial.errors import HostUnsupportedError, ImageError
+from seatrial.errors import ImageError
+from seatrial.images.cache import cache_root, usable
 from seatrial.images.config import ImageDocument, digest_of, read_document, write_document
-from seatrial.images.layers import Bounds
+from seatrial.images.layers import Bounds, Owners
 from seatrial.images.locks import WorkLocks
 from seatrial.images.platforms import Platform
 from seatrial.images.reference import Reference, is_digest, parse_reference
 from seatrial.images.sessions import Session
+from seatrial.images.stored import About, Named, StoredImage, StoredLayer
 from seatrial.images.workers import manner_here, remove_trees, run_worker
-from seatrial.model.base import StrictModel, to_json
+from seatrial.model.base import to_json
 from seatrial.sandbox.api import Image
 
+LAYER_FOLDERS: dict[Owners, str] = {"kept": "layers", "squashed": "layers-of-one-owner"}
 _BOUNDS = Bounds()
 _IMAGE_ID = re.compile(r"[0-9a-f]{12,64}")
-
-
-class About(StrictModel):
-    """What is known about a layer: how large it is, what could not be kept, whether it hides all layers below."""
-
-    size: int
-    entries: int
-    devices: int = 0
-    squashed: int = 0
-    hides_below: bool = False
-
-
-class Named(StrictModel):
-    """What a name means: an image, and the digest under which the registry has it."""
-
-    reference: str
-    image: str
-    manifest: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredLayer:
-    """A layer that is there."""
-
-    digest: str
-    path: Path
-    about: About
-
-
-@dataclass(frozen=True, slots=True)
-class StoredImage:
-    """An image that is there."""
-
-    digest: str
-    document: ImageDocument
-    names: tuple[Named, ...]
-    used_at: float
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The digests of its layers, lowest first."""
-        return self.document.rootfs.diff_ids
 
 
 class Store:
     """The store, open for this process. What has been found or added is not pruned before `close`."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = _usable(root or cache_root())
+        self.root = usable(root or cache_root())
         self._manner = manner_here()
         # With one user id, all files belong to one: such layers are no good for whoever gets more ids later.
-        self._layers = self.root / ("layers" if self._manner.owners == "kept" else "layers-of-one-owner")
-        for folder in (self._layers, *map(self.root.joinpath, ("images", "references", "blobs", "locks"))):
+        self.layers = self.root / LAYER_FOLDERS[self._manner.owners]
+        for folder in (self.layers, *map(self.root.joinpath, ("images", "references", "blobs", "locks"))):
             folder.mkdir(exist_ok=True)
         self._session = Session(self.root)
         self._locks = WorkLocks(self.root / "locks")
@@ -122,7 +82,10 @@ class Store:
     def layer(self, digest: str) -> StoredLayer | None:
         """A layer by its digest, None when it is not here."""
         with self._session.claiming(digest):
-            return self._read_layer(digest)
+            found = self._read_layer(digest)
+            if found:
+                os.utime(found.path.parent)  # in use now, for whoever prunes what has not been for long
+            return found
 
     def _read_layer(self, digest: str) -> StoredLayer | None:
         folder = self._layer_folder(digest)
@@ -135,17 +98,18 @@ class Store:
     def _layer_folder(self, digest: str) -> Path:
         if not is_digest(digest):
             raise ImageError(f"{digest!r} is not the digest of a layer; expected sha256: and 64 hexadecimal digits")
-        return self._layers / digest.partition(":")[2]
+        return self.layers / digest.partition(":")[2]
 
     async def add_layer(
         self,
         archive: BinaryIO,
         digest: str | None = None,
         *,
+        size: int | None = None,
         bounds: Bounds = _BOUNDS,
         on_read: Callable[[int], None] | None = None,
     ) -> StoredLayer:
-        """Unpack a layer from an archive, a real file or a pipe, compressed or not, from where it stands.
+        """Unpack a layer from an archive, a real file or a pipe, compressed or not: `size` bytes from where it stands.
 
         Raises ImageError when it is broken, hostile or too large, or when its content has another `digest` (that of
         the uncompressed archive) than expected; then nothing of it is kept.
@@ -154,7 +118,7 @@ class Store:
         (folder / "root").mkdir(mode=0o755)
         target = os.open(folder / "root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            order = {"op": "unpack", "manner": self._manner, "bounds": bounds}
+            order = {"op": "unpack", "manner": self._manner, "bounds": bounds, "size": size}
             answer = await run_worker(order, [archive.fileno(), target], on_read)
         except BaseException:
             await remove_trees(folder)
@@ -168,7 +132,7 @@ class Store:
         return await self._install(folder, found, About(**answer))
 
     def new_tree(self) -> Path:
-        """Where to make a directory for `add_tree`, by `Sandbox.snapshot` for one; it goes with this process otherwise."""
+        """Where to make a directory for `add_tree`, as `Sandbox.snapshot` does; it goes with this process otherwise."""
         return self._session.new_folder() / "root"
 
     async def add_tree(self, tree: Path, digest: str) -> StoredLayer:
@@ -236,6 +200,12 @@ class Store:
         """Have a name mean an image, whatever it meant before."""
         name = str(_parsed(reference))
         self._write(self._name_file(name), to_json(Named(reference=name, image=digest, manifest=manifest)))
+
+    def forget(self, image: StoredImage) -> None:
+        """Remove an image and its names; its layers stay."""
+        for named in image.names:
+            self._name_file(named.reference).unlink(missing_ok=True)
+        self._image_file(image.digest).unlink(missing_ok=True)
 
     def image(self, image: StoredImage, reference: str | None = None) -> Image:
         """What a sandbox is made from; it stays here at least until `close`. Raises ImageError if a layer is gone."""
@@ -309,29 +279,6 @@ async def open_store(root: Path | None = None) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
-
-
-def cache_root() -> Path:
-    """Where the store is: $SEATRIAL_CACHE, else `seatrial` in the user's cache directory."""
-    if chosen := os.environ.get("SEATRIAL_CACHE"):
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "seatrial"
-
-
-def _usable(root: Path) -> Path:
-    # Not for others: it holds programs that are setuid root.
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    root = root.resolve()
-    status = root.stat()
-    if status.st_uid != os.geteuid() or any(character in str(root) for character in ":,\\"):
-        raise HostUnsupportedError(
-            f"{root} belongs to somebody else or has a character that overlay mounts cannot take (colon, comma, "
-            "backslash); set SEATRIAL_CACHE to a directory of your own"
-        )
-    if status.st_mode & 0o077:
-        root.chmod(0o700)
-    return root
 
 
 def _parsed(name: str | Reference) -> Reference:

@@ -27,8 +27,9 @@ _TELL_EVERY = 4 * 2**20
 class _Source(io.RawIOBase):
     """A file that tells how far it has been read."""
 
-    def __init__(self, descriptor: int, tell: Callable[[int], None]) -> None:
+    def __init__(self, descriptor: int, size: int | None, tell: Callable[[int], None]) -> None:
         self._descriptor = descriptor
+        self._left = sys.maxsize if size is None else size
         self._tell = tell
         self._read = self._told = 0
 
@@ -36,7 +37,8 @@ class _Source(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        count = os.readv(self._descriptor, [buffer])
+        count = os.readv(self._descriptor, [memoryview(buffer)[: self._left]])
+        self._left -= count
         self._read += count
         if self._read - self._told >= _TELL_EVERY or not count:
             self._told = self._read
@@ -75,7 +77,7 @@ def _unpack(message: dict[str, Any], descriptors: list[int], tell: Callable[[int
     os.chroot(".")
     os.close(target)
     try:
-        stream = open_compressed(io.BufferedReader(_Source(source, tell), 2**18))
+        stream = open_compressed(io.BufferedReader(_Source(source, message["size"], tell), 2**18))
         hashing = _Hashing(stream, 2 * bounds.max_bytes)
         unpacked = unpack_layer(hashing, Manner(*message["manner"]), bounds)  # type: ignore[arg-type] # it only reads
         return {"diff_id": hashing.digest_of_all(), **unpacked._asdict()}

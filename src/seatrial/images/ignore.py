@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from seatrial.errors import BuildError
 
-_SPECIAL = frozenset(".+()|{}$^")
+_MAX_DEEP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,10 @@ class IgnoreRules:
             except ValueError as error:
                 raise BuildError(f"{name}:{number}: {error}") from None
 
-    def __bool__(self) -> bool:
-        return bool(self._rules)
+    @property
+    def bring_back(self) -> bool:
+        """Whether there are rules that bring something back."""
+        return not all(rule.verdict for rule in self._rules)
 
     def ignores(self, path: str) -> bool:
         """Whether something does not count; `path` is relative to the context, with `/`."""
@@ -76,34 +78,53 @@ def _clean(pattern: str) -> str:
     for part in pattern.split("/"):
         if part == ".." and parts:
             parts.pop()
-        elif part not in ("", ".", ".."):
+        elif part not in ("", ".", "..") and not (part == "**" and parts[-1:] == ["**"]):
             parts.append(part)
     return str(PurePosixPath(*parts)) if parts else "."
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """`*` and `?` match within a name, `**` any number of directories. Raises ValueError."""
-    found, position = "", 0
+    """`*` and `?` match within a name, `**` any number of directories. Raises ValueError.
+
+    The time a match takes must not be up to whoever wrote the pattern: backtracking is kept in bounds.
+    """
+    if pattern.count("**") > _MAX_DEEP:
+        raise ValueError(f"{pattern!r} has more than {_MAX_DEEP} times `**`")
+    found, pieces, position = "", [""], 0
     while position < len(pattern):
-        letter = pattern[position]
-        position += 1
-        if pattern.startswith("**", position - 1):
+        if pattern.startswith("**", position):
+            rest = pattern[position + 2 :]
+            found += _join(pieces) + ("(?:.*/)?" if rest.strip("/") else ".*")
+            pieces, position = [""], position + 2 + rest.startswith("/")
+        elif pattern[position] == "*":
+            pieces.append("")
             position += 1
-            rest = pattern[position:]
-            position += rest.startswith("/")
-            found += "(?:.*/)?" if rest and rest != "/" else ".*"
-        elif letter in "*?":
-            found += "[^/]*" if letter == "*" else "[^/]"
-        elif letter == "\\":
-            found += re.escape(pattern[position : position + 1])
-            position += 1
-        elif letter == "[":
-            end = _class_end(pattern, position)
-            found += _class(pattern[position:end], pattern)
-            position = end + 1
+        elif pattern[position] == "/":
+            found, pieces, position = f"{found}{_join(pieces)}/", [""], position + 1
         else:
-            found += f"\\{letter}" if letter in _SPECIAL else letter
-    return re.compile(found, re.DOTALL)
+            piece, position = _one_letter(pattern, position)
+            pieces[-1] += piece
+    return re.compile(found + _join(pieces), re.DOTALL)
+
+
+def _join(pieces: list[str]) -> str:
+    """The parts of a name between its stars. But for the last, the first place where one fits is as good as any."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return "".join([pieces[0], *(f"(?>[^/]*?{piece})" for piece in pieces[1:-1]), "[^/]*", pieces[-1]])
+
+
+def _one_letter(pattern: str, position: int) -> tuple[str, int]:
+    """An expression for one letter, and where the pattern goes on."""
+    letter = pattern[position]
+    if letter == "?":
+        return "[^/]", position + 1
+    if letter == "\\":
+        return re.escape(pattern[position + 1 : position + 2]), position + 2
+    if letter == "[":
+        end = _class_end(pattern, position + 1)
+        return _class(pattern[position + 1 : end], pattern), end + 1
+    return re.escape(letter), position + 1
 
 
 def _class_end(pattern: str, start: int) -> int:

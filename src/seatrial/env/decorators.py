@@ -1,7 +1,8 @@
 """`stop`, `cleanup` and `teardown`: marks on methods of an environment, and how the marked methods are found.
 
 Each is used bare or with a priority, `@stop(priority=10)`; the highest comes first, and of equals the one that was
-written first, base classes before their children. A method that overrides a marked one is marked like it.
+written first, base classes before their children. A method that overrides a marked one is marked like it;
+`None` in its place takes it away.
 """
 
 from collections.abc import Callable
@@ -39,8 +40,8 @@ def teardown(method: Method | None = None, /, *, priority: int = 0) -> Any:
     return _mark("teardown", method, priority)
 
 
-def marked_methods(owner: object, mark: Mark) -> list[Method]:
-    """The bound methods with a mark, in the order in which they are to run."""
+def marked_methods(owner: object, mark: Mark) -> dict[str, Method]:
+    """The bound methods with a mark by their names, in the order in which they are to run."""
     priorities: dict[str, int] = {}
     for kind in reversed(type(owner).__mro__):
         for name, member in vars(kind).items():
@@ -48,7 +49,7 @@ def marked_methods(owner: object, mark: Mark) -> list[Method]:
             if isinstance(priority, int):
                 priorities[name] = priority
     names = sorted(priorities, key=lambda name: -priorities[name])
-    return [getattr(owner, name) for name in names]
+    return {name: method for name in names if callable(method := getattr(owner, name))}
 
 
 def _mark(mark: Mark, method: Method | None, priority: int) -> Any:

@@ -73,10 +73,8 @@ class Environment(ABC):
         return choose(self._load("dataset" if self.eval_dataset is None else "eval_dataset"), n, seed)
 
     def add_rubric(self, rubric: Rubric) -> None:
-        """Add the functions of another rubric."""
-        for func, weight in zip(rubric.funcs, rubric.weights, strict=True):
-            self.rubric.add_reward_func(func, weight)
-        self.rubric.class_objects.update(rubric.class_objects)
+        """Add the functions of another rubric to those of this environment."""
+        self.rubric = self.rubric.plus(rubric)
 
     async def init_state(
         self,
@@ -92,13 +90,19 @@ class Environment(ABC):
         return state
 
     async def get_model_response(
-        self, state: State, prompt: Messages, model: str | None = None, tools: list[Any] | None = None
+        self,
+        state: State,
+        prompt: Messages,
+        model: str | None = None,
+        tools: list[Any] | None = None,
+        sampling_args: Mapping[str, Any] | None = None,
     ) -> Response | Any:
         """The model's answer to a prompt. Raises ModelError, or OverlongPromptError when it does not fit the model.
 
         An override may return a Response, a chat completion as a table or an SDK's object, a message, or text.
         """
-        request = chat_request(prompt, model or state["model"], tools or state["tools"], state["sampling_args"])
+        sampling = state["sampling_args"] if sampling_args is None else sampling_args
+        request = chat_request(prompt, model or state["model"], tools or state["tools"], sampling)
         return as_response(await state["client"].complete(request))
 
     @abstractmethod
@@ -113,29 +117,35 @@ class Environment(ABC):
 
     async def is_completed(self, state: State) -> bool:
         """Whether a stop condition ends the rollout; the state then says which."""
-        for condition in marked_methods(self, "stop"):
-            with blaming(condition.__name__):
+        for name, condition in marked_methods(self, "stop").items():
+            with blaming(name):
                 if await settled(condition(state)):
-                    state["is_completed"], state["stop_condition"] = True, condition.__name__
+                    state["is_completed"], state["stop_condition"] = True, name
                     return True
         return False
 
-    async def cleanup(self, state: State) -> None:
+    async def _cleanup(self, state: State) -> None:
         """Run all cleanup handlers for a rollout, each even if another fails."""
-        for handler in marked_methods(self, "cleanup"):
+        for name, handler in marked_methods(self, "cleanup").items():
             try:
-                with blaming(handler.__name__):
+                with blaming(name):
                     await settled(handler(state))
             except Exception as error:  # noqa: BLE001 - it is on the state, and the next one has its turn
                 _log.warning("rollout of %s: %s", state["task"], error, exc_info=error.__cause__)
                 state["cleanup_errors"].append(str(error))
 
     async def teardown(self) -> None:
-        """Run all teardown handlers, each even if another fails; raises the first error then."""
+        """End the use of this environment: run all teardown handlers, each even if another fails.
+
+        Raises the first HookError then. `async with environment:` does it in the end; an evaluation never does.
+        """
+        await finish(self._teardown())
+
+    async def _teardown(self) -> None:
         errors = []
-        for handler in marked_methods(self, "teardown"):
+        for name, handler in marked_methods(self, "teardown").items():
             try:
-                with blaming(handler.__name__):
+                with blaming(name):
                     await settled(handler())
             except Exception as error:  # noqa: BLE001 - raised below
                 errors.append(error)
@@ -148,7 +158,7 @@ class Environment(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await finish(self.teardown())
+        await finish(self._teardown())
 
     async def generate(  # noqa: PLR0913 - the names that authors know
         self,

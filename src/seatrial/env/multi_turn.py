@@ -119,7 +119,7 @@ class MultiTurnEnv(Environment):
             try:
                 await self._live(state)
             finally:
-                await finish(self.cleanup(state))
+                await finish(self._cleanup(state))
         return state
 
     async def _live(self, state: State) -> None:

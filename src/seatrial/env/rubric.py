@@ -1,12 +1,13 @@
 """Rubric: what a rollout is worth, as the weighted sum of reward functions; those of weight 0 are metrics."""
 
 import asyncio
+import copy
 import inspect
 import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.state import State
@@ -46,6 +47,13 @@ class Rubric:
     def add_class_object(self, name: str, value: Any) -> None:
         """Let functions ask for something by a name."""
         self.class_objects[name] = value
+
+    def plus(self, other: "Rubric") -> Self:
+        """This rubric with the functions of another one after its own; neither is changed."""
+        both = copy.copy(self)
+        both.funcs, both.weights = [*self.funcs, *other.funcs], [*self.weights, *other.weights]
+        both.class_objects = {**self.class_objects, **other.class_objects}
+        return both
 
     async def score_rollout(self, state: State) -> None:
         """Set `reward` and `metrics` of a state, and `reward_errors` by the names of functions that failed.

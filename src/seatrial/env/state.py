@@ -61,7 +61,7 @@ def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, An
         input=own,
         model=model,
         sampling_args=dict(sampling_args or {}),
-        tools=None,
+        tools=own.get("tools"),
         trajectory=[],
         trajectory_id=uuid.uuid4().hex,
         completion=None,

@@ -43,12 +43,13 @@ async def run_agent(
             changes_from_here=True,
         )
     )
-    return _agent_result(result, of)
+    return agent_result(result, of.folder)
 
 
-def _agent_result(result: ExecResult, of: Round) -> AgentResult:
+def agent_result(result: ExecResult, folder: str = "") -> AgentResult:
+    """How an agent's command ended; its output is below `folder`, as the record has it."""
     killed = result.exit_code is not None and result.exit_code < 0
-    base = f"{of.folder}/agent".lstrip("/")
+    base = f"{folder}/agent".lstrip("/")
     return AgentResult(
         status="timed_out" if result.timed_out else "killed" if killed else "exited",
         exit_code=result.exit_code,

@@ -1,12 +1,16 @@
 """Abuse: rollouts that break in every way, beside siblings that do not notice."""
 
+from typing import Any
+
 import pytest
 
 import seatrial as vf
 from tests.env.games import Guessing, counting
 
 ROLLOUTS, BROKEN = 64, 10
-ROWS = [{"question": "Guess.", "info": {"number": 0, "broken": number < BROKEN}} for number in range(ROLLOUTS)]
+ROWS: list[dict[str, Any]] = [
+    {"question": "Guess.", "info": {"number": 0, "broken": number < BROKEN}} for number in range(ROLLOUTS)
+]
 
 
 def breaking(where):

@@ -70,7 +70,12 @@ def test_eval_dataset_is_evaluated_and_dataset_is_trained_on():
 
 def test_a_dataset_function_is_called_once_and_not_before_it_is_needed():
     calls = []
-    env = Guessing(dataset=lambda: calls.append(1) or ROWS)  # type: ignore[func-returns-value]
+
+    def load():
+        calls.append(1)
+        return ROWS
+
+    env = Guessing(dataset=load)
     assert calls == []
     env.get_dataset()
     env.evaluate_sync(counting, "m")

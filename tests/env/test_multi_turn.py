@@ -102,9 +102,9 @@ def test_hooks_may_be_plain_functions_and_setup_may_return_another_table():
 
 def test_get_model_response_may_be_overridden_and_may_return_text():
     class Bypassed(Guessing):
-        async def get_model_response(self, state, prompt, **kwargs):
+        async def get_model_response(self, state, prompt, *args, **kwargs):
             if len(prompt) > 1:
-                return await super().get_model_response(state, prompt, **kwargs)
+                return await super().get_model_response(state, prompt, *args, **kwargs)
             return "1"
 
     said = [step["completion"][0]["content"] for step in roll(Bypassed(), ROWS[1])["trajectory"]]
@@ -217,7 +217,7 @@ def test_every_cleanup_runs_in_the_order_of_priorities_even_if_one_fails():
 
 
 def test_post_rollout_comes_before_the_cleanup_and_sees_the_completion():
-    seen = []
+    seen: list[object] = []
 
     class Looking(Guessing):
         async def post_rollout(self, state):
@@ -265,7 +265,7 @@ def test_a_row_s_tables_belong_to_one_rollout():
 
     row = {"prompt": [{"role": "user", "content": "Guess."}], "info": {"number": 2}}
     assert roll(Writing(), row)["stop_condition"] == "has_final_env_response"
-    assert (len(row["prompt"]), row["info"]) == (1, {"number": 2})  # type: ignore[arg-type]
+    assert (len(row["prompt"]), row["info"]) == (1, {"number": 2})
 
 
 def test_info_may_be_json_text():

@@ -13,13 +13,12 @@ from seatrial.env.messages import Prefix
 from seatrial.env.response import Response, ResponseTokens
 from seatrial.env.results import Output
 from seatrial.env.trajectory import TrajectoryStep
-from seatrial.errors import StoreError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.trace import TokenUsage
 
 
 def dump_output(output: Output) -> bytes:
-    """One line of JSON. What JSON has no form for is written as text. Raises StoreError for what has no end."""
+    """One line of JSON. What JSON has no form for is written as text: it is no reason to lose the rest."""
     steps: Sequence[TrajectoryStep] = output["trajectory"]
     evaluation: EvaluationResult | None = output["evaluation"]
     messages, prompts = _shared([step.asked for step in steps])
@@ -30,10 +29,15 @@ def dump_output(output: Output) -> bytes:
         "evaluation": evaluation.model_dump(mode="json") if evaluation else None,
         "trajectory": {"messages": messages, "prompt_ids": ids, "turns": turns},
     }
+    fields = (f"{json.dumps(name)}: {_written(value)}" for name, value in table.items())
+    return f"{{{', '.join(fields)}}}\n".encode()
+
+
+def _written(value: object) -> str:
     try:
-        return json.dumps(table, default=str).encode() + b"\n"
-    except (ValueError, RecursionError, TypeError) as error:
-        raise StoreError(f"the rollout of {output['task']} cannot be stored: {error}") from error
+        return json.dumps(value, default=str)
+    except (ValueError, TypeError, RecursionError):  # without end, with keys that are no text, or too deep
+        return json.dumps(f"a {type(value).__name__} that cannot be stored")
 
 
 def load_output(line: bytes) -> Output:
@@ -78,7 +82,7 @@ def _dump_step(step: TrajectoryStep, prompt: list[int] | None, prompt_ids: list[
         "usage": response.usage.model_dump() if response.usage else None,
         "completion_ids": list(told.completion_ids) if told else None,
         "completion_logprobs": list(told.completion_logprobs) if told else None,
-        "extras": step.extras,
+        "extras": json.loads(_written(step.extras)),
     }
 
 
@@ -91,7 +95,8 @@ def _load_step(turn: dict[str, Any], messages: list[list[Any]], ids: "list[array
     response = Response(turn["message"], turn["finish_reason"], usage, tokens, turn["id"], turn["model"])
     number, count = turn["prompt"]
     asked = turn["prompt_ids"]
-    told = Prefix[int](ids[asked[0]], asked[1]) if asked else None
+    told: Prefix[int] | None = Prefix(ids[asked[0]], asked[1]) if asked else None
     step = TrajectoryStep(Prefix(messages[number], count), response, told)
-    step.extras.update(turn["extras"])
+    if isinstance(turn["extras"], dict):
+        step.extras.update(turn["extras"])
     return step

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from seatrial.images.store import Store, StoredLayer
+from seatrial.images.store import Store
+from seatrial.images.stored import StoredLayer
 from seatrial.model.base import StrictModel, to_json
 
 _VERSION = 1
@@ -39,7 +40,7 @@ def make_key(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class BuildCache:
+class StepCache:
     """The steps that a store knows of."""
 
     def __init__(self, store: Store) -> None:

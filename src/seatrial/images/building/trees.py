@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from seatrial.images.ignore import compile_pattern
+from seatrial.images.building.ignore import compile_pattern
 
 _MAX_LINKS = 40
 _WILDCARDS = frozenset("*?[\\")

@@ -1,7 +1,7 @@
 """Who files in an image belong to: `--chown` and USER as numbers, by the image's own tables of users and groups."""
 
-from seatrial.images.layer_view import LayerView
-from seatrial.images.words import WordError
+from seatrial.images.building.layer_view import LayerView
+from seatrial.images.building.words import WordError
 
 _MAX_ID = 2**32 - 2
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from seatrial.errors import BuildError
-from seatrial.images.dockerfile import Dockerfile, Heredoc, Instruction, parse_dockerfile, parse_opening
-from seatrial.images.flags import FLAGS, Flags, parse_duration, read_flags
-from seatrial.images.words import WordError, parse_list, split_raw
+from seatrial.images.building.dockerfile import Dockerfile, Heredoc, Instruction, parse_dockerfile, parse_opening
+from seatrial.images.building.flags import FLAGS, Flags, parse_duration, read_flags
+from seatrial.images.building.words import WordError, parse_list, split_raw
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -42,7 +42,7 @@ class Run:
 
     command: Command
     script: Heredoc | None
-    network: Literal["default", "none", "host"]
+    network: Literal["default", "none"]
     caches: tuple[str, ...]
 
 
@@ -119,13 +119,18 @@ class Step:
 
 
 def read_steps(dockerfile: Dockerfile) -> tuple[Step, ...]:
-    """Understand every instruction. Raises BuildError with file and line."""
-    steps = tuple(_read_step(dockerfile, instruction) for instruction in dockerfile.instructions)
+    """Understand every instruction of a whole file. Raises BuildError with file and line."""
+    steps = read_instructions(dockerfile)
     first = next((step for step in steps if not isinstance(step.what, Arg)), None)
     if first is None or not isinstance(first.what, From):
         line = first.line if first else steps[-1].line
         raise BuildError(f"{dockerfile.name}:{line}: the first instruction, but for ARG, must be FROM")
     return steps
+
+
+def read_instructions(dockerfile: Dockerfile) -> tuple[Step, ...]:
+    """Understand every instruction, wherever it stands. Raises BuildError with file and line."""
+    return tuple(_read_step(dockerfile, instruction) for instruction in dockerfile.instructions)
 
 
 def _read_step(dockerfile: Dockerfile, instruction: Instruction) -> Step:

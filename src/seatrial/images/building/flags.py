@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from seatrial.images.words import WordError
+from seatrial.images.building.words import WordError
 
 Kind = Literal["one", "many", "yes"]
 
@@ -20,7 +20,6 @@ FLAGS: dict[str, dict[str, Kind]] = {
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _NANOSECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_NETWORKS: tuple[Literal["default", "none", "host"], ...] = ("default", "none", "host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,12 @@ class Flags:
         """The values of a flag that may be repeated."""
         return self.repeated.get(name, ())
 
-    def network(self) -> Literal["default", "none", "host"]:
-        """What `RUN --network` says. Raises WordError."""
+    def network(self) -> Literal["default", "none"]:
+        """What `RUN --network` says. Raises WordError: whether to use the host's is not for a Dockerfile to say."""
         value = self.single.get("network", "default")
-        for known in _NETWORKS:
-            if value == known:
-                return known
-        raise WordError(f"--network takes default, none or host, not {value!r}")
+        if value not in ("default", "none"):
+            raise WordError(f"--network takes default or none, not {value!r}")
+        return "none" if value == "none" else "default"
 
     def cache_mounts(self) -> tuple[str, ...]:
         """Where `RUN --mount` wants directories that are empty before and gone after. Raises WordError."""

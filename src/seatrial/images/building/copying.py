@@ -14,12 +14,12 @@ from io import BytesIO
 from typing import IO, BinaryIO, Literal
 
 from seatrial.errors import ImageError
+from seatrial.images.building.ignore import IgnoreRules
+from seatrial.images.building.layer_view import LayerView
+from seatrial.images.building.trees import Found, Tree, resolve, walk
+from seatrial.images.building.words import WordError
 from seatrial.images.compression import BROKEN, open_compressed
-from seatrial.images.ignore import IgnoreRules
-from seatrial.images.layer_view import LayerView
 from seatrial.images.layers import safe_parts
-from seatrial.images.trees import Found, Tree, resolve, walk
-from seatrial.images.words import WordError
 
 _NEW_FOLDER, _NEW_FILE = 0o755, 0o644
 _NOT_AN_ARCHIVE = (tarfile.TarError, ImageError, OSError, ValueError, *BROKEN)

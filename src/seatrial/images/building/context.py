@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from seatrial.images.ignore import IgnoreRules
-from seatrial.images.trees import Found, Tree, walk
+from seatrial.images.building.ignore import IgnoreRules
+from seatrial.images.building.trees import Found, Tree, walk
 
 
 class ContextTree:

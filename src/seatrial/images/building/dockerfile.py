@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from seatrial.errors import BuildError
-from seatrial.images.words import ESCAPE, WordError, parse_list, quotes_match, split_raw, unquote
+from seatrial.images.building.words import ESCAPE, WordError, parse_list, quotes_match, split_raw, unquote
 
 _DIRECTIVE = re.compile(r"#\s*([a-zA-Z][a-zA-Z0-9]*)\s*=\s*(.+?)\s*")
 _DIRECTIVES = frozenset({"syntax", "escape", "check"})

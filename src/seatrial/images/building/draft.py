@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from seatrial.images.building.instructions import Command, Healthcheck
+from seatrial.images.building.words import WordError
 from seatrial.images.config import ImageDocument
-from seatrial.images.instructions import Command, Healthcheck
 from seatrial.images.platforms import Platform
-from seatrial.images.words import WordError
 from seatrial.sandbox.api import DEFAULT_PATH
 
 _SHELL = ("/bin/sh", "-c")
@@ -86,7 +86,8 @@ class ConfigDraft:
             first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
             if not found or not 0 < first <= last < 2**16:
                 raise WordError(f"{word!r} is no port; expected something like 80, 53/udp or 8000-8010/tcp")
-            ports = {f"{port}/{(found[3] or 'tcp').lower()}": {} for port in range(first, last + 1)}
+            protocol = (found[3] or "tcp").lower()
+            ports: dict[str, dict[str, str]] = {f"{port}/{protocol}": {} for port in range(first, last + 1)}
             self._config.setdefault("ExposedPorts", {}).update(ports)
 
     def add_volumes(self, paths: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from seatrial.images.trees import Found, resolve
+from seatrial.images.building.trees import Found, resolve
 from seatrial.sandbox.embedded.changes import is_whiteout
 
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")

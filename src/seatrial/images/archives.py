@@ -12,7 +12,7 @@ from typing import IO
 from seatrial.errors import ImageError
 from seatrial.images.compression import BROKEN, open_compressed
 from seatrial.images.config import ImageDocument, Layers, Settings, read_document
-from seatrial.images.layouts import Archive, Folder, FoundImage, Part, Source
+from seatrial.images.layouts import Archive, Folder, FoundImage, Part, Source, images_in
 from seatrial.images.platforms import host_platform
 from seatrial.images.progress import LayerProgress, LayerState, OnProgress, say_nothing
 from seatrial.images.reference import parse_reference
@@ -78,11 +78,7 @@ class _Loading:
         return self._store.put_image(document, *filter(None, (tag,)))
 
     async def _load_all(self, source: Source, tag: str | None) -> list[StoredImage]:
-        wanted = list(_docker_images(source) or _oci_images(source, host_platform()))
-        if not wanted:
-            raise ImageError(
-                "it has neither a manifest.json (docker save) nor an index.json (OCI layout) with an image"
-            )
+        wanted = await asyncio.to_thread(images_in, source, host_platform())
         if tag is not None and len(wanted) > 1:
             raise ImageError(f"it has {len(wanted)} images, so that --tag could mean any; leave it out")
         return [await self._load(image, tag) for image in wanted]

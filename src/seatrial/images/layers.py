@@ -92,8 +92,7 @@ class _Layer:
             if name == _OPAQUE:
                 self._hide_below(parent)
             elif name.startswith(_WHITEOUT):
-                if not name.startswith(_WHITEOUT * 2):  # notes of another file system's to itself
-                    self._white_out(f"{parent}/{name.removeprefix(_WHITEOUT)}")
+                self._white_out(parent, name.removeprefix(_WHITEOUT))
             else:
                 self._make(tar, member, f"{parent}/{name}")
         except ImageError as error:
@@ -154,8 +153,13 @@ class _Layer:
     def _set_opaque(self, folder: str) -> None:
         os.setxattr(folder, f"{self._manner.xattrs}.overlay.opaque", b"y", follow_symlinks=False)
 
-    def _white_out(self, path: str) -> None:
+    def _white_out(self, parent: str, name: str) -> None:
         """Remove what lower layers have there; what this layer has there stays."""
+        if name in ("", ".", ".."):
+            raise ImageError("it removes nothing that has a name")
+        if name.startswith(_WHITEOUT):
+            return  # a note of another file system's to itself
+        path = f"{parent}/{name}"
         try:
             status = os.lstat(path)
         except FileNotFoundError:

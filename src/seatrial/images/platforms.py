@@ -1,6 +1,7 @@
 """For which machines an image is made, and which of several suits this one."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -17,6 +18,8 @@ _ARCHITECTURES = {
     "i386": "386",
     "i686": "386",
 }
+_SYSTEMS = ("linux", "windows", "darwin", "freebsd")
+_WORD = re.compile(r"[a-z0-9_.-]+")
 _USUAL_VARIANTS = {"arm64": "v8", "arm": "v7", "amd64": "v1"}
 T = TypeVar("T", bound="_HasPlatform")
 
@@ -44,11 +47,11 @@ class _HasPlatform(Protocol):
 
 
 def parse_platform(text: str) -> Platform:
-    """`linux/arm64/v8`, or shorter: `linux/amd64`, `arm64`. Raises UsageError."""
+    """`linux/arm64/v8`, or shorter: `linux/amd64`, `arm64`, `arm/v7`. Raises UsageError."""
     parts = text.lower().split("/")
-    if len(parts) == 1:
+    if parts[0] not in _SYSTEMS:
         parts.insert(0, "linux")
-    if not 2 <= len(parts) <= 3 or not all(part.replace(".", "").isalnum() for part in parts):
+    if not 2 <= len(parts) <= 3 or not all(map(_WORD.fullmatch, parts)):
         raise UsageError(f"{text!r} is not a platform; expected something like linux/amd64 or linux/arm64/v8")
     return Platform(parts[0], _ARCHITECTURES.get(parts[1], parts[1]), *parts[2:])
 

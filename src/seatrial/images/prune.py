@@ -112,7 +112,7 @@ def _layers(store: Store) -> tuple[dict[str, list[Path]], dict[str, int]]:
             digest = f"{'sha512' if len(path.name) == 128 else 'sha256'}:{path.name}"
             folders.setdefault(digest, []).append(path)
             about = About.model_validate_json((path / "about.json").read_bytes())
-            sizes[digest] = sizes.get(digest, 0) + about.size
+            sizes[digest] = sizes.get(digest, 0) + max(about.size, 1)  # room for none means that all go
     return folders, sizes
 
 

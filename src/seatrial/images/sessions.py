@@ -7,7 +7,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from seatrial.sandbox.embedded.runs import RunDirectory
@@ -60,6 +60,15 @@ class Session:
     def abandoned(self) -> Iterator[Path]:
         """The directories that processes left which are no more; each is locked while the caller has it."""
         yield from self._run.abandoned()
+
+    def end(self) -> bool:
+        """Give up the claims and be gone, if nothing is left in the directory; else it is the caller's to remove."""
+        with suppress(OSError):
+            (self._run.path / _CLAIMS).unlink(missing_ok=True)
+            self._run.path.rmdir()
+            self.release()
+            return True
+        return False
 
     def release(self) -> None:
         """Give up the claims; the directory is the caller's to remove."""

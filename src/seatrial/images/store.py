@@ -66,8 +66,9 @@ class Store:
     async def close(self) -> None:
         """Give up what was claimed, and remove what was never finished here or by processes that are no more."""
         await self.sweep()
-        await remove_trees(self._session.path)
-        self._session.release()
+        if not self._session.end():
+            await remove_trees(self._session.path)
+            self._session.release()
 
     async def sweep(self) -> int:
         """Remove what dead processes left; returns of how many."""

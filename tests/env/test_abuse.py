@@ -89,6 +89,29 @@ def test_siblings_of_a_rollout_that_raises_as_a_whole_are_unharmed():
     check(Own(dataset=ROWS).evaluate_sync(counting, "m"), "hook", "rollout failed: RuntimeError: broken")
 
 
+@pytest.mark.parametrize("change", [{"timing": None}, {"reward": "much"}, {"reward": float("nan")}])
+def test_siblings_of_a_rollout_whose_state_was_spoiled_are_unharmed(change):
+    class Spoiling(Guessing):
+        async def post_rollout(self, state):
+            state["reward"] = 1.0
+            if state["info"]["broken"]:
+                state.update(usage="none", metrics=7, **change)
+
+    results = Spoiling(dataset=ROWS, rubric=vf.Rubric()).evaluate_sync(counting, "m")
+    check(results, "hook", "failed")
+
+
+@pytest.mark.parametrize("returned", [None, {}, vf.State()])
+def test_a_rollout_that_returns_no_state_is_an_error_or_a_blank(returned):
+    class Own(Guessing):
+        async def rollout(self, input, client, model, sampling_args=None):  # noqa: A002
+            return returned
+
+    results = Own(dataset=ROWS[:2], rubric=vf.Rubric()).evaluate_sync(counting, "m")
+    assert [output["reward"] for output in results["outputs"]] == [None, None]
+    assert results["metadata"]["errors"] == (2 if returned is None else 0)
+
+
 def check(results, kind, message):
     metadata, outputs = results["metadata"], results["outputs"]
     assert [output["error"] is not None for output in outputs] == [row["info"]["broken"] for row in ROWS]

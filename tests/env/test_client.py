@@ -156,6 +156,18 @@ def test_anything_else_is_refused_with_what_may_be_given(given):
         make_upstream(given)
 
 
+def test_an_evaluation_by_a_config_as_documented():
+    async def scenario():
+        async with FakeProvider(otherwise=Say("0")) as fake:
+            config = vf.ClientConfig(api_key="...", base_url=fake.base_url)
+            env = Guessing(max_turns=2)
+            first = await env.evaluate(client=config, model="gpt-4", num_examples=10)
+            second = await env.evaluate(client=config, model="gpt-4", num_examples=1)
+            return first["metadata"]["avg_reward"], second["metadata"]["avg_reward"]
+
+    assert asyncio.run(scenario()) == (pytest.approx(1 / 3), 1.0)
+
+
 def test_a_client_that_cannot_be_used_is_said_before_any_rollout(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(vf.UsageError, match="OPENAI_API_KEY"):

@@ -133,6 +133,15 @@ def test_unknown_keyword_arguments_are_errors_that_name_the_near_miss(call):
     assert "max_turn: did you mean max_turns?" in str(error.value) or "max_turn" not in str(error.value)
 
 
+def test_an_argument_that_a_subclass_passes_on_is_no_argument():
+    class Passing(Guessing):
+        def __init__(self, level, **kwargs):
+            super().__init__(level=level, **kwargs)
+
+    with pytest.raises(vf.UnknownArgumentError, match="level"):
+        Passing(level=3)
+
+
 def test_an_argument_like_no_other_is_answered_with_those_there_are():
     with pytest.raises(vf.UnknownArgumentError, match=r"zzz: there are .*max_turns.*rubric"):
         Guessing(zzz=1)
@@ -222,6 +231,31 @@ def test_rollouts_need_not_be_scored():
     results = Guessing(score_rollouts=False).evaluate_sync(counting, "m")
     assert [output["reward"] for output in results["outputs"]] == [None] * 3
     assert (results["metadata"]["unscored"], results["metadata"]["errors"]) == (3, 0)
+
+
+def test_infrastructure_errors_set_the_error_and_skip_scoring():
+    asked = []
+
+    class Sinking(Guessing):
+        async def setup_state(self, state):
+            raise vf.SandboxError("the sandbox is gone")
+
+    def judge(state):
+        asked.append(state)
+        return 1.0
+
+    env = Sinking(rubric=vf.Rubric([judge]))
+    state = asyncio.run(env.rollout(ROWS[0], counting, "m"))
+    assert isinstance(state["error"], vf.InfraError)
+    results = env.evaluate_sync(counting, "m")
+    assert asked == []
+    assert results["metadata"]["avg_reward"] is None
+    assert results["outputs"][0]["error"] == {
+        "error": "SandboxError",
+        "message": "the sandbox is gone",
+        "kind": "infrastructure",
+        "retryable": True,
+    }
 
 
 def test_a_rubric_can_be_added():

@@ -1,7 +1,7 @@
 """Keyword arguments that nothing takes: an error that names the one that was probably meant."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -10,11 +10,10 @@ from seatrial.errors import UnknownArgumentError
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise UnknownArgumentError when anything is given that is not known."""
-    names = sorted(set(known))
-    unknown = [name for name in given if name not in names]
+def refuse_unknown(what: str, unknown: Collection[str], known: Iterable[str]) -> None:
+    """Raise UnknownArgumentError when there are arguments that are left over; it names those that are like them."""
     if unknown:
+        names = sorted(set(known) - set(unknown))
         hints = "; ".join(_hint(name, names) for name in unknown)
         raise UnknownArgumentError(f"{what} got an unknown argument {hints}")
 

@@ -41,7 +41,8 @@ class ClientConfig(StrictModel):
     def __init__(self, **values: Any) -> None:
         if "api_base_url" in values:  # what the address is called elsewhere
             values.setdefault("base_url", values.pop("api_base_url"))
-        refuse_unknown("ClientConfig", values, type(self).model_fields)
+        fields = type(self).model_fields
+        refuse_unknown("ClientConfig", [name for name in values if name not in fields], fields)
         try:
             super().__init__(**values)
         except ValidationError as error:

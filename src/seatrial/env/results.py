@@ -3,12 +3,12 @@
 import datetime as dt
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from seatrial.env.state import RECORD, State
-from seatrial.errors import HookError, ModelError, ToolError, TrialError
+from seatrial.errors import HookError, ModelError, OverlongPromptError, ToolError, TrialError
 from seatrial.stats.intervals import wilson
 
 if TYPE_CHECKING:
@@ -21,6 +21,17 @@ _COLUMNS = (
     *("example_id", "task", "prompt", "completion", "answer", "info", "metrics", "trajectory", "trajectory_id"),
     *("stop_condition", "is_completed", "is_truncated", "timing", "usage", "cleanup_errors", "reward_errors"),
 )
+
+
+NEEDED = frozenset({*_COLUMNS, "reward", "error", "evaluation"})
+"""The keys of a state that an output is made from."""
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "hook": HookError,
+    "model": (ModelError, OverlongPromptError),
+    "tool": ToolError,
+    "infrastructure": TrialError,
+}
 
 
 class Results(TypedDict):
@@ -55,8 +66,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def _kind(error: BaseException) -> str:
-    kinds = {HookError: "hook", ModelError: "model", ToolError: "tool", TrialError: "infrastructure"}
-    return next((name for kind, name in kinds.items() if isinstance(error, kind)), "usage")
+    return next((name for name, kinds in _KINDS.items() if isinstance(error, kinds)), "usage")
 
 
 def summarize(outputs: Sequence[Output], plan: "RunPlan", env_id: str, started: float) -> dict[str, Any]:
@@ -95,14 +105,19 @@ def _interval(rewards: Sequence[float], average: float | None, examples: int) ->
 def _averages(outputs: Sequence[Output]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for output in outputs:
-        for name, value in (output["metrics"] or {}).items():
-            if value is not None:
-                found.setdefault(name, []).append(value)
+        for name, value in _numbers(output["metrics"]).items():
+            found.setdefault(name, []).append(value)
     return {name: fmean(values) for name, values in found.items()}
 
 
 def _total_usage(outputs: Sequence[Output]) -> dict[str, float]:
     total: Counter[str] = Counter()
     for output in outputs:
-        total.update({name: value for name, value in output["usage"].items() if value is not None})
+        total.update(_numbers(output["usage"]))
     return dict(total)
+
+
+def _numbers(table: object) -> dict[str, Any]:
+    """What is a number in a table, which hooks may have written what they like to."""
+    items = table.items() if isinstance(table, Mapping) else ()
+    return {name: value for name, value in items if isinstance(value, int | float)}

@@ -100,10 +100,11 @@ async def _call(func: RewardFunc, name: str, offered: Mapping[str, Any]) -> floa
             value = await func(**wanted)
         else:
             value = await settled(await asyncio.to_thread(func, **wanted))
-        return _number(value)
+        return as_reward(value)
 
 
-def _number(value: Any) -> float:
+def as_reward(value: Any) -> float:
+    """A number from what was meant to be one. Raises TypeError or ValueError."""
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"{number} is not a reward")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from seatrial.concurrency import side_by_side
 from seatrial.env.client import Client
 from seatrial.env.hooks import blaming
-from seatrial.env.results import Output, Results, summarize
+from seatrial.env.results import NEEDED, Output, Results, summarize
 from seatrial.env.rows import Row
+from seatrial.env.rubric import as_reward
 from seatrial.env.saving import Shelf, open_shelf
 from seatrial.env.state import State, new_state
 from seatrial.errors import RewardError, SeatrialError
@@ -59,23 +60,34 @@ async def run_rollout(environment: "Environment", row: Row, plan: RunPlan, clien
     began = time.perf_counter()
     try:
         with blaming("rollout"):
-            state = await environment.rollout(row, client, plan.model, plan.sampling_args)
+            state = _whole(await environment.rollout(row, client, plan.model, plan.sampling_args), row, plan)
     except SeatrialError as error:
         state = new_state(row, plan.model, plan.sampling_args)
         state["error"] = error
-    if state["error"] is None and environment.score_rollouts:
+    if state["error"] is None:
         await _score(environment, state)
     if state["error"] is not None:
         _log.warning("rollout of %s came to nothing: %s", state["task"], state["error"])
-    state["timing"]["total_ms"] = (time.perf_counter() - began) * 1000
+    state["timing"].update(total_ms=(time.perf_counter() - began) * 1000)
     return state
+
+
+def _whole(state: State, row: Row, plan: RunPlan) -> State:
+    """A state with all that an output needs, whatever hooks have done to it. Raises TypeError for what is none."""
+    usual = state if state.keys() >= NEEDED else State({**new_state(row, plan.model, plan.sampling_args), **state})
+    if not isinstance(usual["timing"], dict):
+        raise TypeError(f"the state's timing is {usual['timing']!r}, expected a table")
+    return usual
 
 
 async def _score(environment: "Environment", state: State) -> None:
     began = time.perf_counter()
     try:
         with blaming("scoring", RewardError):
-            await environment.rubric.score_rollout(state)
+            if environment.score_rollouts:
+                await environment.rubric.score_rollout(state)
+            if state["reward"] is not None:
+                state["reward"] = as_reward(state["reward"])
     except SeatrialError as error:
         state["error"], state["reward"] = error, None
-    state["timing"]["scoring_ms"] += (time.perf_counter() - began) * 1000
+    state["timing"].update(scoring_ms=(time.perf_counter() - began) * 1000)

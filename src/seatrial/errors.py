@@ -18,10 +18,10 @@
         │   ├── GatewayError     the way to the model failed on our side
         │   ├── AgentSetupError  the agent cannot be started on this task
         │   ├── HealthcheckError the environment did not become ready
+        │   ├── ImageError       an image cannot be had or used
+        │   │   ├── ImageFetchError nor could it be fetched just now; later may be different
+        │   │   └── BuildError   its Dockerfile cannot be built
         │   └── VerifierStageError the verifier cannot be started on this task
-        ├── ImageError           an image cannot be had or used
-        │   ├── ImageFetchError  nor could it be fetched just now; later may be different
-        │   └── BuildError       its Dockerfile cannot be built
         ├── ModelError           there is no usable answer of the model
         │   ├── ProviderError    its provider failed, or is out of what was asked for
         │   └── InvalidModelResponseError, EmptyModelResponseError

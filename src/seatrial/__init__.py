@@ -7,13 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seatrial.env.cli_agent import CliAgentEnv
     from seatrial.env.client_config import ClientConfig
     from seatrial.env.decorators import cleanup, stop, teardown
     from seatrial.env.environment import Environment
+    from seatrial.env.harbor import HarborEnv
     from seatrial.env.messages import Messages
     from seatrial.env.multi_turn import MultiTurnEnv
     from seatrial.env.response import Response
     from seatrial.env.rubric import Rubric
+    from seatrial.env.sandbox_env import SandboxEnv
     from seatrial.env.state import State
     from seatrial.env.trajectory import TrajectoryStep
     from seatrial.errors import (
@@ -68,6 +71,7 @@ _HOMES = {
     "Annotation": "model.annotation",
     "ArtifactsError": "errors",
     "BrokenTask": "model.task",
+    "CliAgentEnv": "env.cli_agent",
     "ClientConfig": "env.client_config",
     "ConfidenceMetadata": "model.evaluation",
     "Dataset": "tasks.dataset",
@@ -80,6 +84,7 @@ _HOMES = {
     "ErrorTag": "model.evaluation",
     "EvaluationResult": "model.evaluation",
     "GatewayError": "errors",
+    "HarborEnv": "env.harbor",
     "HookError": "errors",
     "HostUnsupportedError": "errors",
     "InfraError": "errors",
@@ -104,6 +109,7 @@ _HOMES = {
     "RubricError": "errors",
     "RubricResult": "scoring.rubric",
     "RunOptions": "model.job",
+    "SandboxEnv": "env.sandbox_env",
     "SandboxError": "errors",
     "SeatrialError": "errors",
     "State": "env.state",
@@ -143,6 +149,7 @@ __all__ = [
     "Annotation",
     "ArtifactsError",
     "BrokenTask",
+    "CliAgentEnv",
     "ClientConfig",
     "ConfidenceMetadata",
     "Dataset",
@@ -155,6 +162,7 @@ __all__ = [
     "ErrorTag",
     "EvaluationResult",
     "GatewayError",
+    "HarborEnv",
     "HookError",
     "HostUnsupportedError",
     "InfraError",
@@ -179,6 +187,7 @@ __all__ = [
     "RubricError",
     "RubricResult",
     "RunOptions",
+    "SandboxEnv",
     "SandboxError",
     "SeatrialError",
     "State",

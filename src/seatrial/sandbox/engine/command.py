@@ -7,7 +7,10 @@ that the command has ended and how. The exec lives on as long as anybody holds t
 
 import asyncio
 import io
+import os
+import re
 import secrets
+import shlex
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,15 +26,20 @@ from seatrial.sandbox.engine.streams import STDERR, STDOUT, Stream
 DEPTH = 2
 """How many generations below an exec's own process are ours, before the command."""
 
-# The word comes first on standard input, where the command does not see it. Descriptors 6 to 9 are ours alone.
+# The word comes first on standard input, and then the variables, up to the word again: so nobody but the command has
+# them, and nobody sees them among arguments. Descriptors 6 to 9 are ours alone.
 _SCRIPT = """IFS= read -r word
+variables=
+while IFS= read -r line && [ "$line" != "$word" ]; do variables="$variables$line
+"; done
 exec 7>&1 8>&2
 { {
-{ ( exec {input}2>&6 6>&- 7>&- 8>&- 9>&-; exec "$@" ) 6>&2 2>/dev/null
+{ ( exec {input}2>&6 6>&- 7>&- 8>&- 9>&-; unset PWD OLDPWD SHLVL; eval "$variables"; exec "$@" ) 6>&2 2>/dev/null
 code=$?; printf '%s %s\\n' "$word" "$code"; printf '%s 0\\n' "$word" >&2
 } 2>&1 >&9 9>&- | cat >&8 7>&- 9>&-
 } 9>&1 | cat >&7 8>&-
 }"""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGNALLED = 128
 _LAST_SIGNAL = 64
 _NOT_STARTED = (125, 126, 127)
@@ -98,7 +106,6 @@ class Command:
         self.stderr = Output(spec.stderr_path, spec.max_output, self._word + b" ")
         self._ended = asyncio.Event()
         self._number = ""
-        self._stream: Stream | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -114,33 +121,39 @@ class Command:
         script = _SCRIPT.replace("{input}", "" if self._spec.stdin else "</dev/null ")
         order = {
             "Cmd": ["/bin/sh", "-c", script, "sh", *self._spec.argv],
-            "Env": [f"{name}={value}" for name, value in env.items()],
+            # A name that no shell takes can only come from the engine.
+            "Env": [f"{name}={value}" for name, value in env.items() if not _VARIABLE.fullmatch(name)],
             "User": user,
             "WorkingDir": cwd,
             **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         }
         made = await self._client.ask("POST", f"/containers/{self._container}/exec", order)
         self._number = made["Id"]
-        self._stream = await self._client.stream(f"/exec/{self._number}/start", {"Detach": False, "Tty": False})
+        stream = await self._client.stream(f"/exec/{self._number}/start", {"Detach": False, "Tty": False})
         # Tasks of their own, because they outlive whoever waits for the command; `close` waits for them.
-        self._tasks = [asyncio.create_task(work) for work in (self._write(self._stream), self._read(self._stream))]
+        work = (self._write(stream, env), self._read(stream))
+        self._tasks = [asyncio.create_task(each) for each in work]
 
-    async def _write(self, stream: Stream) -> None:
-        await stream.send(self._word + b"\n" + self._spec.stdin)
+    async def _write(self, stream: Stream, env: Mapping[str, str]) -> None:
+        settings = (f"export {name}={shlex.quote(value)}\n" for name, value in env.items() if _VARIABLE.fullmatch(name))
+        variables = os.fsencode("".join(settings))
+        await stream.send(self._word + b"\n" + variables + self._word + b"\n" + self._spec.stdin)
         if self._spec.stdin:
             stream.end_input()
 
     async def _read(self, stream: Stream) -> None:
-        async for kind, data in stream.outputs():
-            if kind == STDOUT:
-                self.stdout.feed(data)
-            elif kind == STDERR:
-                self.stderr.feed(data)
-            if self.stdout.code is not None and self.stderr.code is not None:
-                self._ended.set()
-        self._ended.set()
-        self._tasks[0].cancel()
-        await stream.close()
+        try:
+            async for kind, data in stream.outputs():
+                if kind == STDOUT:
+                    self.stdout.feed(data)
+                elif kind == STDERR:
+                    self.stderr.feed(data)
+                if self.stdout.code is not None and self.stderr.code is not None:
+                    self._ended.set()
+        finally:
+            self._ended.set()
+            self._tasks[0].cancel()
+            await finish(stream.close())
 
     async def wait(self) -> int:
         """How it ended: its exit code, or the negative number of a signal. Raises SandboxError if it never began."""
@@ -179,8 +192,6 @@ class Command:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self._stream is not None:
-            await self._stream.close()
 
 
 async def run_tool(client: EngineClient, container: str, *argv: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from seatrial.errors import SandboxError
@@ -102,6 +103,14 @@ class Container:
         self.pid = int(state["Pid"])
         if not state["Running"]:
             raise SandboxError(f"the container ended at once, with code {state['ExitCode']}: {state.get('Error')}")
+
+    def local_pid(self) -> int | None:
+        """The first process, if it runs on this machine and in sight: its name is its argument."""
+        try:
+            arguments = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return None
+        return self.pid if self.name.encode() in arguments else None
 
     async def restart(self) -> None:
         """End all of it and start it anew: files and limits stay, everything else is lost."""

@@ -126,7 +126,10 @@ class EngineSandbox:
         self._check()
         if reason := self._made.refused.get("listen"):
             raise HostUnsupportedError(f"nothing can listen inside the container: {reason}")
-        return await listen(self._container.pid, self._container.name, port)
+        pid = self._container.local_pid()
+        if pid is None:
+            raise HostUnsupportedError("nothing can listen inside the container: it runs in another machine")
+        return await listen(pid, port)
 
     async def kill_all(self, phase: Phase = "agent") -> None:
         """End every process, whosever it is; returns when they are gone. The first one outlives it and reaps."""
@@ -188,7 +191,7 @@ class EngineSandbox:
     async def usage(self) -> ResourceUse:
         """What has been consumed so far."""
         self._check()
-        return await usage.measure(self._container.client, self._container.name)
+        return await usage.measure(self._container.client, self._container.name, self._container.local_pid())
 
     async def destroy(self) -> None:
         """End every process and remove every trace; more than once, at once or after a cancellation is fine."""

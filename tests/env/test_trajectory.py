@@ -57,6 +57,7 @@ def test_turns_share_their_prompts_and_its_tokens():
     first = recorder.step(ASKED, said("a", tokens=told([1, 2], [3])))
     second = recorder.step([*ASKED, {"role": "assistant", "content": "a"}], said("b", tokens=told([1, 2, 3], [4])))
     assert first.asked.items is second.asked.items
+    assert second["prompt"][1] is first["completion"][0]
     assert first.asked_ids is not None
     assert second.asked_ids is not None
     assert first.asked_ids.items is second.asked_ids.items

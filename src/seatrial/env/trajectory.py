@@ -71,12 +71,20 @@ class Recorder:
 
     messages: Trunk[Message] = field(default_factory=lambda: Trunk([]))
     prompt_ids: Trunk[int] = field(default_factory=lambda: Trunk(array("q")))
+    last: TrajectoryStep | None = None
 
     def step(self, prompt: Messages, response: Response) -> TrajectoryStep:
         """A turn: what the model was asked, and what it said."""
-        kept = self.messages.keep([*prompt, response.message])
-        response, ids = self._without_prompt_ids(replace(response, message=kept.items[len(prompt)]))
-        return TrajectoryStep(Prefix(kept.items, len(prompt)), response, ids)
+        response, ids = self._without_prompt_ids(response)
+        self.last = TrajectoryStep(self.messages.keep(self._with_last_answer(prompt)), response, ids)
+        return self.last
+
+    def _with_last_answer(self, prompt: Messages) -> Messages:
+        """The prompt with the model's last answer as we have it, instead of a copy that came back by some way."""
+        at = self.last.asked.count if self.last else len(prompt)
+        if self.last is None or at >= len(prompt) or prompt[at] != self.last.response.message:
+            return prompt
+        return [*prompt[:at], self.last.response.message, *prompt[at + 1 :]]
 
     def _without_prompt_ids(self, response: Response) -> tuple[Response, Prefix[int] | None]:
         told = response.tokens

@@ -56,7 +56,9 @@ def test_what_another_process_uses_stays(tmp_path):
 
     async def play():
         async with open_store(tmp_path) as user, open_store(tmp_path) as pruner:
-            image = user.image(user.find("old"))
+            found = user.find("old")
+            assert found
+            image = user.image(found)
             pruned = await prune(pruner, 0)
             assert names(pruner) == ["old"]
             assert (image.layers[1] / "3000").exists()

@@ -5,6 +5,7 @@ followed without them.
 """
 
 import asyncio
+import base64
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -127,7 +128,8 @@ class Access:
         raise ImageError(f"{self} wants to know who we are; {self._log_in}")
 
     def _basic(self) -> str:
-        return aiohttp.BasicAuth(self._credentials.username, self._credentials.password, "utf-8").encode()
+        pair = f"{self._credentials.username}:{self._credentials.password}"
+        return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
     @property
     def _log_in(self) -> str:

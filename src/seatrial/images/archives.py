@@ -3,7 +3,6 @@
 import asyncio
 import posixpath
 import re
-import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import IO
 from seatrial.errors import ImageError
 from seatrial.images.compression import BROKEN, open_compressed
 from seatrial.images.config import ImageDocument, Layers, Settings, read_document
+from seatrial.images.layers import Bounds
 from seatrial.images.layouts import Archive, Folder, FoundImage, Part, Source, images_in
 from seatrial.images.platforms import host_platform
 from seatrial.images.progress import LayerProgress, LayerState, OnProgress, say_nothing
@@ -21,6 +21,7 @@ from seatrial.images.stored import StoredImage
 from seatrial.sandbox.api import DEFAULT_PATH
 
 _CHUNK = 2**20
+_MAX_ARCHIVE = 2 * Bounds().max_bytes
 # The names at the top of an archive of images: whoever has others is a root file system.
 _OF_IMAGES = re.compile(
     r"(?:manifest|index|repositories|version)(?:\.json)?|oci-layout|VERSION|blobs|[0-9a-f]{64}(?:\.json|\.tar)?"
@@ -118,12 +119,21 @@ def _plain_archive(path: Path, target: Path) -> Path:
             if not _is_of_images(stream):
                 return path
             file.seek(0)
-            with target.open("wb") as plain:
-                shutil.copyfileobj(open_compressed(file), plain, _CHUNK)
+            _copy(open_compressed(file), target)
         except _UNREADABLE as error:
             target.unlink(missing_ok=True)
             raise ImageError(f"it cannot be read: {error}") from error
     return target
+
+
+def _copy(stream: IO[bytes], target: Path) -> None:
+    left = _MAX_ARCHIVE
+    with target.open("wb") as plain:
+        while chunk := stream.read(_CHUNK):
+            plain.write(chunk)
+            left -= len(chunk)
+            if left < 0:
+                raise ImageError(f"it unpacks to more than {_MAX_ARCHIVE} bytes, which no images have")
 
 
 def _is_of_images(stream: IO[bytes]) -> bool:
@@ -149,6 +159,8 @@ def _members_of_images(path: Path) -> dict[str, tarfile.TarInfo] | None:
 def _until_foreign(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """The members of an archive up to the first one that no archive of images has."""
     for member in tar:
+        if member.size < 0:  # it would lead the tarfile module backwards, for ever
+            raise ImageError(f"the size of {member.name!r} in it is negative")
         if not _top_name(member):
             continue
         yield member

@@ -82,7 +82,7 @@ def _written(entry: dict[str, Any], domain: str, path: Path) -> Credentials:
     username, password = str(entry.get("username") or ""), str(entry.get("password") or "")
     if isinstance(entry.get("auth"), str) and entry["auth"]:
         try:
-            username, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
+            username, _, password = base64.b64decode(entry["auth"].strip(), validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError) as error:
             return Credentials(
                 f"anonymous: {path} has an `auth` for {domain} that is not base64 of user:password: {error}"

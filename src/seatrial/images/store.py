@@ -230,6 +230,11 @@ class Store:
         found = [self._read_image(f"sha256:{path.stem}", names) for path in (self.root / "images").glob("*.json")]
         return sorted(filter(None, found), key=lambda image: image.used_at, reverse=True)
 
+    def size_of(self, image: StoredImage) -> int:
+        """How many bytes its layers have, whoever else has them too."""
+        layers = [self._read_layer(digest) for digest in set(image.layers)]
+        return sum(layer.about.size for layer in layers if layer)
+
     def _read_image(self, digest: str, names: dict[str, list[Named]] | None = None) -> StoredImage | None:
         path = self._image_file(digest)
         try:

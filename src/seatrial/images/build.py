@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from seatrial.errors import BuildError, UsageError
 from seatrial.images.building.arguments import Arguments
@@ -17,14 +18,15 @@ from seatrial.images.building.carry_out import Workshop, carry_out
 from seatrial.images.building.context import ContextTree
 from seatrial.images.building.dockerfile import Dockerfile, parse_dockerfile
 from seatrial.images.building.draft import ConfigDraft
-from seatrial.images.building.events import Observer, StepOutput, ignore_events
+from seatrial.images.building.events import Observer, StepLog, StepOutput, ignore_events
+from seatrial.images.building.handover import Program, hand_over
 from seatrial.images.building.ignore import read_ignore_rules
 from seatrial.images.building.instructions import Arg, From, Step, read_instructions, read_steps
 from seatrial.images.building.journal import Journal
 from seatrial.images.building.plan import StagePlan, find_stage, find_target, needed_stages, split_stages
 from seatrial.images.building.sources import Origin
 from seatrial.images.building.stage import Stage, continue_stage
-from seatrial.images.building.step_cache import StepCache
+from seatrial.images.building.step_cache import StepCache, make_key
 from seatrial.images.building.words import WordError, expand
 from seatrial.images.platforms import Platform, host_platform, parse_platform
 from seatrial.images.store import Store
@@ -39,7 +41,7 @@ _PUBLIC = Network("public")
 class BuildSpec:
     """What to build. The Dockerfile is the context's own unless another is named; `target` is a stage, else the last.
 
-    `network` is for the commands of RUN; `run_timeout_sec` is for each of them.
+    `network` is for the commands of RUN; `run_timeout_sec` is for each of them. `builder` is another program to do it.
     """
 
     context: Path
@@ -51,6 +53,7 @@ class BuildSpec:
     network: Network = _PUBLIC
     timeout_sec: float | None = None
     run_timeout_sec: float | None = None
+    builder: Program | Literal["embedded"] = "embedded"
 
     @property
     def file(self) -> Path:
@@ -87,6 +90,8 @@ async def build_image(spec: BuildSpec, means: BuildMeans) -> Built:
     """
     if not spec.context.is_dir():
         raise UsageError(f"{spec.context} is not a directory; expected the build context")
+    if spec.builder != "embedded":
+        return await _build_elsewhere(spec, spec.builder, means)
     dockerfile = parse_dockerfile(_read(spec.file), str(spec.file))
     steps = read_steps(dockerfile)
     async with AsyncExitStack() as stack:
@@ -96,6 +101,31 @@ async def build_image(spec: BuildSpec, means: BuildMeans) -> Built:
                 return await build.run(steps)
         except TimeoutError:
             raise BuildError(f"{build.place}: the build was ended here after {spec.timeout_sec:g} seconds") from None
+
+
+async def _build_elsewhere(spec: BuildSpec, program: Program, means: BuildMeans) -> Built:
+    """Have another program build, by its own rules and its own cache."""
+    options = ["-f", str(spec.file), *(f"--build-arg={name}={value}" for name, value in spec.arguments.items())]
+    options += [f"--target={spec.target}"] if spec.target else []
+    options += [f"--platform={spec.platform}"] if spec.platform != host_platform() else []
+    options += [f"--network={spec.network.mode}"] if spec.network.mode in ("none", "host") else []
+    store, cache, key = means.store, StepCache(means.store), make_key("builder", program, str(spec.file.absolute()))
+    log = StepLog(cache.log_of(key), means.observer)
+    journal = Journal(means.observer)
+    journal.total = 1
+    try:
+        async with asyncio.timeout(spec.timeout_sec):
+            with journal.step(f"{program} build {spec.context}") as entry:
+                stored = await hand_over(program, options, spec.context, store, log)
+                entry.how, entry.key = "built", key
+    except TimeoutError:
+        raise BuildError(f"{spec.file}: the build was ended after {spec.timeout_sec:g} seconds") from None
+    finally:
+        log.close()
+    for tag in spec.tags:
+        store.name_image(stored.digest, tag)
+    image = store.image(stored, spec.tags[0] if spec.tags else None)
+    return Built(image, stored, journal.write_log(store, cache, stored.digest.partition(":")[2]), 1, 0)
 
 
 def _read(path: Path) -> str:

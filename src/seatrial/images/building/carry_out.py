@@ -78,18 +78,18 @@ async def _run(run: Run, stage: Stage, shop: Workshop) -> How:
 
 
 async def _copy(copy: Copy, stage: Stage, shop: Workshop) -> How:
-    origin = await shop.origin(copy.origin)
-    plan = await asyncio.to_thread(_plan, copy, stage, origin)
-    if origin.key is None:
-        content = await asyncio.to_thread(digest_sources, origin.tree, [source.path for source in plan.sources])
-    else:
-        content = origin.key
+    origin, view = await shop.origin(copy.origin), stage.view
+    plan, key = await asyncio.to_thread(_plan_with_key, copy, stage, origin)
+    return await _add(stage, shop, key, lambda: _archive(shop, lambda file: write_copy_layer(file, view, plan)))
+
+
+def _plan_with_key(copy: Copy, stage: Stage, origin: Origin) -> tuple[CopyPlan, str]:
+    plan = _plan(copy, stage, origin)
+    content = origin.key or digest_sources(origin.tree, [source.path for source in plan.sources])
     sources = [(source.path, source.name) for source in plan.sources]
     documents = [(name, data.decode("utf-8", "backslashreplace")) for name, data in plan.documents]
     about = (plan.destination, plan.owner, plan.owners, plan.mode, plan.archives, copy.exclude)
-    key = stage.next_key("COPY", content, sources, documents, *about)
-    view = stage.view
-    return await _add(stage, shop, key, lambda: _archive(shop, lambda file: write_copy_layer(file, view, plan)))
+    return plan, stage.next_key("COPY", content, sources, documents, *about)
 
 
 def _plan(copy: Copy, stage: Stage, origin: Origin) -> CopyPlan:

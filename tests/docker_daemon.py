@@ -119,7 +119,12 @@ def keep(engine: Engine, folder: Path, session: int) -> None:
     strays = [path for path in _STRAYS if not path.exists()]
     with (folder / "log").open("wb") as log:
         daemon = subprocess.Popen(
-            _command(engine, folder), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environment(folder)
+            _command(engine, folder),
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            env=_environment(folder),
+            cwd=folder,  # something Podman starts writes where it is
         )
     try:
         problem = _await(daemon, folder) or _import_image(folder)

@@ -153,7 +153,11 @@ def _isolation(court: Court) -> IsolationLevel:
     separate = "separate" in (court.of.verifier.environment_mode, court.of.task.config.verifier.environment_mode)
     if separate or court.spec.options.isolation == "separate":
         return "separate"
-    return court.spec.options.isolation if court.place.capabilities.guarded_phases else "exposed"
+    capabilities = court.place.capabilities
+    if capabilities.guarded_phases:
+        return court.spec.options.isolation
+    # Where the agent's processes cannot be kept from the verifier, they must not run on.
+    return "kill" if capabilities.isolation == "namespaces" else "exposed"
 
 
 @asynccontextmanager

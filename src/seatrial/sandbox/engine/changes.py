@@ -50,8 +50,8 @@ class Seen:
         return change in self._known
 
 
-async def look(client: EngineClient, container: str, hidden: str) -> Seen:
-    """What differs from the image now, directories included, but for what is at or below `hidden`."""
+async def look(client: EngineClient, container: str, hidden: Sequence[str]) -> Seen:
+    """What differs from the image now, directories included, but for what is at or below `hidden` ones."""
     answer: Sequence[Mapping[str, Any]] = await client.ask("GET", f"/containers/{container}/changes") or ()
     listed = {entry["Path"]: _KINDS[entry["Kind"]] for entry in answer if not _is_below(entry["Path"], hidden)}
     parents = {path.rpartition("/")[0] for path, kind in listed.items() if kind != "removed"}
@@ -79,8 +79,8 @@ def _telling_first(path: str) -> tuple[bool, str]:
     return path.split("/", 2)[1] not in _SYSTEM, path
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def since(before: Seen, now: Seen) -> FileChanges:

@@ -80,10 +80,17 @@ class Images:
                     f"`{engine} pull {image.reference}` gets it, or choose another with --image"
                 )
             return Known(image.reference, image.config.user or (found.get("Config") or {}).get("User") or None)
+        if await self._has_the_same(image):
+            return Known(str(image.digest), image.config.user)
         name = f"{_NAME}:{await asyncio.to_thread(identify, image)}"
         if await inspect(self._client, name) is None:
             await self._load(image, name)
         return Known(name, image.config.user)
+
+    async def _has_the_same(self, image: Image) -> bool:
+        """Whether the daemon has got the very same image by itself: engines name images by the same digest."""
+        found = await inspect(self._client, image.digest) if image.digest else None
+        return found is not None and len(found["RootFS"]["Layers"]) == len(image.layers)
 
     async def _load(self, image: Image, name: str) -> None:
         with tempfile.TemporaryFile() as archive:

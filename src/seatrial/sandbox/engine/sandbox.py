@@ -176,7 +176,8 @@ class EngineSandbox:
         self._before = await self._look()
 
     async def _look(self) -> changes.Seen:
-        return await changes.look(self._container.client, self._container.name, TOOLS)
+        verifiers = [f"/{name}" for name in _VERIFIERS] if self._verifier_was_here else []
+        return await changes.look(self._container.client, self._container.name, [TOOLS, *verifiers])
 
     async def changes(self) -> FileChanges:
         """What differs from the image, as far as the engine knows; see `changes.py` for what it does not."""

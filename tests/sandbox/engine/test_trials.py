@@ -1,0 +1,130 @@
+"""Whole trials in containers: honest work counts, and what an agent plants or leaves running forges nothing."""
+
+import asyncio
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial.sandbox.engine.backend import EngineBackend
+from tests.docker_daemon import busybox_archive, engine_endpoint, needs
+from tests.trial.attacks import PLANTED, program
+from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, trial_spec, write_task
+
+pytestmark = needs("docker")
+
+FORGE = "echo 1 > /logs/verifier/reward.txt"
+STEPS = """
+artifacts = ["/app/seen"]
+[environment]
+network_mode = "no-network"
+[[steps]]
+name = "one"
+[[steps]]
+name = "two"
+"""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root file system to make an image of."""
+    root = tmp_path_factory.mktemp("image") / "root"
+    with tarfile.open(fileobj=BytesIO(busybox_archive())) as tar:
+        tar.extractall(root)  # noqa: S202 - it is our own
+    return root
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A desk that runs trials in containers."""
+    with asyncio.Runner() as runner:
+        backend = runner.run(EngineBackend("docker", engine_endpoint("docker")).__aenter__())
+        try:
+            yield Desk(runner, backend, tmp_path_factory.mktemp("desk"))
+        finally:
+            runner.run(backend.__aexit__(None, None, None))
+
+
+def play(desk: Desk, image: Path, agent: str | None, task: Path | None = None, **options: Any) -> Ran:
+    """Run a trial in the image."""
+    spec = trial_spec(task or write_task(desk.new_folder() / "task"), agent, **options)
+    return desk.run_spec(replace(spec, options=spec.options.model_copy(update={"image": str(image)})))
+
+
+def test_an_honest_answer_counts_and_the_record_says_where_it_was_judged(desk, image):
+    ran = play(desk, image, f"echo right > {ANSWER}")
+    assert (ran.reward, ran.run.isolation, ran.tags) == (1.0, "kill", set())
+    assert (ran.record.sandbox.backend, ran.record.sandbox.reproducible) == ("docker", True)
+    assert ran.changes.added == (ANSWER,)
+
+
+def test_oracle_and_noop(desk, image):
+    task = write_task(desk.new_folder() / "task", files={"solution/solve.sh": f"#!/bin/sh\necho right > {ANSWER}\n"})
+    assert play(desk, image, "oracle", task).reward == 1.0
+    assert play(desk, image, None, task).reward == 0.0
+
+
+@pytest.mark.parametrize("attack", [each for each in PLANTED if "python" not in str(each.against)], ids=str)
+def test_what_lies_where_the_verifier_works_is_not_there_for_it(desk, image, attack):
+    task = write_task(desk.new_folder() / "task", files=attack.against)
+    ran = play(desk, image, f"echo wrong > {ANSWER}\n{attack.command}", task)
+    assert ran.agent.exit_code == 0, ran.text("agent/stderr.txt")
+    assert ran.reward == 0.0
+    assert ran.tags >= attack.tags
+
+
+@pytest.mark.parametrize("path", ["/bin/grep", "/bin/sh", "/bin/cat"])
+def test_programs_that_were_replaced_are_those_of_the_image_again(desk, image, path):
+    own = "cp /bin/busybox /app/sh"
+    ran = play(desk, image, f"echo wrong > {ANSWER}\n{own}\n{program(path, '/app/sh')}")
+    assert ran.reward == 0.0
+    assert ran.run.restored == (path,)
+    assert "verifier_tools_restored" in ran.tags
+
+
+@pytest.mark.parametrize("answer", ["wrong", "right"])
+def test_what_is_left_running_is_ended_before_the_verifier_starts(desk, image, answer):
+    """It writes rewards and rewrites the test for as long as it lives, and survives all but SIGKILL."""
+    rewrite = "mkdir -p /tests /logs/verifier; echo 'exit 0' > /tests/test.sh"
+    writer = f"trap '' TERM HUP INT; while :; do {rewrite}; {FORGE}; done 2>/dev/null"
+    test = f"{SHELL_TEST}\nps | grep -c '[t]rap' > /logs/verifier/left.txt"
+    task = write_task(desk.new_folder() / "task", files={"tests/test.sh": test})
+    ran = play(desk, image, f'echo {answer} > {ANSWER}; setsid sh -c "{writer}" >/dev/null 2>&1 & sleep 0.2', task)
+    assert ran.reward == (1.0 if answer == "right" else 0.0)
+    assert (ran.run.isolation, ran.text("verifier/files/left.txt")) == ("kill", "0\n")
+    assert "processes_left_running" in ran.tags
+
+
+def test_an_agent_whose_time_is_over_has_nothing_left(desk, image):
+    task = write_task(desk.new_folder() / "task", toml="[agent]\ntimeout_sec = 1.0\n")
+    ran = play(desk, image, f"echo right > {ANSWER}; (trap '' TERM; sleep 1000) & sleep 1000", task)
+    assert (ran.agent.status, ran.reward, ran.run.survivors) == ("timed_out", 1.0, ())
+
+
+def test_the_tests_of_one_step_are_not_there_for_the_agent_of_the_next(desk, image):
+    files = {f"steps/{name}/instruction.md": "Do it.\n" for name in ("one", "two")}
+    files |= {f"steps/{name}/tests/test.sh": SHELL_TEST for name in ("one", "two")}
+    task = write_task(desk.new_folder() / "task", toml=STEPS, files=files)
+    command = (
+        f"echo right > {ANSWER}; ls -d /tests /logs/verifier /tests/* >> /app/seen 2>/dev/null; echo end >> /app/seen"
+    )
+    ran = play(desk, image, command, task)
+    assert ran.reward == 1.0
+    kept = sorted(ran.folder.rglob("artifacts/app/seen"))
+    assert [path.read_text() for path in kept] == ["end\n", "end\nend\n"]
+
+
+def test_a_separate_verifier_gets_the_artifacts_and_a_container_of_its_own(desk, image):
+    toml = f'artifacts = ["{ANSWER}"]\n[environment]\nnetwork_mode = "no-network"\n'
+    task = write_task(desk.new_folder() / "task", toml=toml)
+    ran = play(desk, image, f"echo right > {ANSWER}", task, isolation="separate")
+    assert (ran.reward, ran.run.isolation) == (1.0, "separate")
+
+
+def test_the_host_image_is_refused_with_the_way_out(desk):
+    ran = desk.attack("true")
+    assert "-e embedded" in ran.failure.message

@@ -97,9 +97,9 @@ def only(results: Results) -> Output:
 
 
 def make_tasks(folder: Path, *names: str, **task: Any) -> Path:
-    """A folder of tasks that want `right` in /app/answer.txt."""
+    """A folder of tasks; their tests want `right` in /app/answer.txt, their instruction does not say so."""
     for name in names or ("task_1",):
-        write_task(folder / name, **task)
+        write_task(folder / name, **{"instruction": "Do it.\n", **task})
     return folder
 
 

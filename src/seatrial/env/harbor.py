@@ -12,7 +12,7 @@ from seatrial.env.cli_agent import USUAL_SECONDS, CliAgentEnv
 from seatrial.env.decorators import cleanup
 from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
 from seatrial.env.hooks import settled
-from seatrial.env.rubric import Rubric
+from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE
 from seatrial.env.state import PLACE, RECORD, State
@@ -130,7 +130,7 @@ class HarborEnv(CliAgentEnv):
     async def _reward(self, state: State) -> float:
         """What `compute_reward` gives; 0.0 with the reason in the evaluation when it fails by itself."""
         try:
-            return float(await settled(self.compute_reward(state)))
+            return as_reward(await settled(self.compute_reward(state)))
         except SeatrialError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a hook does is no concern of the others
@@ -162,27 +162,30 @@ class HarborEnv(CliAgentEnv):
     @cleanup(priority=50)
     async def keep_record(self, state: State) -> None:
         """Leave the trial's record on the state, before the sandbox is gone."""
-        workplace = state.get(_WORKPLACE)
-        if workplace is not None and (state["error"] is not None or state["reward"] is not None):
-            state[RECORD] = await workplace.record(state["error"], state["reward"] or 0.0)
+        error = state["error"]
+        if state.get(_WORKPLACE) is not None and (error is not None or state["reward"] is not None):
+            state[RECORD] = await self._workplace(state).record(error, state["reward"] or 0.0)
+        elif error is not None and "harbor_task_dir" in state:  # it has not come so far as to have a sandbox
+            log = TrialLog(self._spec(state, self.docker_image, "auto", None), unobserved)
+            log.fail(error)
+            state[RECORD] = log.record()
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         image = self._sandboxes.choose_image(state, docker_image)
         backend = await self._sandboxes.backend(state)
         spec = self._spec(state, docker_image, image, model)
-        resources = self._sandboxes.resources(state)
         log = TrialLog(spec, unobserved)
+        resources = self._sandboxes.resources(state)
         trial = await resources.enter_async_context(open_trial(spec, backend, self._folder(state), log))
         turn = trial.begin(Round(spec.task))
         workplace = state[_WORKPLACE] = TrialWorkplace(trial, turn, self.agent_workdir)
         await self._sandboxes.introduce(state, trial.sandbox, turn.network)
         return workplace
 
-    def _spec(self, state: State, docker_image: str, image: str, model: "ModelAccess") -> TrialSpec:
-        place = state[PLACE]
-        task = self._adapted(self._task(state), docker_image)
+    def _spec(self, state: State, docker_image: str, image: str, model: "ModelAccess | None") -> TrialSpec:
+        place, task = state[PLACE], self._adapted(self._task(state), docker_image)
         return TrialSpec(
-            trial_id=place.trial_id if place else f"{state['task']}.{state['rollout_id']}",
+            trial_id=place.trial_id if place else f"{state['task']}.{state['trajectory_id']}",
             task=task,
             task_digest=self._digest(task),
             agent=RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"])),

@@ -176,7 +176,7 @@ class FakeSandbox:
                     raise SandboxError(f"archive member {info.name!r}: a fake takes plain files with plain names only")
                 content = tar.extractfile(info) if info.isreg() else None
                 if content is not None:
-                    self.files[posixpath.normpath(f"{directory}/{info.name}")] = content.read()
+                    self.files[posixpath.normpath(posixpath.join(directory, info.name))] = content.read()
 
     async def get(
         self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = MAX_ARCHIVE_BYTES

@@ -1,5 +1,6 @@
 """Where the daemon of a container engine listens: as its own command line tool would find it."""
 
+import errno
 import hashlib
 import json
 import os
@@ -36,14 +37,15 @@ class Endpoint:
 
     def explain(self, error: BaseException) -> str:
         """Why there is no answer, and what to do."""
-        cause = next((each for each in _causes(error) if isinstance(each, OSError)), error)
-        if isinstance(cause, PermissionError):
+        causes = list(_causes(error))
+        numbers = {each.errno for each in causes if isinstance(each, OSError)}
+        if numbers & {errno.EACCES, errno.EPERM}:
             return f"{self}: permission denied; {_RIGHTS[self.engine]}"
-        if isinstance(cause, FileNotFoundError | ConnectionRefusedError):
+        if numbers & {errno.ENOENT, errno.ECONNREFUSED}:
             return f"no {self.engine} daemon at {self}; {_START[self.engine]}"
-        if isinstance(cause, TimeoutError):
+        if any(isinstance(each, TimeoutError) for each in causes):
             return f"the {self.engine} daemon at {self} does not answer; look at its log, or start it anew"
-        return f"the {self.engine} daemon at {self} cannot be reached: {cause}"
+        return f"the {self.engine} daemon at {self} failed: {causes[-1] or type(causes[-1]).__name__}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

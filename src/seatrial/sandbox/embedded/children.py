@@ -9,9 +9,10 @@ import json
 import os
 import signal
 import socket
+from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
 
-from seatrial.sandbox.archive import pack, unpack
+from seatrial.sandbox.archive import pack
 from seatrial.sandbox.embedded.accounts import find_account
 from seatrial.sandbox.embedded.changes import MAX_ENTRIES, write_changes
 from seatrial.sandbox.embedded.descriptors import close_all_but
@@ -36,6 +37,7 @@ from seatrial.sandbox.embedded.syscalls import (
     unshare,
 )
 from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
+from seatrial.sandbox.unpacking import unpack
 
 _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
@@ -190,19 +192,22 @@ def freeze_system(running: Running, system: System, target: int) -> Frozen:
     return Frozen(clone_mounts(root, recursive=True), running.box.workdir, shared)
 
 
-def make_verifier_view(view: View, target: int, report: socket.socket) -> None:
-    """Build the verifier's private root on top of the outer view and report its mount namespace.
+def make_verifier_view(view: View, keep: Iterable[int], report: socket.socket) -> None:
+    """Build the verifier's private root on top of the outer view, enter it, and send its mount namespace and root.
 
-    How many entries of the agent's root did not fit into it is written to the descriptor `target`, on a new line.
+    The news also say how many entries of the agent's root did not fit into it.
     """
-    # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to.
-    close_all_but([target, report.fileno(), *([view.frozen.mounts] if view.frozen else [])])
+    # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to: of
+    # directories, nothing is.
+    close_all_but([report.fileno(), *keep, *([view.frozen.mounts] if view.frozen else [])])
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     left_out = enter_verifier_view(view)
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    os.write(target, b"\n%d" % left_out)
-    send(report, {"ready": True}, [namespace])
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    send(report, {"news": True, "left_out": left_out}, [namespace, root])
+    os.close(namespace)
+    os.close(root)
 
 
 def list_processes(target: int) -> None:

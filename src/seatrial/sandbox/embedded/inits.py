@@ -49,7 +49,7 @@ _PASSES = 50
 
 
 def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, owner: int, link: socket.socket) -> None:
-    """Build the sandbox, report the inner init and the state directory, then obey the spawner; never returns."""
+    """Build the sandbox, report the inner init and what it is made of, then obey the spawner; never returns."""
     unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     name_servers = read_text("/etc/resolv.conf")
@@ -70,10 +70,11 @@ def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, own
     settle_in(box, owner, name_servers)
     remember_start(state)
     users = None if shift is None else make_user_namespace(owner_of(box.name))
-    own = {"state": state, "users": users, "disk": disk}
+    root_inside = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    own = {"state": state, "root": root_inside, "users": users, "disk": disk}
     given = {name: descriptor for name, descriptor in own.items() if descriptor is not None}
     _hold_nothing(box.name, keep=[link.fileno(), *given.values()])
-    inner = InnerInit(rootless=rootless)
+    inner = InnerInit(shifted=rootless or owner != 0)
     send(link, {"ready": list(given)}, [inner.descriptor, *given.values()])
     for descriptor in given.values():
         os.close(descriptor)
@@ -146,8 +147,8 @@ def _is_alive(pid: str) -> bool:
 class InnerInit:
     """The first process of the agent's namespaces. Killing it kills all of them at once, whatever they do about it."""
 
-    def __init__(self, *, rootless: bool) -> None:
-        self._rootless = rootless
+    def __init__(self, *, shifted: bool) -> None:
+        self._shifted = shifted
         self.descriptor = -1
         self.restart()
 
@@ -183,7 +184,7 @@ class InnerInit:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             unshare(CLONE_NEWNS | CLONE_NEWIPC)
             mount(None, "/", None, MS_REC | MS_PRIVATE)
-            mount_proc("/proc", rootless=self._rootless)
+            mount_proc("/proc", shifted=self._shifted)
             os.write(ready, b"!")
             close_all_but([])
             pause_for_ever()

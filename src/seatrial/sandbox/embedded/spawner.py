@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from seatrial.sandbox.embedded import children
+from seatrial.sandbox.embedded import children, errands
 from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, write_changes
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
@@ -27,6 +27,7 @@ from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
     CLONE_NEWUTS,
+    setns,
 )
 from seatrial.sandbox.embedded.views import Manner, Views
 
@@ -90,10 +91,14 @@ class Spawner:
         self._remove(reply, decode(Target, message).path)
 
     def _remove(self, reply: Reply, *paths: str) -> None:
+        left = [path for path in paths if not errands.remove(path)]
+        if not left:
+            reply({}, [])
+            return
         try:
-            child = self._forks.run(removal(*paths), {})
+            child = self._forks.run(removal(*left), {})
         except OSError as error:  # a machine out of memory or processes: what is left, the next run removes
-            reply({"error": f"cannot remove {' '.join(paths)}: {error}", "errno": error.errno}, [])
+            reply({"error": f"cannot remove {' '.join(left)}: {error}", "errno": error.errno}, [])
             return
         child.on_exit = lambda code: reply(_ending(code), [])
 
@@ -157,16 +162,29 @@ class Spawner:
         command = decode(Command, message)
         running = self._running[command.name]
 
+        surroundings = _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET)
+        in_new_view = command.phase == "verifier" and running.view < 0
+
         def work(report: socket.socket) -> None:
             if command.remember:
                 remember_files(running.state)
-            running.join(command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
+            if in_new_view:
+                # It joins the sandbox's groups only then: whoever has used up its memory must not prevent the view.
+                groups = [os.open(file, os.O_WRONLY | os.O_CLOEXEC) for file in command.join]
+                users = [] if running.users is None else [running.users]
+                self._views.enter(running, [*descriptors, running.outer, *users, *groups], report)
+                for group in groups:
+                    os.write(group, b"0")
+                setns(running.outer, surroundings)
+            else:
+                running.join(command.phase, surroundings)
             children.run_command(command, descriptors, running.users, report.fileno())
 
         keep = [*descriptors, *running.descriptors()]
         pids = running.inner if command.phase == "agent" else running.outer
-        child = self._forks.start(work, keep=keep, pids=pids, join=command.join)
-        child.on_report = lambda answer, _: reply(answer or {}, [])
+        child = self._forks.start(work, keep=keep, pids=pids, join=() if in_new_view else command.join)
+        left_out = self._views.expect(running, child) if in_new_view else []
+        child.on_report = lambda answer, _: reply(answer or {"left_out": sum(left_out)}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 
     def _on_view(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
@@ -174,19 +192,28 @@ class Spawner:
         self._views.make(self._running[target.name], target.system, descriptors[0], reply)
 
     def _on_put(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        self._transfer(children.unpack_archive, message, descriptors, reply)
+        transfer = decode(Transfer, message)
+        root = self._running[transfer.name].root_of(transfer.phase)
+        if errands.deliver(root, transfer.path, descriptors[0], self._owner):
+            reply({}, [])
+        else:
+            self._transfer(children.unpack_archive, transfer, descriptors, reply)
 
     def _on_get(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        self._transfer(children.pack_archive, message, descriptors, reply)
+        transfer = decode(Transfer, message)
+        root = self._running[transfer.name].root_of(transfer.phase)
+        if errands.fetch(root, transfer.path, descriptors[0], transfer.limit):
+            reply({}, [])
+        else:
+            self._transfer(children.pack_archive, transfer, descriptors, reply)
 
     def _transfer(
         self,
         move: Callable[[Transfer, int, int | None], None],
-        message: dict[str, Any],
+        transfer: Transfer,
         descriptors: list[int],
         reply: Reply,
     ) -> None:
-        transfer = decode(Transfer, message)
         running = self._running[transfer.name]
 
         def work() -> None:
@@ -241,6 +268,9 @@ class Spawner:
     def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
         trees = plan_trees(running.box.base, running.box.layers, self._prepared)
+        if errands.tell_changes(running.state, trees, descriptors[0]):
+            reply({}, [])
+            return
         work = partial(write_changes, running.state, trees, MAX_ENTRIES, descriptors[0])
         self._answer_after(work, reply, [running.state, *descriptors])
 
@@ -252,6 +282,9 @@ class Spawner:
 
     def _on_size(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         running = self._running[decode(Target, message).name]
+        if errands.tell_size(running.state, descriptors[0]):
+            reply({}, [])
+            return
         # It complains about what vanishes meanwhile; what it has counted is the answer all the same.
         child = self._forks.run(measurement(), {1: descriptors[0], FOLDER: running.state})
         child.on_exit = lambda _: reply({}, [])

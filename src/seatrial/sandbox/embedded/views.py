@@ -1,12 +1,15 @@
-"""Having the verifier's view made and removed, as the spawner does it: a child works, and the answer waits for it."""
+"""Having the verifier's view made and removed, as the spawner does it: a child works, and the answer waits for it.
+
+Mostly the first command of a verifier makes it on its way.
+"""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from seatrial.sandbox.embedded import children
 from seatrial.sandbox.embedded.changes import root_at_start
-from seatrial.sandbox.embedded.forks import Forks
+from seatrial.sandbox.embedded.forks import Child, Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.roots import plan_trees
 from seatrial.sandbox.embedded.running import Reply, Running
@@ -40,24 +43,44 @@ class Views:
             reply({} if system == "live" else _THERE_ALREADY, [])
             return
         copy = self._system(running) if system == "frozen" else None
+        keep = [target, *running.descriptors(), *([] if self._manner.shift is None else [self._manner.shift])]
+        child = self._forks.start(
+            lambda report: self.enter(running, (), report, copy and (copy, target)), keep=keep, pids=running.outer
+        )
+        left_out = self.expect(running, child)
 
-        def work(report: socket.socket) -> None:
-            known = root_at_start(running.state)
-            frozen = children.freeze_system(running, copy, target) if copy else None
-            setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-            view = View(known, self._manner.owner, self._manner.rootless, frozen)
-            children.make_verifier_view(view, target, report)
-
-        def ready(answer: dict[str, Any] | None, descriptors: list[int]) -> None:
-            if answer and "ready" in answer:
-                running.view = descriptors[0]
-                reply({}, [])
+        def ready(answer: dict[str, Any] | None, _: list[int]) -> None:
+            if running.view >= 0:
+                reply({"left_out": left_out[0]}, [])
             else:
                 self._remove_frozen(running, lambda *_: reply(answer or _NOT_MADE, []))
 
-        keep = [target, *running.descriptors(), *([] if self._manner.shift is None else [self._manner.shift])]
-        child = self._forks.start(work, keep=keep, pids=running.outer)
         child.on_report = ready
+
+    def enter(
+        self,
+        running: Running,
+        keep: Iterable[int],
+        report: socket.socket,
+        freeze: tuple[children.System, int] | None = None,
+    ) -> None:
+        """Make the view and enter it, in a child which has nothing else open then but what it is to `keep`."""
+        known = root_at_start(running.state)
+        frozen = children.freeze_system(running, *freeze) if freeze else None
+        setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
+        view = View(known, self._manner.owner, self._manner.rootless, frozen)
+        children.make_verifier_view(view, keep, report)
+
+    def expect(self, running: Running, child: Child) -> list[int]:
+        """Take over the view that a child makes; what is returned then says how many entries were left out of it."""
+        left_out: list[int] = []
+
+        def made(news: dict[str, Any], descriptors: list[int]) -> None:
+            running.view, running.view_root = descriptors
+            left_out.append(news["left_out"])
+
+        child.on_news = made
+        return left_out
 
     def leave(self, running: Running, reply: Reply) -> None:
         """Let go of a view whose processes are gone, and remove what was made for it."""

@@ -115,9 +115,13 @@ def is_whiteout(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
-def remember_start(state: int) -> None:
+def remember_start(state: int, root: int) -> None:
     """Note what setting up wrote, so that it never counts as somebody's change, and what the root then shows."""
-    _write_start(state, os.listdir("/"))
+    folder = os.open(".", FOLDER, dir_fd=root)
+    try:
+        _write_start(state, os.listdir(folder))
+    finally:
+        os.close(folder)
 
 
 def remember_files(state: int) -> None:

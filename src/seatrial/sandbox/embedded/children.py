@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from seatrial.sandbox.archive import pack
 from seatrial.sandbox.embedded.accounts import find_account
@@ -19,7 +19,7 @@ from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Command, Transfer
-from seatrial.sandbox.embedded.roots import Tree, mount_trees, mount_trees_as_user
+from seatrial.sandbox.embedded.roots import Manner, mount_trees
 from seatrial.sandbox.embedded.running import Running
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
@@ -43,17 +43,6 @@ _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
 _LOOKS = 20
 _RESTLESS = "(restless)"
-
-
-class System(NamedTuple):
-    """How to mount a system once more: what it is made of, where, for whom, and where its new writes go."""
-
-    trees: list[Tree]
-    mounts: str
-    writes: str
-    shift: int | None
-    owner: int
-    rootless: bool
 
 
 def run_command(command: Command, descriptors: list[int], shift: int | None, report: int) -> None:
@@ -170,7 +159,7 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def freeze_system(running: Running, system: System, target: int) -> Frozen:
+def freeze_system(running: Running, manner: Manner, target: int) -> Frozen:
     """Copy what the agent did to the system, and write what that is to the descriptor `target`.
 
     Returns a root that is made of the copy and the image and that is private to whoever mounts it.
@@ -180,15 +169,12 @@ def freeze_system(running: Running, system: System, target: int) -> Frozen:
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     copy = frozen_folder(running.box.state)
-    shared = freeze(running.state, system.trees, running.box.workdir, copy)
+    shared = freeze(running.state, running.trees, running.box.workdir, copy)
     descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    write_changes(descriptor, system.trees, MAX_ENTRIES, target)
+    write_changes(descriptor, running.trees, MAX_ENTRIES, target)
     os.close(descriptor)
-    hide_shared(copy, system.trees, running.box.workdir, system.owner)
-    if system.rootless:
-        root = mount_trees_as_user(system.trees, system.writes, system.mounts, copy)
-    else:
-        root = mount_trees(system.trees, system.writes, system.mounts, system.shift, system.owner, copy)
+    hide_shared(copy, running.trees, running.box.workdir, manner.owner)
+    root = mount_trees(running.trees, f"{running.box.state}/verifier/{running.frozen}", manner, copy)
     return Frozen(clone_mounts(root, recursive=True), running.box.workdir, shared)
 
 

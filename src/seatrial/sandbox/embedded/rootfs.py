@@ -5,7 +5,7 @@ Runs in forked children of the spawner, in the order the kernel demands.
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from seatrial.sandbox.embedded.syscalls import (
     MS_BIND,
@@ -43,12 +43,20 @@ def mount_overlay(lowers: Sequence[str], upper: str, work: str, target: str, *, 
     mount("overlay", target, "overlay", MS_NODEV, options)
 
 
-def bind_lowers(lowers: Sequence[str], folder: str, user_namespace: int | None) -> list[str]:
-    """Give the lower directories short names below `folder`, their owners shifted into a user namespace if given."""
+def bind_lowers(
+    lowers: Sequence[str], folder: str, user_namespace: int | None, shifted: Mapping[str, str]
+) -> list[str]:
+    """Give the lower directories short names below `folder`, their owners shifted into a user namespace if given.
+
+    Those in `shifted` have been given one already.
+    """
     if user_namespace is None and len(lowers) <= _FEW_LAYERS:
         return list(lowers)
     names = []
     for index, lower in enumerate(lowers):
+        if lower in shifted:
+            names.append(shifted[lower])
+            continue
         target = f"{folder}/{index}"
         os.makedirs(target, exist_ok=True)
         if user_namespace is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.sandbox.embedded.requests import Box
+from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
 
 Reply = Callable[[dict[str, Any], list[int]], None]
@@ -18,16 +19,18 @@ class Running:
     often its system has been frozen.
     """
 
-    def __init__(self, box: Box, pid: int, outer: int, link: socket.socket) -> None:
+    def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:
         self.box = box
+        self.trees = trees
         self.pid = pid
-        self.outer = outer
+        self.outer = os.pidfd_open(pid)
         self.link = link
         self.inner = self.state = self.root = -1
         self.view = self.view_root = -1
         self.users: int | None = None
         self.disk: int | None = None
         self.frozen = 0
+        self.complaint: dict[str, Any] | None = None
         self.dead = self.closed = False
         self.kills: list[Reply] = []
 

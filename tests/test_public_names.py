@@ -8,11 +8,14 @@ import pytest
 import seatrial
 
 PUBLIC = """
-AgentOptions AgentResult Annotation ArtifactsError BrokenTask ConfidenceMetadata Dataset DatasetNotFoundError
-Dimension ErrorSource ErrorTag EvaluationResult HostUnsupportedError JobError JobOutcome JobSpec JobStore Judgment
-OutputSpec Problem RawArtifacts RawFile RubricError RubricResult RunOptions SandboxError SeatrialError StoreError Task
-TaskFormatError TrialError TrialOptions TrialRecord UsageError ValidityCheck VerifierSpec __version__
-collect_artifacts collect_output digest_folder ingest lint load_dataset load_task run_job run_trial scan score_rubric
+AgentOptions AgentResult Annotation ArtifactsError BrokenTask CliAgentEnv ClientConfig ConfidenceMetadata Dataset
+DatasetNotFoundError Dimension EmptyModelResponseError Environment Error ErrorSource ErrorTag EvaluationResult
+GatewayError HarborEnv HookError HostUnsupportedError InfraError InvalidModelResponseError JobError JobOutcome JobSpec
+JobStore Judgment Messages ModelError MultiTurnEnv OutputSpec OverlongPromptError Problem ProviderError RawArtifacts
+RawFile Response RewardError Rubric RubricError RubricResult RunOptions SandboxEnv SandboxError SeatrialError State
+StoreError Task TaskFormatError ToolCallError ToolError ToolParseError TrajectoryStep TrialError TrialOptions
+TrialRecord UnknownArgumentError UsageError ValidityCheck VerifierSpec __version__ cleanup collect_artifacts
+collect_output digest_folder ingest lint load_dataset load_task run_job run_trial scan score_rubric stop teardown
 """.split()
 
 
@@ -33,5 +36,11 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_importing_the_package_loads_nothing_heavy():
     code = "import seatrial, sys; print({'pydantic', 'jsonschema', 'rich', 'yaml'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "set()\n"
+
+
+def test_environments_load_no_http_client_no_sdk_and_no_datasets():
+    code = "import seatrial, sys; seatrial.HarborEnv; print({'aiohttp', 'openai', 'datasets'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "set()\n"

@@ -1,7 +1,8 @@
 """Structured concurrency where asyncio alone falls short."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -40,3 +41,30 @@ async def finish(cleanup: Coroutine[Any, Any, T]) -> T:
     if interrupted and not task.cancelled() and task.exception() is None:
         raise interrupted
     return task.result()
+
+
+async def side_by_side(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
+    """Run several workers; the first error of one ends them all and comes out as it was."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(work())
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end, in a thread of its own where an event loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1, "seatrial") as thread:
+        return thread.submit(lambda: asyncio.run(work())).result()

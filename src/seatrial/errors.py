@@ -2,6 +2,7 @@
 
     SeatrialError
     ├── UsageError               the caller can fix it: exit code 2, never a traceback
+    │   ├── UnknownArgumentError a keyword that nothing takes; also a TypeError
     │   ├── TaskFormatError      a task folder cannot be read
     │   ├── DatasetNotFoundError no task where one was asked for
     │   ├── ArtifactsError       the folder or file to score is not there
@@ -10,14 +11,24 @@
     │   └── HostUnsupportedError this machine cannot do what was asked
     ├── StoreError               results cannot be written or read
     └── TrialError               a trial could not be run; recorded, never scored
-        ├── SandboxError         the sandbox itself failed
-        │   └── ContentError     what is in the sandbox cannot be taken out: the inhabitants' doing
-        │       └── TooLargeError
-        ├── GatewayError         the way to the model failed on our side
-        ├── ProviderError        the model's provider failed, or is out of what was asked for
-        ├── AgentSetupError      the agent cannot be started on this task
-        ├── HealthcheckError     the environment did not become ready
-        └── VerifierStageError   the verifier cannot be started on this task
+        ├── InfraError           the machinery failed
+        │   ├── SandboxError     the sandbox itself failed
+        │   │   └── ContentError what is in the sandbox cannot be taken out: the inhabitants' doing
+        │   │       └── TooLargeError
+        │   ├── GatewayError     the way to the model failed on our side
+        │   ├── AgentSetupError  the agent cannot be started on this task
+        │   ├── HealthcheckError the environment did not become ready
+        │   ├── ImageError       an image cannot be had or used
+        │   │   ├── ImageFetchError nor could it be fetched just now; later may be different
+        │   │   └── BuildError   its Dockerfile cannot be built
+        │   └── VerifierStageError the verifier cannot be started on this task
+        ├── ModelError           there is no usable answer of the model
+        │   ├── ProviderError    its provider failed, or is out of what was asked for
+        │   └── InvalidModelResponseError, EmptyModelResponseError
+        ├── OverlongPromptError  the conversation no longer fits the model
+        ├── ToolError            a tool of an environment: ToolParseError, ToolCallError
+        └── HookError            a method or function that somebody wrote for an environment raised something
+            └── RewardError      a reward function did
 
 What strangers wrote (a reward file, an agent's output) never raises: it becomes data in an EvaluationResult.
 """
@@ -31,6 +42,10 @@ class SeatrialError(Exception):
 
 class UsageError(SeatrialError):
     """The request cannot be carried out as given; the message says what to change."""
+
+
+class UnknownArgumentError(UsageError, TypeError):
+    """A keyword argument that nothing takes; the message names the one that may have been meant."""
 
 
 class TaskFormatError(UsageError):
@@ -72,7 +87,11 @@ class TrialError(SeatrialError):
     retryable = False
 
 
-class SandboxError(TrialError):
+class InfraError(TrialError):
+    """The machinery itself failed: sandbox, gateway, staging."""
+
+
+class SandboxError(InfraError):
     """The sandbox itself failed. A command that exits with an error is not one of these."""
 
     retryable = True
@@ -88,13 +107,31 @@ class TooLargeError(ContentError):
     """Something in the sandbox is larger than whoever asked for it was ready to take."""
 
 
-class GatewayError(TrialError):
+class ImageError(InfraError):
+    """An image cannot be had or used; the message names it, says what was tried, and what to do."""
+
+
+class ImageFetchError(ImageError):
+    """Whoever has the image could not be reached or did not answer properly, however often we asked."""
+
+    retryable = True
+
+
+class BuildError(ImageError):
+    """A Dockerfile cannot be read or built; the message begins with its file and line."""
+
+
+class GatewayError(InfraError):
     """The gateway itself failed."""
 
     retryable = True
 
 
-class ProviderError(TrialError):
+class ModelError(TrialError):
+    """The model gave no usable answer."""
+
+
+class ProviderError(ModelError):
     """The provider of the model gave no usable answer, and trying again at once did not help."""
 
     retryable = True
@@ -104,19 +141,55 @@ class ProviderError(TrialError):
         super().__init__(message)
 
 
-class AgentSetupError(TrialError):
+class AgentSetupError(InfraError):
     """The agent cannot be started on this task, however often one tries."""
 
 
-class HealthcheckError(TrialError):
+class HealthcheckError(InfraError):
     """The environment of the task did not become ready."""
 
     retryable = True
 
 
-class VerifierStageError(TrialError):
+class VerifierStageError(InfraError):
     """The verifier cannot be started on this task."""
+
+
+class InvalidModelResponseError(ModelError):
+    """The model's answer cannot be read as one."""
+
+
+class EmptyModelResponseError(InvalidModelResponseError):
+    """The model answered with nothing at all."""
+
+
+class OverlongPromptError(TrialError):
+    """The conversation is longer than the model can take."""
+
+
+class ToolError(TrialError):
+    """A tool of an environment failed; for environments to raise and to catch."""
+
+
+class ToolParseError(ToolError):
+    """A call of a tool cannot be read."""
+
+
+class ToolCallError(ToolError):
+    """A tool was called and failed."""
+
+
+class HookError(TrialError):
+    """A method that somebody wrote for an environment raised something; the message names both."""
+
+
+class RewardError(HookError):
+    """A reward function raised something or returned no number, so that there is no reward."""
 
 
 class StoreError(SeatrialError):
     """Results cannot be written or read: a full disk, a missing right, a record that is not one."""
+
+
+Error = SeatrialError
+"""The name by which authors of environments know the base of all errors."""

@@ -107,3 +107,24 @@ def test_closing_leaves_no_descriptor():
         return len(os.listdir("/proc/self/fd")) - before
 
     assert scenario(run) == 0
+
+
+def test_what_is_kept_is_heard_of_as_it_comes():
+    async def run():
+        heard: list[bytes] = []
+        arrived = asyncio.Event()
+
+        def hear(data: bytes) -> None:
+            heard.append(data)
+            arrived.set()
+
+        capture = Capture(None, 8, hear)
+        os.write(capture.writer, b"first")
+        await arrived.wait()
+        before_the_end = list(heard)
+        os.write(capture.writer, b"second")
+        content = capture.finish()
+        capture.close()
+        return before_the_end, heard, content
+
+    assert scenario(run) == ([b"first"], [b"first", b"sec"], b"firstsec")

@@ -29,14 +29,15 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """What to do for an agent: lay out `trees` (directory inside → directory here), then run `argv`.
+    """What to do for an agent: lay out `trees` (directory inside → directory here), then run `argv` in `cwd`.
 
-    The way to a directory inside must not lead through links of the image.
+    The way to a directory inside must not lead through links of the image. No `cwd` is the task's own directory.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     trees: Mapping[str, Path] = field(default_factory=dict)
+    cwd: str | None = None
 
 
 class Agent(Protocol):

@@ -8,11 +8,11 @@ import click
 from seatrial.cli.render import show_json, show_table
 from seatrial.errors import UsageError
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.output import RewardPolicy
 from seatrial.model.record import outcome_of
 from seatrial.model.task import Task, TaskStep
 from seatrial.report.trial import breakdown_rows, tag_rows
 from seatrial.scoring.ingest import ingest
-from seatrial.scoring.reward import RewardPolicy
 from seatrial.tasks.load import load_task
 from seatrial.verify.collect import collect_artifacts, collect_output
 

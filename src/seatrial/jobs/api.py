@@ -1,16 +1,14 @@
 """The doors to jobs, for the command line and for scripts: prepare, resume, run; or all in one call."""
 
-import asyncio
 import datetime as dt
 import itertools
 import re
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from seatrial.agents.api import make_agent
+from seatrial.concurrency import complete
 from seatrial.jobs.backends import make_backend
 from seatrial.jobs.interrupts import one_interrupt
 from seatrial.jobs.local import JobOutcome, carry_out
@@ -37,8 +35,6 @@ __all__ = [
     "run_prepared",
     "run_trial",
 ]
-
-T = TypeVar("T")
 
 _USUAL_TRIAL = TrialOptions()
 _USUAL_RUN = RunOptions()
@@ -81,7 +77,7 @@ def run_job(
         run=run,
     )
     prepared = prepare_job(spec, folder)
-    return _complete(lambda: run_prepared(prepared))
+    return complete(lambda: run_prepared(prepared))
 
 
 def run_trial(
@@ -109,9 +105,9 @@ def run_trial(
 
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        return _complete(lambda: run(folder))
+        return complete(lambda: run(folder))
     with tempfile.TemporaryDirectory(prefix="seatrial-") as scratch:
-        return _complete(lambda: run(Path(scratch)))
+        return complete(lambda: run(Path(scratch)))
 
 
 def new_job_folder(parent: Path = Path("jobs")) -> Path:
@@ -130,13 +126,3 @@ def _agents(agent: str | AgentOptions | Sequence[AgentOptions]) -> tuple[AgentOp
     if isinstance(agent, str):
         return (AgentOptions(name=agent),)
     return (agent,) if isinstance(agent, AgentOptions) else tuple(agent)
-
-
-def _complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, in a thread of its own where an event loop is running already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work())
-    with ThreadPoolExecutor(1, "seatrial") as thread:
-        return thread.submit(lambda: asyncio.run(work())).result()

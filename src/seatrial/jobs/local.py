@@ -3,12 +3,11 @@
 A fixed number of workers take one trial after the other, so a job of any size needs the memory of those that run.
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from seatrial.agents.api import make_agents
+from seatrial.concurrency import side_by_side
 from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
 from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memory_of, shielded
 from seatrial.jobs.breaker import Breaker
@@ -72,23 +71,6 @@ async def carry_out(
         limited = LimitedStarts(backend, options.starting or 2 * cores())
         agents = make_agents(store.file.spec.agents)
         bench = Workbench(store, limited, shielded(observe), run, writer, agents)
-        await _side_by_side(lambda: work(bench), min(concurrent, len(left)))
+        await side_by_side(lambda: work(bench), min(concurrent, len(left)))
     planned = len(finished.union(plan.trial_id for plan in trials))
     return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)
-
-
-async def _side_by_side(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
-    """Run several workers; the first error of one ends them all and comes out as it was."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

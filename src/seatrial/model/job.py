@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.config import Positive
+from seatrial.model.output import RewardPolicy
 
 JOB_SCHEMA_VERSION: Literal[1] = 1
 
@@ -62,7 +63,10 @@ class AgentOptions(StrictModel):
 
 
 class TrialOptions(StrictModel):
-    """How every trial of a job is run and judged. `image` is `auto`, `host`, or a directory with a root file system."""
+    """How every trial of a job is run and judged. `image` is `auto`, `host`, or a directory with a root file system.
+
+    A `staged` solution lies among the tests while the verifier runs, and nowhere before.
+    """
 
     backend: str = "embedded"
     image: str = "auto"
@@ -74,6 +78,8 @@ class TrialOptions(StrictModel):
     verifier_timeout_multiplier: Positive = 1.0
     pass_threshold: Fraction01 = 1.0
     keep: Literal["record", "snapshot"] = "record"
+    reward_policy: RewardPolicy = "declared"
+    solution: Literal["withheld", "staged"] = "withheld"
 
 
 class ModelOptions(StrictModel):

@@ -11,6 +11,9 @@ OutputFormat = Literal[
     "pdf", "png", "xlsx", "docx", "zip", "ipynb",
 ]  # fmt: skip
 SchemaGate = Literal["report", "zero"]
+RewardPolicy = Literal["declared", "text_first"]
+"""`declared`: the file VerifierSpec names, then the others. `text_first`: reward.txt, then reward.json."""
+
 SCHEMA_GATES: tuple[SchemaGate, ...] = get_args(SchemaGate)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 

@@ -55,10 +55,14 @@ class LimitSpec(StrictModel):
 
 
 class SandboxRef(StrictModel):
-    """Where the trial ran, with what was asked of the machine and what it could enforce."""
+    """Where the trial ran, with what was asked of the machine and what it could enforce.
+
+    `image` is what was used, `image_asked` what the task or the run named.
+    """
 
     backend: str
     image: str
+    image_asked: str | None = None
     image_digest: str | None = None
     reproducible: bool = True
     limits_asked: LimitSpec = LimitSpec()

@@ -5,7 +5,7 @@ Conveniences are functions on top, in `session.py` and `transfer.py`, written on
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -29,12 +29,32 @@ MAX_ARCHIVE_BYTES = 2 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
+class ImageConfig:
+    """What an image says about the commands that run in it.
+
+    A sandbox sets `env` below its own, and runs as `user` whoever does not say as whom. Where commands start
+    (`workdir`) and what runs by itself (`entrypoint`, `command`) is left to whoever makes the sandbox.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    workdir: str | None = None
+    user: str | None = None
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Image:
-    """A root file system: directories laid over each other, lowest first, perhaps on top of the host's own system."""
+    """A root file system: directories laid over each other, lowest first, perhaps on top of the host's own system.
+
+    `digest` is that of the configuration, which names the content of every layer.
+    """
 
     reference: str
     layers: tuple[Path, ...] = ()
     base: Literal["empty", "host"] = "empty"
+    digest: str | None = None
+    config: ImageConfig = ImageConfig()
 
     @property
     def reproducible(self) -> bool:
@@ -76,6 +96,7 @@ class SandboxSpec:
 class ExecSpec:
     """One command. Each output stream goes to its file, or into the result; beyond `max_output` bytes it is dropped.
 
+    Where a backend can, `on_output` hears what is kept of either stream as it comes.
     `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
     there before that is nobody's change any more.
     """
@@ -91,6 +112,7 @@ class ExecSpec:
     stdout_path: Path | None = None
     stderr_path: Path | None = None
     max_output: int = MAX_OUTPUT_BYTES
+    on_output: Callable[[bytes], None] | None = None
     files: tuple[str, bytes] | None = None
     changes_from_here: bool = False
 

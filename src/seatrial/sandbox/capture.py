@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,11 +18,12 @@ _CHUNK = 65536
 class Capture:
     """One output stream of one command. `writer` is the end to give to the command and then to close here."""
 
-    def __init__(self, path: Path | None, limit: int) -> None:
+    def __init__(self, path: Path | None, limit: int, on_output: Callable[[bytes], None] | None = None) -> None:
         self._sink: BinaryIO | None = path.open("wb") if path else io.BytesIO()
         self._reader, self.writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._reader, False)
         self._room = limit
+        self._on_output = on_output
         self.truncated = False
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._reader, self._on_readable)
@@ -49,6 +51,8 @@ class Capture:
             sink.write(data[: self._room])
         except OSError:  # a full disk: the command must go on, and its reader learns that something is missing
             self.truncated, self._room = True, 0
+        if self._on_output and self._room:
+            self._on_output(data[: self._room])
         self._room -= min(len(data), self._room)
 
     def finish(self) -> bytes:

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 
 from seatrial.model.artifacts import RawArtifacts
 from seatrial.model.evaluation import ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.output import RewardPolicy
 from seatrial.model.task import Task, TaskStep
 from seatrial.scoring.classify import classify
 from seatrial.scoring.details import read_details
 from seatrial.scoring.findings import Finding
 from seatrial.scoring.gates import apply_gates
 from seatrial.scoring.output import check_output
-from seatrial.scoring.reward import RewardPolicy, read_verdict
+from seatrial.scoring.reward import read_verdict
 
 
 def ingest(task: Task | TaskStep, raw: RawArtifacts, policy: RewardPolicy = "declared") -> EvaluationResult:

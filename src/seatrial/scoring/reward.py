@@ -8,15 +8,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from seatrial.model.artifacts import REWARD_JSON, REWARD_TXT, RawArtifacts, RawFile
-from seatrial.model.output import VerifierSpec
+from seatrial.model.output import RewardPolicy, VerifierSpec
 from seatrial.scoring.findings import Finding, excerpt, note
 from seatrial.scoring.text import Unreadable, decode, read_exact_json
-
-RewardPolicy = Literal["declared", "text_first"]
-"""`declared`: the file VerifierSpec names, then the others. `text_first`: reward.txt, then reward.json."""
 
 MAX_REWARD_BYTES = 2**20
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

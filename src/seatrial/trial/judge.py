@@ -13,14 +13,15 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.output import RewardPolicy
 from seatrial.model.record import FileChanges, IsolationLevel, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult, Image, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
-from seatrial.sandbox.transfer import put_file, put_tree
+from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import read_verdict
 from seatrial.tasks.environ import resolve_variables
-from seatrial.trial.parcels import packed_tests
+from seatrial.trial.parcels import packed_tests, packed_tree
 from seatrial.trial.place import Place, choose_network, choose_place
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
@@ -29,7 +30,7 @@ from seatrial.verify.fetch import KeptArtifact
 from seatrial.verify.guard import restore, to_restore
 from seatrial.verify.integrity import integrity_tags
 from seatrial.verify.run import VerifierPlan, fetch_verdict, run_tests
-from seatrial.verify.stage import stage_tests
+from seatrial.verify.stage import SOLUTION_DIR, stage_tests
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ async def _judge(
         if not taken.shielded:
             await room.renew_verifier()
         staged = stage_tests(tests, agent_result)
+        await _show_solution(court, room)
         logs = court.folder / "verifier"
         shutil.rmtree(logs, ignore_errors=True)
         logs.mkdir(parents=True)
@@ -91,6 +93,13 @@ async def _judge(
         raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
     run = _run(court, ended, taken, work.survivors)
     return Judgement(run, _provenance(court, raw, tests.digest), raw)
+
+
+async def _show_solution(court: Court, room: Sandbox) -> None:
+    """Lay out the reference solution among the tests, where no process of the agent sees it."""
+    solution = court.of.solution()
+    if solution and court.spec.options.solution == "staged":
+        await put_packed(room, SOLUTION_DIR, packed_tree(court.spec, solution), phase="verifier")
 
 
 async def _take_precautions(court: Court, sandbox: Sandbox, work: Work) -> Precautions:
@@ -205,7 +214,7 @@ def _run(court: Court, ended: ExecResult, taken: Precautions, survivors: tuple[s
 
 
 def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
-    reward_file = read_verdict(raw, court.of.judged.verifier).file
+    reward_file = read_verdict(raw, court.of.judged.verifier, court.spec.options.reward_policy).file
     said = raw.file(reward_file).data if reward_file else None
     return Provenance(
         tests_digest=digest,
@@ -215,9 +224,9 @@ def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
     )
 
 
-def score(of: Round, judgement: Judgement, changes: FileChanges) -> EvaluationResult:
+def score(of: Round, judgement: Judgement, changes: FileChanges, policy: RewardPolicy) -> EvaluationResult:
     """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
-    evaluation = ingest(of.judged, judgement.raw)
+    evaluation = ingest(of.judged, judgement.raw, policy)
     tags = integrity_tags(changes, judgement.run.survivors, judgement.run.restored)
     if not tags:
         return evaluation

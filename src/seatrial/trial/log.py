@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from seatrial.errors import SeatrialError, TrialError
+from seatrial.errors import TrialError
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import (
@@ -80,9 +80,9 @@ class TrialLog:
         """All rounds have been judged: whatever fails from now on changes no result."""
         self._complete = True
 
-    def fail(self, error: SeatrialError) -> None:
-        """The machinery failed in the present phase."""
-        if not self._complete:
+    def fail(self, error: Exception) -> None:
+        """The machinery failed in the present phase. The first failure counts."""
+        if not self._complete and self._failure is None:
             retryable = isinstance(error, TrialError) and error.retryable
             cause = type(error).__name__
             self._failure = Failure(phase=self._phase, cause=cause, message=str(error), retryable=retryable)

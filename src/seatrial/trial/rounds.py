@@ -81,6 +81,11 @@ class Round:
         own = [self.task.root / f"steps/{self.name}/tests"] if self.step else []
         return tuple(folder for folder in [self.task.root / "tests", *own] if folder.is_dir())
 
+    def solution(self) -> Path | None:
+        """The folder with the reference solution."""
+        folder = self.task.root / (f"steps/{self.name}/solution" if self.step else "solution")
+        return folder if folder.is_dir() else None
+
     def workdir_files(self) -> Path | None:
         """What a step adds to the working directory."""
         folder = self.task.root / f"steps/{self.name}/workdir"

@@ -1,12 +1,11 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.agents.environ import agent_variables
-from seatrial.concurrency import unless
 from seatrial.errors import ContentError
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import RawFile
@@ -15,7 +14,6 @@ from seatrial.model.config import ArtifactSpec
 from seatrial.model.record import ChangeCounts, FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.transfer import get_tree
-from seatrial.trial.log import RoundLog
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
@@ -27,36 +25,16 @@ DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
 async def run_agent(
-    sandbox: Sandbox, spec: TrialSpec, notes: RoundLog, launch: AgentLaunch, network: Network, folder: Path
-) -> AgentResult:
-    """Run the agent's command to its end or to the end of its time; either is data. What its model used is noted.
-
-    Raises ProviderError when its model fails meanwhile: what it does without one says nothing about it.
-    """
-    if spec.model is None:
-        return await _run(sandbox, spec, notes.round, launch, network, folder)
-    listener = await sandbox.listen(0)
-    async with spec.model.open(listener, folder.parent, spec.agent.ref.model) as access:
-        reached = replace(launch, env={**access.variables, **launch.env})
-        try:
-            result = await unless(access.session.broken, _run(sandbox, spec, notes.round, reached, network, folder))
-        finally:
-            notes.model_usage = access.session.usage
-        if access.session.failure is not None:
-            raise access.session.failure
-        assert result is not None  # noqa: S101 - it is only missing when the session is broken
-        return result
-
-
-async def _run(
     sandbox: Sandbox, spec: TrialSpec, of: Round, launch: AgentLaunch, network: Network, folder: Path
 ) -> AgentResult:
+    """Run the agent's command to its end or to the end of its time; either is data. Its output goes to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
     timeout = of.agent.timeout_sec
     result = await sandbox.exec(
         ExecSpec(
             launch.argv,
             env={**agent_variables(of.task, of.task.workdir, spec.agent.ref.model), **launch.env},
+            cwd=launch.cwd,
             user=of.agent.user,
             timeout_sec=timeout * spec.options.agent_timeout_multiplier if timeout else None,
             network=network,
@@ -65,12 +43,13 @@ async def _run(
             changes_from_here=True,
         )
     )
-    return _agent_result(result, of)
+    return agent_result(result, of.folder)
 
 
-def _agent_result(result: ExecResult, of: Round) -> AgentResult:
+def agent_result(result: ExecResult, folder: str = "") -> AgentResult:
+    """How an agent's command ended; its output is below `folder`, as the record has it."""
     killed = result.exit_code is not None and result.exit_code < 0
-    base = f"{of.folder}/agent".lstrip("/")
+    base = f"{folder}/agent".lstrip("/")
     return AgentResult(
         status="timed_out" if result.timed_out else "killed" if killed else "exited",
         exit_code=result.exit_code,

@@ -12,6 +12,7 @@ from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import IGNORED_FOLDERS
 
 TESTS_DIR = "/tests"
+SOLUTION_DIR = f"{TESTS_DIR}/solution"
 LOGS_DIR = "/logs/verifier"
 
 

@@ -40,7 +40,7 @@ from seatrial.sandbox.embedded.syscalls import (
 def first_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
     """Make the namespaces, become the first process in them, and start over."""
     if mode == "user":
-        _enter_user_namespace(control)
+        enter_user_namespace(control)
     unshare(CLONE_NEWPID | CLONE_NEWNS)
     child = os.fork()
     if child:
@@ -56,7 +56,7 @@ def first_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -
     os.execv(sys.executable, [sys.executable, "-I", "-m", "seatrial.sandbox.embedded.bootstrap", *arguments])
 
 
-def _enter_user_namespace(control: socket.socket) -> None:
+def enter_user_namespace(control: socket.socket) -> None:
     """Become root of a user namespace: with a range of ids if our parent can arrange it, else with our own id only."""
     uid, gid = os.getuid(), os.getgid()
     unshare(CLONE_NEWUSER)

@@ -53,7 +53,7 @@ class SpawnerClient:
         try:
             greeting = await self._next_greeting()
             if "map" in greeting:
-                self.many_users = await asyncio.to_thread(_map_ids, greeting["map"])
+                self.many_users = await asyncio.to_thread(map_ids, greeting["map"])
                 send(ours, {"mapped": self.many_users})
                 greeting = await self._next_greeting()
             if "up" not in greeting:
@@ -193,11 +193,11 @@ def _drop_late_answer(future: asyncio.Future[tuple[dict[str, Any], list[int]]]) 
             os.close(descriptor)
 
 
-def _map_ids(pid: int) -> bool:
+def map_ids(pid: int) -> bool:
     """Give a user namespace the id range /etc/subuid grants us, by the helpers made for it; False when it cannot be."""
     name, uid = pwd.getpwuid(os.getuid()).pw_name, os.getuid()
     for helper, table, own in (("newuidmap", "/etc/subuid", uid), ("newgidmap", "/etc/subgid", os.getgid())):
-        program, granted = shutil.which(helper), _granted_range(table, name, uid)
+        program, granted = shutil.which(helper), granted_range(table, name, uid)
         if program is None or granted is None:
             return False
         done = subprocess.run(  # noqa: S603 - a system helper, by its full path
@@ -208,7 +208,8 @@ def _map_ids(pid: int) -> bool:
     return True
 
 
-def _granted_range(table: str, name: str, uid: int) -> tuple[str, str] | None:
+def granted_range(table: str, name: str, uid: int) -> tuple[str, str] | None:
+    """Where the ids start that a table grants a user, and how many they are."""
     try:
         lines = Path(table).read_text().splitlines()
     except OSError:

@@ -97,10 +97,12 @@ class EmbeddedSandbox:
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Run a command; at the end of its time, every process of its phase is killed with it."""
-        if not self._client.many_users and str(spec.user or 0) not in ("0", "root"):
-            raise HostUnsupportedError(f"user {spec.user!r} cannot exist here: {ONE_USER}")
+        user = self._user(spec)
+        if not self._client.many_users and str(user or 0) not in ("0", "root"):
+            raise HostUnsupportedError(f"user {user!r} cannot exist here: {ONE_USER}")
         async with self._outbound.access(spec.network) as network_env:
-            out, err = (Capture(path, spec.max_output) for path in (spec.stdout_path, spec.stderr_path))
+            paths = (spec.stdout_path, spec.stderr_path)
+            out, err = (Capture(path, spec.max_output, spec.on_output) for path in paths)
             self._captures = [capture for capture in self._captures if capture.open] + [out, err]
             started = time.monotonic()
             try:
@@ -160,14 +162,18 @@ class EmbeddedSandbox:
             await self.kill_all(phase)
             await exited
 
+    def _user(self, spec: ExecSpec) -> str | int | None:
+        return self._made.spec.image.config.user if spec.user is None else spec.user
+
     def _command(self, spec: ExecSpec, token: str, network_env: dict[str, str]) -> dict[str, Any]:
+        made = self._made.spec
         return {
             "token": token,
             "phase": spec.phase,
             "argv": list(spec.argv),
-            "env": {"PATH": DEFAULT_PATH, **self._made.spec.env, **network_env, **spec.env},
-            "cwd": spec.cwd or self._made.spec.workdir,
-            "user": spec.user,
+            "env": {"PATH": DEFAULT_PATH, **made.image.config.env, **made.env, **network_env, **spec.env},
+            "cwd": spec.cwd or made.workdir,
+            "user": self._user(spec),
             "host_network": spec.network.mode == "host",
             "join": list(self._made.group.join_files),
             "remember": spec.changes_from_here,

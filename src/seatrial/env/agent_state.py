@@ -1,0 +1,81 @@
+"""AgentState: what CliAgentEnv itself has to know of an agent under way, kept on the rollout's state."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seatrial.env.agent_run import AgentRun
+from seatrial.env.interception import Ended, InterceptedTurn, Interception
+from seatrial.env.state import State
+from seatrial.env.workplace import Workplace
+from seatrial.errors import ProviderError
+
+if TYPE_CHECKING:
+    from seatrial.gateway.access import OpenAccess
+
+AGENT = "_agent"
+_MAX_OUTPUT_BYTES = 2**20
+
+
+@dataclass(eq=False, slots=True)
+class AgentState:
+    """An agent and its way to the loop. `variables` are those it is started with."""
+
+    interception: Interception
+    workplace: Workplace
+    model: AsyncExitStack = field(default_factory=AsyncExitStack)
+    access: "OpenAccess | None" = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    run: AgentRun | None = None
+    turn: InterceptedTurn | None = None
+
+    @property
+    def model_variables(self) -> Mapping[str, str]:
+        """The variables by which the agent finds its model."""
+        return self.access.variables if self.access else {}
+
+    async def end(self, state: State, deadline_sec: float | None) -> None:
+        """See the agent to its end, in the way that the end of its rollout calls for, and close its way to the model.
+
+        How it ended is on the state then. Raises what kept the agent from coming to its end, if that was our failure.
+        """
+        if self.run is None:
+            await self.model.aclose()
+            return
+        if state["error"] is not None:
+            await self.run.stop(ProviderError(f"the rollout has failed: {state['error']}"))
+        elif state.get("timed_out"):
+            await self.run.stop(Ended(408, "the time of the rollout is over"), by="timed_out")
+        else:
+            await self.run.wind_down(_why(state), deadline_sec)
+        await self.model.aclose()
+        state["agent_completed"] = True
+        for name in ("stdout", "stderr"):
+            state[f"agent_{name}"] = _tail(self.workplace.folder / "agent" / f"{name}.txt")
+        result = self.run.result()
+        state["agent_exit_code"], state["agent_timed_out"] = result.exit_code, result.status == "timed_out"
+
+
+def agent_of(state: State) -> AgentState:
+    """The agent of a rollout that has one."""
+    agent: AgentState = state[AGENT]
+    return agent
+
+
+def _why(state: State) -> Ended:
+    if state.get("prompt_too_long"):
+        return Ended(400, "the prompt exceeds the maximum context length of the model (context_length_exceeded)")
+    return Ended(429, f"the rollout has ended ({state['stop_condition']}): there are no more answers")
+
+
+def _tail(path: Path) -> str:
+    """The end of a file, where an agent that fails says why."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _MAX_OUTPUT_BYTES))
+            return file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,225 @@
+"""CliAgentEnv: a command in a sandbox is the agent, and each of its requests to a model is a turn of the rollout."""
+
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from seatrial.agents.api import AgentLaunch
+from seatrial.env.agent_run import AgentRun
+from seatrial.env.agent_state import AGENT, AgentState, agent_of
+from seatrial.env.client import chat_request
+from seatrial.env.decorators import cleanup, stop
+from seatrial.env.hooks import blaming, settled
+from seatrial.env.interception import Ended, Interception
+from seatrial.env.messages import Messages, as_messages
+from seatrial.env.multi_turn import MultiTurnEnv
+from seatrial.env.response import Response, as_response
+from seatrial.env.results import Results
+from seatrial.env.rollout_sandboxes import RolloutSandboxes
+from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, ImageFallback, SandboxSettings
+from seatrial.env.state import PLACE, State
+from seatrial.env.workplace import PlainWorkplace, Workplace
+from seatrial.errors import UsageError
+from seatrial.sandbox.api import SandboxBackend
+
+if TYPE_CHECKING:  # an HTTP server and client, which are slow to import
+    from seatrial.gateway.access import ModelAccess
+
+USUAL_SECONDS = 3600.0
+_PATIENCE = {"OPENAI_TIMEOUT": "600", "OPENAI_REQUEST_TIMEOUT": "600", "HTTPX_TIMEOUT": "600"}
+
+
+class CliAgentEnv(MultiTurnEnv):
+    """Runs `run_command` in a sandbox. Each request that it makes to a model is one turn: what comes in is the prompt,
+    and what `get_model_response` returns goes back to the agent.
+
+    The rollout ends with the agent. One that ends first, by `max_turns` or another condition, lets the agent finish
+    with what it has got; when it asks again, it is told so by an error as providers send it, and ended soon after. At
+    the end of `timeout_seconds` it is ended at once.
+
+    `environment_vars` are the agent's besides those of `build_env_vars`. `interception_port` is the port at which the
+    model is found inside the sandbox, a free one if it is None. `backend` is the name of a sandbox backend, or one that
+    is open. Which image is used instead of one that is not here is up to `image`, `image_map` and `image_fallback`.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
+        self,
+        run_command: str,
+        interception_port: int | None = None,
+        interception_url: str | None = None,
+        max_turns: int = -1,
+        timeout_seconds: float | None = USUAL_SECONDS,
+        poll_interval: float | None = None,
+        docker_image: str = DEFAULT_IMAGE,
+        start_command: str | None = None,
+        cpu_cores: float | None = None,
+        memory_gb: float | None = None,
+        disk_size_gb: float | None = None,
+        gpu_count: int = 0,
+        timeout_minutes: float | None = None,
+        environment_vars: Mapping[str, str] | None = None,
+        labels: Sequence[str] | None = None,
+        *,
+        backend: str | SandboxBackend = "embedded",
+        image: str = "auto",
+        image_map: Mapping[str, str] | None = None,
+        image_fallback: ImageFallback = "python",
+        network: Literal["public", "none"] = "public",
+        enforcement: Literal["required", "partial"] = "required",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(max_turns=max_turns, timeout_seconds=_least(timeout_seconds, timeout_minutes), **kwargs)
+        if interception_url is not None:
+            raise UsageError("interception_url: agents find the model inside their sandbox, so leave it out")
+        settings = SandboxSettings(
+            image=image,
+            image_map=image_map or {},
+            image_fallback=image_fallback,
+            cpu_cores=cpu_cores,
+            memory_gb=memory_gb,
+            disk_size_gb=disk_size_gb,
+            gpu_count=gpu_count,
+            network=network,
+            enforcement=enforcement,
+            labels=tuple(labels or ()),
+        )
+        self.run_command = run_command
+        self.interception_port = interception_port
+        self.poll_interval = poll_interval  # kept for those who ask; nothing is polled
+        self.docker_image = docker_image
+        self.environment_vars = dict(environment_vars or {})
+        self._sandboxes = RolloutSandboxes(settings, backend, start_command)
+        self.sandbox_client = self._sandboxes.client
+
+    async def get_docker_image(self, state: State) -> str:
+        """The image of a rollout's sandbox."""
+        return self.docker_image
+
+    async def build_env_vars(self, state: State) -> dict[str, str]:
+        """The variables of the agent, and of every command that hooks run in its sandbox."""
+        variables = {**_PATIENCE, **self.environment_vars, **agent_of(state).model_variables}
+        return {**variables, "OPENAI_MODEL": state["model"]} if state["model"] else variables
+
+    async def post_sandbox_setup(self, state: State) -> None:
+        """After the sandbox was made and before the agent starts: upload files, install what it needs."""
+
+    async def env_response(self, messages: Messages, state: State, **kwargs: Any) -> Messages | str:
+        """What is added to a request of the agent before the model sees it, from the second on: nothing."""
+        return []
+
+    async def setup_state(self, state: State) -> State | None:
+        """Make the sandbox, furnish it, and start the agent."""
+        await super().setup_state(state)
+        state.update(rollout_id=f"rollout_{uuid.uuid4().hex[:8]}", agent_completed=False, agent_timed_out=False)
+        state.update(agent_exit_code=None, agent_stdout=None, agent_stderr=None)
+        with blaming("get_docker_image"):
+            docker_image = await settled(self.get_docker_image(state))
+        interception = Interception(state["model"])
+        agent = AgentState(interception, await self._make_workplace(state, docker_image, _access(interception)))
+        state[AGENT] = agent
+        self._sandboxes.resources(state).push_async_callback(agent.model.aclose)
+        agent.access = await agent.model.enter_async_context(agent.workplace.open_model(self.interception_port or 0))
+        state["interception_base_url"] = agent.model_variables["OPENAI_BASE_URL"]
+        with blaming("build_env_vars"):
+            agent.variables = await settled(self.build_env_vars(state))
+        self.sandbox_client.set_variables(state["sandbox_id"], agent.variables)
+        with blaming("post_sandbox_setup"):
+            await settled(self.post_sandbox_setup(state))
+        with blaming("start_agent"):
+            await settled(self.start_agent(state))
+        return state
+
+    async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
+        """Where the agent works. Its sandbox is destroyed with the rollout's resources."""
+        sandbox, network = await self._sandboxes.make(state, docker_image, WORKDIR, self.environment_vars)
+        return PlainWorkplace(sandbox, network, self._folder(state), model, state["model"])
+
+    def _folder(self, state: State) -> Path:
+        """Where the rollout's files go: where it is stored, else into a directory that is gone with it."""
+        if state[PLACE] is not None:
+            return Path(state[PLACE].folder)
+        scratch = tempfile.TemporaryDirectory(prefix="seatrial-", ignore_cleanup_errors=True)
+        return Path(self._sandboxes.resources(state).enter_context(scratch))
+
+    async def start_agent(self, state: State) -> None:
+        """Start the agent's command; the rollout's loop answers it from now on."""
+        agent = agent_of(state)
+        launch = AgentLaunch(("/bin/sh", "-c", self.run_command), env=agent.variables)
+        agent.run = AgentRun(agent.interception, agent.workplace.run(launch, agent.access))
+        self._sandboxes.resources(state).push_async_callback(agent.run.stop, Ended(503, "the rollout is over"))
+
+    async def get_prompt_messages(self, state: State) -> Messages:
+        """The messages of the agent's next request, when it comes; none when the agent has ended."""
+        agent = agent_of(state)
+        agent.turn = await agent.run.next_turn() if agent.run else None
+        if agent.turn is None:
+            state["agent_completed"] = True
+            return []
+        messages = agent.turn.messages
+        if not state["trajectory"]:
+            return messages
+        with blaming("env_response"):
+            return [*messages, *as_messages(await settled(self.env_response(messages, state)))]
+
+    async def get_model_response(
+        self,
+        state: State,
+        prompt: Messages,
+        model: str | None = None,
+        tools: list[Any] | None = None,
+        sampling_args: Mapping[str, Any] | None = None,
+    ) -> Response | Any:
+        """The model's answer to a request of the agent, asked with what else the request says; see Environment."""
+        turn = agent_of(state).turn
+        if turn is None:
+            return await super().get_model_response(state, prompt, model, tools, sampling_args)
+        arguments = {**turn.arguments, **(state["sampling_args"] if sampling_args is None else sampling_args)}
+        request = chat_request(prompt, model or state["model"], tools or turn.tools or state["tools"], arguments)
+        completion = await state["client"].complete(request)
+        response = as_response(completion)
+        turn.asked = (response, completion)
+        return response
+
+    async def add_model_response(self, state: State, prompt: Messages, response: Response) -> None:
+        """Take an answer into the state, and let the agent have it. The first request is the rollout's prompt."""
+        if not state["trajectory"]:
+            state["prompt"] = prompt
+        await super().add_model_response(state, prompt, response)
+        turn = agent_of(state).turn
+        if turn is not None:
+            turn.answer(response)
+
+    @stop
+    async def agent_completed(self, state: State) -> bool:
+        """The agent has ended."""
+        return bool(state.get("agent_completed"))
+
+    async def post_rollout(self, state: State) -> None:
+        """See the agent to its end. An override that needs what it left in the sandbox calls this one first."""
+        if AGENT in state:
+            await agent_of(state).end(state, self.timeout_seconds)
+
+    async def generate(self, *args: Any, **kwargs: Any) -> Results:
+        """Roll out each of the rows given, all on one backend; see Environment."""
+        async with self._sandboxes.in_use():
+            return await super().generate(*args, **kwargs)
+
+    @cleanup(priority=-100)
+    async def destroy_sandbox(self, state: State) -> None:
+        """End the agent and destroy its sandbox, after all other handlers."""
+        await self._sandboxes.release(state)
+
+
+def _least(seconds: float | None, minutes: float | None) -> float | None:
+    known = [each for each in (seconds, None if minutes is None else 60 * minutes) if each is not None]
+    return min(known, default=None)
+
+
+def _access(interception: Interception) -> "ModelAccess":
+    from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - slow to import
+    from seatrial.gateway.pricing import load_prices  # noqa: PLC0415
+    from seatrial.gateway.session import SessionOptions  # noqa: PLC0415
+
+    return ModelAccess(interception, SessionOptions(), load_prices())

@@ -1,0 +1,131 @@
+"""Client: whatever answers for the model, opened, and asked for chat completions.
+
+A ClientConfig, an SDK's client, a Python function, an Upstream of the gateway or the name of one: each becomes an
+Upstream, so that an agent's requests can be passed on in any dialect and an environment can ask for itself.
+"""
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from seatrial.env.client_config import ClientConfig
+from seatrial.env.messages import Messages
+from seatrial.env.sdk_upstream import SdkUpstream, is_sdk_client
+from seatrial.errors import InvalidModelResponseError, OverlongPromptError, ProviderError, UsageError
+from seatrial.gateway.api import ModelRequest, Upstream
+from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
+from seatrial.gateway.upstreams.function import FunctionModel, ModelFunction
+from seatrial.gateway.upstreams.per_trial import for_trial
+from seatrial.model.trace import Dialect
+
+_OVERLONG = ("context length", "context_length", "context window", "prompt is too long", "too many tokens")
+_MESSAGES_NAMES = ("messages", "prompt")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """An open way to a model. `given` is what it was made from."""
+
+    upstream: Upstream
+    given: object
+
+    def for_rollout(self) -> "Client":
+        """The client as one rollout uses it: a script starts at its beginning."""
+        return Client(for_trial(self.upstream), self.given)
+
+    async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a chat completion request. Raises ModelError, or OverlongPromptError when it does not fit."""
+        dialects = self.upstream.dialects
+        spoken: Dialect = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
+        try:
+            payload = translate_request(request, "openai_chat", spoken)
+            outgoing = ModelRequest(PATHS[spoken], dialect=spoken, payload=payload, body=orjson.dumps(payload))
+            async with self.upstream.ask(outgoing) as reply:
+                body = b"".join([chunk async for chunk in reply.chunks])
+            if reply.status >= 300:
+                raise _refusal(reply.status, body)
+            return translate_response(_read(body), spoken, "openai_chat")
+        except (Untranslatable, orjson.JSONEncodeError) as error:
+            raise InvalidModelResponseError(f"this cannot be said to the model, or by it: {error}") from error
+
+
+@asynccontextmanager
+async def open_client(given: object) -> AsyncIterator[Client]:
+    """A client for the length of a block; one that is open already is left so. Raises UsageError."""
+    if isinstance(given, Client):
+        yield given
+        return
+    upstream = make_upstream(given)
+    if isinstance(upstream, AbstractAsyncContextManager):
+        async with upstream:
+            yield Client(upstream, given)
+    else:
+        yield Client(upstream, given)
+
+
+def make_upstream(given: Any) -> Upstream:
+    """The upstream that a client amounts to, not opened yet. Raises UsageError that says what may be given."""
+    if isinstance(given, ClientConfig):
+        return given.provider()
+    if isinstance(given, str):
+        from seatrial.gateway.upstreams.open import make_upstream as make_named  # noqa: PLC0415 - an HTTP client
+
+        return make_named(given)
+    if hasattr(given, "ask") and hasattr(given, "dialects"):
+        upstream: Upstream = given
+        return upstream
+    if is_sdk_client(given):
+        return SdkUpstream(given)
+    if callable(given):
+        return FunctionModel(_of_request(given), name=getattr(given, "__name__", "function"))
+    raise UsageError(
+        f"the client is of type {type(given).__name__}; expected a ClientConfig, a client with "
+        "`chat.completions.create`, a function of the messages, or the name of an upstream such as 'scripted:FILE'"
+    )
+
+
+def chat_request(
+    messages: Messages, model: str, tools: list[Any] | None, sampling_args: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A chat completion request. `extra_body` among the sampling arguments is merged in, as the SDKs do."""
+    values = {name: value for name, value in sampling_args.items() if value is not None}
+    extra = values.pop("extra_body", {})
+    return {"model": model, "messages": messages, **({"tools": tools} if tools else {}), **values, **extra}
+
+
+def _of_request(function: Callable[..., Any]) -> ModelFunction:
+    """A function of a request from one that may also want the messages alone, which its parameter's name says."""
+    first = next(iter(inspect.signature(function).parameters), None)
+    if first not in _MESSAGES_NAMES:
+        return function
+    if inspect.iscoroutinefunction(function):
+
+        async def ask_async(request: dict[str, Any]) -> Any:
+            return await function(request["messages"])
+
+        return ask_async
+    return lambda request: function(request["messages"])
+
+
+def _refusal(status: int, body: bytes) -> ProviderError | OverlongPromptError:
+    said = body[:2000].decode(errors="replace")
+    if status < 500 and any(words in said.lower() for words in _OVERLONG):
+        return OverlongPromptError(f"the provider refused the prompt: {said[:500]}")
+    error = ProviderError(f"the provider answered {status}: {said[:500]}", status)
+    error.retryable = False
+    return error
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise InvalidModelResponseError(f"the answer is not a JSON object: {body[:200].decode(errors='replace')}")
+    return answer

@@ -1,0 +1,242 @@
+"""HarborEnv: rollouts on Harbor tasks. Each is a trial like those of jobs, with the environment's hooks in between."""
+
+import datetime as dt
+import logging
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
+from seatrial.env.agent_state import AGENT
+from seatrial.env.cli_agent import USUAL_SECONDS, CliAgentEnv
+from seatrial.env.decorators import cleanup
+from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
+from seatrial.env.hooks import settled
+from seatrial.env.rubric import Rubric
+from seatrial.env.running import RunPlan
+from seatrial.env.sandbox_settings import DEFAULT_IMAGE
+from seatrial.env.state import PLACE, RECORD, State
+from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook
+from seatrial.env.workplace import Workplace
+from seatrial.errors import SeatrialError, UsageError
+from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
+from seatrial.model.record import AgentRef
+from seatrial.model.task import Task
+from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.load import load_task
+from seatrial.trial.events import unobserved
+from seatrial.trial.log import TrialLog
+from seatrial.trial.rounds import Round
+from seatrial.trial.spec import TrialSpec
+from seatrial.trial.steps import open_trial
+
+if TYPE_CHECKING:
+    from datasets import Dataset  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+    from seatrial.gateway.access import ModelAccess
+
+_AGENT_NAME = "command"
+_WORKPLACE = "_workplace"
+
+_log = logging.getLogger(__name__)
+
+
+class HarborEnv(CliAgentEnv):
+    """Runs `run_command` on each task of `dataset_path`, or on those that `tasks` names, and lets its tests judge it.
+
+    The agent finds instruction.md and task.toml in /task and works in `agent_workdir`. Only after it has ended come
+    tests/ and solution/, for the verifier. `docker_image` is for tasks that name none. Further arguments are those of
+    CliAgentEnv; without `timeout_seconds` an agent has the time of its task, or an hour. What is said about resources
+    goes before what the task says. `trial_options` may be replaced: they say how rollouts are isolated and judged.
+
+    Raises DatasetNotFoundError or TaskFormatError for tasks that are not there or cannot be read.
+    """
+
+    def __init__(
+        self,
+        run_command: str,
+        dataset_path: str | Path,
+        tasks: list[str] | None = None,
+        agent_workdir: str = "/app",
+        docker_image: str = DEFAULT_IMAGE,
+        **kwargs: Any,
+    ) -> None:
+        self.dataset_path = Path(dataset_path)
+        self.task_names = tasks
+        self.agent_workdir = agent_workdir
+        self._tasks = {str(task.root): task for task in load_tasks(self.dataset_path, tasks)}
+        self._digests: dict[str, str] = {}
+        given: Rubric | None = kwargs.pop("rubric", None)
+        kwargs.setdefault("timeout_seconds", None)
+        kwargs.setdefault("dataset", self._rows_to_use())
+        super().__init__(run_command, docker_image=docker_image, rubric=Rubric([self.harbor_reward]), **kwargs)
+        if given is not None:
+            self.add_rubric(given)
+        settings = self._sandboxes.settings
+        self.trial_options = TrialOptions(
+            enforcement=settings.enforcement,
+            network="none" if settings.network == "none" else "task",
+            reward_policy="text_first",
+            solution="staged",
+        )
+
+    def load_harbor_dataset(self) -> "Dataset":
+        """The tasks as a HuggingFace Dataset: example_id, task, prompt, and info with task_dir, docker_image, config.
+
+        Raises UsageError where the package `datasets` is not installed; only this method needs it.
+        """
+        return as_hf_dataset(task_rows(self._tasks.values()))
+
+    def _rows_to_use(self) -> Any:
+        """What rollouts are made on: the tasks, or what an override of `load_harbor_dataset` makes of them."""
+        if type(self).load_harbor_dataset is not HarborEnv.load_harbor_dataset:
+            return self.load_harbor_dataset
+        return lambda: task_rows(self._tasks.values())
+
+    async def get_docker_image(self, state: State) -> str:
+        """The image that the task names, else the one for all."""
+        return state["info"].get("docker_image") or self.docker_image
+
+    async def build_env_vars(self, state: State) -> dict[str, str]:
+        """The variables of every agent, and those by which it finds its task."""
+        variables = await super().build_env_vars(state)
+        named = {
+            "HARBOR_TASK_NAME": state["task"],
+            "HARBOR_TASK_DIR": TASK_DIR,
+            "HARBOR_INSTRUCTION_PATH": INSTRUCTION_PATH,
+            "AGENT_WORKDIR": self.agent_workdir,
+        }
+        return {**variables, **named}
+
+    async def setup_state(self, state: State) -> State | None:
+        """Make the task's sandbox, furnish it, and start the agent."""
+        task = self._task(state)
+        state["harbor_config"], state["harbor_task_dir"] = read_toml(task), str(task.root)
+        return await super().setup_state(state)
+
+    async def post_sandbox_setup(self, state: State) -> None:
+        """Put instruction.md and task.toml in place. An override that uploads an agent calls this one first."""
+        await self._workplace(state).set_up()
+
+    async def post_rollout(self, state: State) -> None:
+        """See the agent to its end, then judge what it left. `reward` is 0.0 when there is nothing to judge."""
+        state["reward"] = 0.0
+        await super().post_rollout(state)
+        agent = state.get(AGENT)
+        if state["error"] is None and agent is not None and agent.run is not None:
+            await self._workplace(state).agent_ended(agent.run.result())
+            state["reward"] = await self._reward(state)
+
+    async def _reward(self, state: State) -> float:
+        """What `compute_reward` gives; 0.0 with the reason in the evaluation when it fails by itself."""
+        try:
+            return float(await settled(self.compute_reward(state)))
+        except SeatrialError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a hook does is no concern of the others
+            reason = f"compute_reward failed: {type(error).__name__}: {error}"
+            _log.exception("rollout of %s: compute_reward failed", state["task"])
+            state["evaluation"] = self._workplace(state).evaluation = judged_by_hook(0.0, reason)
+            return 0.0
+
+    async def compute_reward(self, state: State) -> float:
+        """Run the task's tests and read the reward they wrote: from reward.txt, else from reward.json.
+
+        Whatever else they did is 0.0, with the reason in `state["evaluation"]`. When the machinery fails,
+        `state["error"]` says so.
+        """
+        try:
+            evaluation = await self._workplace(state).judge()
+        except SeatrialError as error:
+            state["error"] = state["error"] or error
+            return 0.0
+        state["evaluation"] = evaluation
+        if not evaluation.validity.verifier_completed:
+            _log.warning("rollout of %s: %s", state["task"], "; ".join(evaluation.validity.errors))
+        return evaluation.reward
+
+    async def harbor_reward(self, state: State) -> float:
+        """The reward that `compute_reward` gave."""
+        return float(state["reward"])
+
+    @cleanup(priority=50)
+    async def keep_record(self, state: State) -> None:
+        """Leave the trial's record on the state, before the sandbox is gone."""
+        workplace = state.get(_WORKPLACE)
+        if workplace is not None and (state["error"] is not None or state["reward"] is not None):
+            state[RECORD] = await workplace.record(state["error"], state["reward"] or 0.0)
+
+    async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
+        image = self._sandboxes.choose_image(state, docker_image)
+        backend = await self._sandboxes.backend(state)
+        spec = self._spec(state, docker_image, image, model)
+        resources = self._sandboxes.resources(state)
+        log = TrialLog(spec, unobserved)
+        trial = await resources.enter_async_context(open_trial(spec, backend, self._folder(state), log))
+        turn = trial.begin(Round(spec.task))
+        workplace = state[_WORKPLACE] = TrialWorkplace(trial, turn, self.agent_workdir)
+        await self._sandboxes.introduce(state, trial.sandbox, turn.network)
+        return workplace
+
+    def _spec(self, state: State, docker_image: str, image: str, model: "ModelAccess") -> TrialSpec:
+        place = state[PLACE]
+        task = self._adapted(self._task(state), docker_image)
+        return TrialSpec(
+            trial_id=place.trial_id if place else f"{state['task']}.{state['rollout_id']}",
+            task=task,
+            task_digest=self._digest(task),
+            agent=RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"])),
+            attempt=place.attempt if place else 1,
+            job=place.job if place else None,
+            options=self.trial_options.model_copy(update={"image": image}),
+            model=model,
+        )
+
+    def _adapted(self, task: Task, docker_image: str) -> Task:
+        """The task with what the environment says instead of it."""
+        config = task.config
+        limits = {name: value for name, value in self._sandboxes.settings.limits if value is not None}
+        environment = config.environment.model_copy(update={"docker_image": docker_image, **limits})
+        patience = config.agent.timeout_sec or (USUAL_SECONDS if self.timeout_seconds is None else None)
+        agent = config.agent.model_copy(update={"timeout_sec": patience})
+        return task.model_copy(
+            update={"config": config.model_copy(update={"environment": environment, "agent": agent})}
+        )
+
+    def _task(self, state: State) -> Task:
+        folder = state["info"].get("task_dir")
+        if not isinstance(folder, str):
+            raise UsageError("the row of this rollout has no info['task_dir'], the folder of its task")
+        if folder not in self._tasks:
+            self._tasks[folder] = load_task(folder)
+        return self._tasks[folder]
+
+    def _digest(self, task: Task) -> str:
+        folder = str(task.root)
+        if folder not in self._digests:
+            self._digests[folder] = digest_folder(task.root)
+        return self._digests[folder]
+
+    def _workplace(self, state: State) -> TrialWorkplace:
+        workplace: TrialWorkplace = state[_WORKPLACE]
+        return workplace
+
+    def job_file(self, plan: RunPlan, name: str) -> JobFile | None:
+        """The job that these rollouts amount to."""
+        tasks = {row["task"]: self._tasks[row["info"]["task_dir"]] for row in plan.rows}
+        agent = AgentOptions(name=_AGENT_NAME, command=self.run_command, model=plan.model)
+        return JobFile(
+            seatrial_version=version("seatrial"),
+            created_at=dt.datetime.now(dt.UTC),
+            spec=JobSpec(
+                name=name,
+                tasks=tuple(str(task.root) for task in tasks.values()),
+                agents=(agent,),
+                attempts=max(sum(row["task"] == task for row in plan.rows) for task in tasks),
+                trial=self.trial_options,
+            ),
+            tasks=tuple(
+                LockedTask(id=task.id, name=task.name, root=str(task.root), digest=self._digest(task))
+                for task in tasks.values()
+            ),
+        )

@@ -1,0 +1,186 @@
+"""MultiTurnEnv: a rollout as a conversation, the model and the environment by turns."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from seatrial.concurrency import finish
+from seatrial.env.client import open_client
+from seatrial.env.decorators import stop
+from seatrial.env.environment import Environment
+from seatrial.env.hooks import blaming, settled
+from seatrial.env.messages import Messages, as_messages
+from seatrial.env.response import Response, as_response
+from seatrial.env.state import RECORDER, State
+from seatrial.env.trajectory import TrajectoryStep
+from seatrial.errors import OverlongPromptError, SeatrialError
+
+_UNANSWERED = "_unanswered"
+
+
+class MultiTurnEnv(Environment):
+    """Base of environments with turns.
+
+    A rollout is `setup_state`, then turns until a stop condition holds, then `post_rollout` and the cleanup handlers.
+    In each turn the model answers `get_prompt_messages`; from the second on, `env_response` has the word before it.
+    After `max_turns` answers of the model (-1: no such limit) a rollout ends, and after `timeout_seconds`, its setup
+    not counted; neither is an error.
+    """
+
+    def __init__(self, max_turns: int = -1, timeout_seconds: float | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_turns = max_turns
+        self.timeout_seconds = timeout_seconds
+
+    async def env_response(self, messages: Messages, state: State, **kwargs: Any) -> Messages | str:
+        """What the environment says to the conversation so far: messages, or text for one of the user's.
+
+        To end the rollout with it, set `state["final_env_response"]` to it. Subclasses that go beyond one turn say what
+        it is.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has more than one turn and no env_response")
+
+    async def setup_state(self, state: State) -> State | None:
+        """Prepare a rollout. An override writes into the state."""
+        return state
+
+    async def get_prompt_messages(self, state: State) -> Messages:
+        """The messages the model is asked with next: all so far, and what the environment says to them."""
+        if not state["trajectory"]:
+            return list(state["prompt"])
+        last = state["trajectory"][-1]
+        messages = [*last["prompt"], *last["completion"]]
+        with blaming("env_response"):
+            said = as_messages(await settled(self.env_response(messages, state)))
+        return [*messages, *said]
+
+    async def add_model_response(self, state: State, prompt: Messages, response: Response) -> None:
+        """Take an answer of the model into the state."""
+        usage = state["usage"]
+        usage["calls"] += 1
+        if response.usage is not None:
+            usage["input_tokens"] += response.usage.input_tokens
+            usage["cached_tokens"] += response.usage.cached_tokens
+            usage["output_tokens"] += response.usage.output_tokens
+        state["is_truncated"] = state["is_truncated"] or response.is_truncated
+        await self.add_trajectory_step(state, state[RECORDER].step(prompt, response))
+
+    async def add_trajectory_step(self, state: State, step: TrajectoryStep) -> None:
+        """Append a turn to the trajectory."""
+        state["trajectory"].append(step)
+
+    async def render_completion(self, state: State) -> Messages:
+        """All messages after the prompt, as they stand in the last turn."""
+        if not state["trajectory"]:
+            return []
+        last = state["trajectory"][-1]
+        return [*last["prompt"][len(state["prompt"]) :], *last["completion"], *state.get(_UNANSWERED, ())]
+
+    async def post_rollout(self, state: State) -> None:
+        """After the last turn and before the cleanup, also when the rollout has failed."""
+
+    @stop(priority=100)
+    async def has_error(self, state: State) -> bool:
+        """Something went wrong."""
+        return state["error"] is not None
+
+    @stop
+    async def prompt_too_long(self, state: State) -> bool:
+        """The conversation no longer fits the model."""
+        return bool(state.get("prompt_too_long"))
+
+    @stop
+    async def max_turns_reached(self, state: State) -> bool:
+        """The model has answered as often as it may."""
+        return 0 < self.max_turns <= len(state["trajectory"])
+
+    @stop
+    async def timeout_reached(self, state: State) -> bool:
+        """The time is up."""
+        return bool(state.get("timed_out"))
+
+    @stop
+    async def has_final_env_response(self, state: State) -> bool:
+        """The environment has said its last word."""
+        return state["final_env_response"] is not None
+
+    async def rollout(
+        self,
+        input: Mapping[str, Any],  # noqa: A002 - the name that authors know
+        client: Any,
+        model: str,
+        sampling_args: Mapping[str, Any] | None = None,
+    ) -> State:
+        """One rollout on a row, not scored. What goes wrong in it is on the state, as `error`."""
+        async with open_client(client) as opened:
+            state = await self.init_state(input, opened, model, sampling_args)
+            try:
+                await self._live(state)
+            finally:
+                await finish(self._cleanup(state))
+        return state
+
+    async def _live(self, state: State) -> None:
+        with _timed(state, "setup_ms"), _noting(state), blaming("setup_state"):
+            prepared = await settled(self.setup_state(state))
+            if prepared is not None and prepared is not state:
+                state.update(prepared)
+        with _timed(state, "generation_ms"), _noting(state):
+            await self._converse(state)
+        with _noting(state):
+            if not state["is_completed"]:
+                await self.is_completed(state)
+        with _noting(state), blaming("render_completion"):
+            state["completion"] = await settled(self.render_completion(state))
+        with _noting(state), blaming("post_rollout"):
+            await settled(self.post_rollout(state))
+
+    async def _converse(self, state: State) -> None:
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                while not await self.is_completed(state):
+                    await self._take_turn(state)
+        except TimeoutError:
+            state["timed_out"] = state["is_truncated"] = True
+
+    async def _take_turn(self, state: State) -> None:
+        with blaming("get_prompt_messages"):
+            prompt = as_messages(await settled(self.get_prompt_messages(state)))
+        if await self.is_completed(state):  # by what the environment has just said
+            state[_UNANSWERED] = _after_last_turn(state, prompt)
+            return
+        try:
+            with blaming("get_model_response"):
+                response = as_response(await settled(self.get_model_response(state, prompt)))
+        except OverlongPromptError:
+            state["prompt_too_long"] = state["is_truncated"] = True
+            return
+        with blaming("add_model_response"):
+            await settled(self.add_model_response(state, prompt, response))
+
+
+@contextmanager
+def _noting(state: State) -> Iterator[None]:
+    """What goes wrong in the block ends the rollout; the first error is the one that stays."""
+    try:
+        yield
+    except SeatrialError as error:
+        state["error"] = state["error"] or error
+
+
+@contextmanager
+def _timed(state: State, name: str) -> Iterator[None]:
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        state["timing"][name] += (time.perf_counter() - began) * 1000
+
+
+def _after_last_turn(state: State, prompt: Messages) -> Messages:
+    """What the environment said last, which the model is not asked about any more."""
+    last = state["trajectory"][-1] if state["trajectory"] else None
+    known = len(last["prompt"]) + len(last["completion"]) if last else len(prompt)
+    return prompt[known:] or as_messages(state["final_env_response"])

@@ -1,0 +1,113 @@
+"""Response: one answer of a model as an environment sees it, however it was given.
+
+Token ids and log-probabilities are taken from where servers put them: `logprobs.content` of the choice as OpenAI has
+it, with `token_ids` of the choice and `prompt_token_ids` beside or above it as vLLM and its kin add them.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seatrial.env.messages import Message
+from seatrial.errors import EmptyModelResponseError, InvalidModelResponseError
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.model.trace import TokenUsage
+
+_TOKEN_ID = "token_id:"  # noqa: S105 - how vLLM writes a token that it was told to return as an id
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTokens:
+    """The tokens of a prompt and its answer, as far as the server told; what it did not tell is empty."""
+
+    prompt_ids: "array[int]"
+    completion_ids: "array[int]"
+    completion_logprobs: "array[float]"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer: its message, why it ended, what it used, and its tokens if the server told."""
+
+    message: Message
+    finish_reason: str | None = None
+    usage: TokenUsage | None = None
+    tokens: ResponseTokens | None = None
+    id: str | None = None
+    model: str | None = None
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the model was cut off."""
+        return self.finish_reason == "length"
+
+
+def as_response(value: object) -> Response:
+    """A response from a chat completion, as a table or an object of an SDK, from a message, or from text.
+
+    Raises InvalidModelResponseError.
+    """
+    if isinstance(value, Response):
+        return value
+    if isinstance(value, str):
+        return Response({"role": "assistant", "content": value}, "stop")
+    if not isinstance(value, Mapping) and hasattr(value, "model_dump"):
+        value = value.model_dump(exclude_none=True)
+    if isinstance(value, Mapping) and "choices" in value:
+        return _read_completion(value)
+    if isinstance(value, Mapping) and value.get("role") == "assistant":
+        return Response(dict(value), "tool_calls" if value.get("tool_calls") else "stop")
+    raise InvalidModelResponseError(f"a chat completion, a message or text was expected, not {repr(value)[:200]}")
+
+
+def _read_completion(completion: Mapping[str, Any]) -> Response:
+    choices = completion["choices"]
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, Mapping):
+        raise EmptyModelResponseError("the answer has no choices")
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        raise InvalidModelResponseError(f"the answer's first choice has no message: {repr(choice)[:200]}")
+    chat = DIALECTS["openai_chat"]
+    return Response(
+        message={"role": "assistant", **{name: each for name, each in message.items() if each is not None}},
+        finish_reason=chat.finish_reason(completion),
+        usage=chat.usage(completion),
+        tokens=_read_tokens(completion, choice),
+        id=_text(completion.get("id")),
+        model=_text(completion.get("model")),
+    )
+
+
+def _read_tokens(completion: Mapping[str, Any], choice: Mapping[str, Any]) -> ResponseTokens | None:
+    logprobs = choice.get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    told = [each for each in content or () if isinstance(each, Mapping)]
+    ids = _ids(choice.get("token_ids")) or [each for token in told if (each := _id_in(token)) is not None]
+    prompt = _ids(completion.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
+    if not told and not ids and not prompt:
+        return None
+    return ResponseTokens(
+        prompt_ids=array("q", prompt),
+        completion_ids=array("q", ids),
+        completion_logprobs=array("d", [_number(each.get("logprob")) for each in told]),
+    )
+
+
+def _id_in(token: Mapping[str, Any]) -> int | None:
+    text = token.get("token")
+    number = text.removeprefix(_TOKEN_ID) if isinstance(text, str) and text.startswith(_TOKEN_ID) else ""
+    return int(number) if number.isdecimal() else None
+
+
+def _ids(value: object) -> Sequence[int]:
+    return value if isinstance(value, list) and all(type(each) is int for each in value) else []
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

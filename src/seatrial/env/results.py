@@ -1,0 +1,123 @@
+"""What comes out of an evaluation: an output for each rollout, and what they amount to together."""
+
+import datetime as dt
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from seatrial.env.state import RECORD, State
+from seatrial.errors import HookError, ModelError, OverlongPromptError, ToolError, TrialError
+from seatrial.stats.intervals import wilson
+
+if TYPE_CHECKING:
+    from seatrial.env.running import RunPlan
+
+Output = dict[str, Any]
+"""One rollout, as the keys of `make_output` say."""
+
+_COLUMNS = (
+    *("example_id", "task", "prompt", "completion", "answer", "info", "metrics", "trajectory", "trajectory_id"),
+    *("stop_condition", "is_completed", "is_truncated", "timing", "usage", "cleanup_errors", "reward_errors"),
+)
+
+
+NEEDED = frozenset({*_COLUMNS, "reward", "error", "evaluation"})
+"""The keys of a state that an output is made from."""
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "hook": HookError,
+    "model": (ModelError, OverlongPromptError),
+    "tool": ToolError,
+    "infrastructure": TrialError,
+}
+
+
+class Results(TypedDict):
+    """All outputs in the order of their rows, and what they amount to."""
+
+    outputs: list[Output]
+    metadata: dict[str, Any]
+
+
+def make_output(state: State, columns: Sequence[str] = ()) -> Output:
+    """What is kept of a rollout; `reward` is None when it was not scored, and `error` then says why."""
+    error = state["error"]
+    record = state.get(RECORD)
+    evaluation = state["evaluation"] or (record.evaluation if record else None)
+    return {
+        **{name: state[name] for name in _COLUMNS},
+        **{name: state.get(name) for name in columns},
+        "reward": None if error is not None else state["reward"],
+        "error": None if error is None else describe(error),
+        "evaluation": evaluation,
+    }
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as a table: its type, message and kind, and whether another attempt may end otherwise."""
+    return {
+        "error": type(error).__name__,
+        "message": str(error),
+        "kind": _kind(error),
+        "retryable": isinstance(error, TrialError) and error.retryable,
+    }
+
+
+def _kind(error: BaseException) -> str:
+    return next((name for name, kinds in _KINDS.items() if isinstance(error, kinds)), "usage")
+
+
+def summarize(outputs: Sequence[Output], plan: "RunPlan", env_id: str, started: float) -> dict[str, Any]:
+    """The mean of the rewards that there are, how sure one may be of it, and how many there are not."""
+    rewards = [output["reward"] for output in outputs if output["reward"] is not None]
+    groups = Counter(output["example_id"] for output in outputs)
+    scored = len({output["example_id"] for output in outputs if output["reward"] is not None})
+    average = fmean(rewards) if rewards else None
+    return {
+        "env_id": env_id,
+        "model": plan.model,
+        "sampling_args": dict(plan.sampling_args),
+        "date": dt.datetime.fromtimestamp(started, dt.UTC).isoformat(),
+        "time_ms": (time.time() - started) * 1000,
+        "num_examples": len(groups),
+        "rollouts_per_example": max(groups.values(), default=0),
+        "planned": len(plan.rows),
+        "scored": len(rewards),
+        "unscored": len(outputs) - len(rewards),
+        "errors": sum(output["error"] is not None for output in outputs),
+        "errors_by_kind": dict(Counter(output["error"]["kind"] for output in outputs if output["error"])),
+        "avg_reward": average,
+        "avg_reward_interval": _interval(rewards, average, scored),
+        "avg_metrics": _averages(outputs),
+        "usage": _total_usage(outputs),
+    }
+
+
+def _interval(rewards: Sequence[float], average: float | None, examples: int) -> tuple[float, float] | None:
+    """Rollouts of one example are alike, so what counts as independent is the examples."""
+    if average is None or not all(0.0 <= reward <= 1.0 for reward in rewards):
+        return None
+    return wilson(min(average, 1.0), examples)
+
+
+def _averages(outputs: Sequence[Output]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for output in outputs:
+        for name, value in _numbers(output["metrics"]).items():
+            found.setdefault(name, []).append(value)
+    return {name: fmean(values) for name, values in found.items()}
+
+
+def _total_usage(outputs: Sequence[Output]) -> dict[str, float]:
+    total: Counter[str] = Counter()
+    for output in outputs:
+        total.update(_numbers(output["usage"]))
+    return dict(total)
+
+
+def _numbers(table: object) -> dict[str, Any]:
+    """What is a number in a table, which hooks may have written what they like to."""
+    items = table.items() if isinstance(table, Mapping) else ()
+    return {name: value for name, value in items if isinstance(value, int | float)}

@@ -1,0 +1,77 @@
+"""The sandboxes of an environment's rollouts: made for one, reached by hooks through the client, gone when it ends."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+from seatrial.env.sandbox_client import SandboxClient
+from seatrial.env.sandbox_settings import SandboxSettings
+from seatrial.env.shared_backend import SharedBackend
+from seatrial.env.state import State
+from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
+from seatrial.sandbox.session import open_sandbox
+
+_log = logging.getLogger(__name__)
+
+_RESOURCES = "_resources"
+_IDLE = "tail -f /dev/null"
+"""What keeps containers alive; sandboxes here live without."""
+
+
+class RolloutSandboxes:
+    """What environments with sandboxes have in common. Everything of a rollout is on a stack that `release` unwinds."""
+
+    def __init__(self, settings: SandboxSettings, backend: str | SandboxBackend, start_command: str | None) -> None:
+        self.settings = settings
+        self.client = SandboxClient()
+        self._backend = SharedBackend(backend)
+        self._replaced: set[str] = set()
+        self._start_command = None if start_command == _IDLE else start_command
+
+    def in_use(self) -> AbstractAsyncContextManager[SandboxBackend]:
+        """The backend for the length of a block, open until nobody uses it any more."""
+        return self._backend.use()
+
+    def resources(self, state: State) -> AsyncExitStack:
+        """What a rollout holds and has to give back."""
+        stack: AsyncExitStack = state.setdefault(_RESOURCES, AsyncExitStack())
+        return stack
+
+    async def backend(self, state: State) -> SandboxBackend:
+        """The backend, open until the rollout ends."""
+        return await self.resources(state).enter_async_context(self._backend.use())
+
+    async def make(
+        self, state: State, docker_image: str, workdir: str, env: Mapping[str, str]
+    ) -> tuple[Sandbox, Network]:
+        """A sandbox for a rollout without a task, and whom it may reach. Raises SandboxError or UsageError."""
+        image = self.choose_image(state, docker_image)
+        backend = await self.backend(state)
+        capabilities = await backend.probe()
+        network = self.settings.reach(capabilities)
+        spec = self.settings.sandbox_spec(image, capabilities, workdir, env)
+        sandbox = await self.resources(state).enter_async_context(open_sandbox(backend, spec))
+        await self.introduce(state, sandbox, network)
+        return sandbox, network
+
+    def choose_image(self, state: State, docker_image: str) -> str:
+        """What to use for an image; the state says both. Another one than was asked for is warned of, once."""
+        choice = self.settings.choose_image(docker_image)
+        if choice.by == "fallback" and docker_image not in self._replaced:
+            self._replaced.add(docker_image)
+            _log.warning("the image %s is not here: rollouts run in %s instead", docker_image, choice.image)
+        state["docker_image"], state["image_used"] = docker_image, choice.image
+        return choice.image
+
+    async def introduce(self, state: State, sandbox: Sandbox, network: Network) -> None:
+        """Let hooks reach the sandbox of a rollout, and start what is to run in it all the time."""
+        state["sandbox_id"] = sandbox_id = self.client.add(sandbox, network)
+        self.resources(state).push_async_callback(self.client.remove, sandbox_id)
+        if self._start_command:
+            await self.client.start_background_job(sandbox_id, self._start_command)
+
+    async def release(self, state: State) -> None:
+        """Give back everything a rollout holds, and destroy its sandbox."""
+        stack: AsyncExitStack | None = state.pop(_RESOURCES, None)
+        if stack is not None:
+            await stack.aclose()

@@ -1,0 +1,70 @@
+"""Rows of a dataset in the form in which rollouts take them: example_id, prompt, task, answer, info.
+
+A dataset is a HuggingFace Dataset, a list of tables, or a function that returns one of them when it is first needed.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seatrial.env.messages import Messages, as_messages
+from seatrial.errors import UsageError
+
+Row = dict[str, Any]
+DatasetLike = Iterable[Mapping[str, Any]]
+"""Anything that gives tables when it is gone through, as a HuggingFace Dataset does."""
+
+DatasetSource = DatasetLike | Callable[[], DatasetLike]
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """What is put into rows that lack it."""
+
+    task: str = "default"
+    system_prompt: str | None = None
+    few_shot: Sequence[Mapping[str, Any]] = ()
+
+
+def load_rows(source: DatasetSource, form: RowFormat) -> list[Row]:
+    """All rows of a dataset, ready for rollouts. Raises UsageError that names the row it cannot use."""
+    given = source() if callable(source) else source
+    return [format_row(row, number, form) for number, row in enumerate(given)]
+
+
+def format_row(row: object, number: int, form: RowFormat) -> Row:
+    """A row with a prompt, a whole number as `example_id`, and a task. Raises UsageError."""
+    if not isinstance(row, Mapping):
+        raise UsageError(f"row {number} of the dataset is of type {type(row).__name__}, expected a table")
+    given = dict(row)
+    if type(given.get("example_id")) is not int:
+        if "example_id" in given:
+            given["src_id"] = given["example_id"]
+        given["example_id"] = number
+    try:
+        given["prompt"] = _prompt(given, form)
+    except TypeError as error:
+        raise UsageError(f"row {number} of the dataset: {error}") from error
+    given.setdefault("task", form.task)
+    return given
+
+
+def choose(rows: Sequence[Row], n: int, seed: int | None) -> list[Row]:
+    """The first `n` rows, all of them if `n` is negative; of a shuffled dataset if there is a seed."""
+    chosen = list(rows)
+    if seed is not None:
+        random.Random(seed).shuffle(chosen)  # noqa: S311 - a shuffle that can be repeated
+    return chosen[:n] if n >= 0 else chosen
+
+
+def _prompt(row: Row, form: RowFormat) -> Messages:
+    if row.get("prompt") is None:
+        if not isinstance(row.get("question"), str):
+            raise TypeError("has neither a `prompt` nor a `question`")
+        system = as_messages(form.system_prompt, role="system")
+        return [*system, *as_messages(form.few_shot), *as_messages(row["question"])]
+    messages = as_messages(row["prompt"])
+    if form.system_prompt is None or (messages and messages[0]["role"] == "system"):
+        return messages
+    return [*as_messages(form.system_prompt, role="system"), *messages]

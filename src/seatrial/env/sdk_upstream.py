@@ -1,0 +1,81 @@
+"""SdkUpstream: a client of an SDK that has `chat.completions.create` as an upstream of the gateway."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from seatrial.env.hooks import settled
+from seatrial.errors import ProviderError, SeatrialError
+from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.upstreams.answers import answer, error_reply, side_answer
+from seatrial.gateway.upstreams.backoff import HOPELESS_STATUSES, RETRIED_STATUSES
+from seatrial.model.trace import Dialect
+
+_OURS = ("stream", "stream_options")
+
+
+def is_sdk_client(client: Any) -> bool:
+    """Whether an object looks like a client of OpenAI's SDK."""
+    return callable(getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None))
+
+
+class SdkUpstream:
+    """Asks by the SDK, never streaming: an agent that wants a stream gets the whole answer in pieces.
+
+    Retries and time-outs are the client's own. What it raises for a bad request is the asker's mistake; anything else
+    is a ProviderError.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._create = client.chat.completions.create
+        parameters = inspect.signature(self._create).parameters
+        takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+        self._known = None if takes_all else frozenset(parameters)
+
+    @property
+    def dialects(self) -> frozenset[Dialect]:
+        """Chat completions, which is what these clients speak."""
+        return frozenset({"openai_chat"})
+
+    @asynccontextmanager
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        """What the client's model answers."""
+        if request.dialect is None:
+            yield side_answer(request, "sdk")
+        else:
+            yield await self._answer(request)
+
+    async def _answer(self, request: ModelRequest) -> ModelReply:
+        try:
+            completion = await self._ask_client(self._arguments(request.payload or {}))
+        except SeatrialError:
+            raise
+        except Exception as error:
+            status = getattr(error, "status_code", None)
+            if isinstance(status, int) and _is_askers(status):
+                return error_reply(request, status, str(error))
+            message = f"the client failed: {type(error).__name__}: {error}"
+            raise ProviderError(message, status if isinstance(status, int) else None) from error
+        whole = completion if isinstance(completion, dict) else completion.model_dump()
+        return answer(request, whole)
+
+    async def _ask_client(self, arguments: dict[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(self._create):
+            return await self._create(**arguments)
+        # A client that is not async would keep everybody waiting; of some that are, this is the only way to tell.
+        return await settled(await asyncio.to_thread(self._create, **arguments))
+
+    def _arguments(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """The request as keywords; what the SDK has no name for goes the way it has for that."""
+        wanted = {name: value for name, value in payload.items() if name not in _OURS}
+        if self._known is None:
+            return wanted
+        extra = {name: value for name, value in wanted.items() if name not in self._known}
+        named = {name: value for name, value in wanted.items() if name in self._known}
+        return {**named, "extra_body": extra} if extra else named
+
+
+def _is_askers(status: int) -> bool:
+    return 400 <= status < 500 and status not in RETRIED_STATUSES | HOPELESS_STATUSES

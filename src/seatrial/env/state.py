@@ -1,0 +1,83 @@
+"""State: what is known of one rollout, from its row of the dataset to its reward.
+
+A plain table that the environment's methods read and write; nothing else in a rollout changes. The keys that are
+always there:
+
+    input, prompt, answer, task, info, example_id      the row it is about
+    client, model, sampling_args, tools                whom to ask, and how
+    trajectory, completion                             what was said: turns, and all messages after the prompt
+    is_completed, is_truncated, stop_condition         how it ended
+    reward, metrics, evaluation                        what it is worth; None while nobody has judged it
+    error                                              why it came to nothing, or None
+    cleanup_errors, reward_errors                      what else went wrong, a line each
+    timing, usage, trajectory_id, final_env_response
+"""
+
+import copy
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from seatrial.env.messages import as_messages
+from seatrial.env.trajectory import Recorder
+
+RECORD = "_record"
+"""Where a rollout that is a trial leaves its TrialRecord."""
+
+PLACE = "_place"
+"""Where a rollout finds its RolloutPlace, if it is to be stored."""
+
+RECORDER = "_recorder"
+
+
+class State(dict[str, Any]):
+    """One rollout."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPlace:
+    """Where a rollout that is to be stored leaves its files, and what it is called there."""
+
+    trial_id: str
+    folder: Path
+    attempt: int
+    job: str
+
+
+def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, Any] | None) -> State:
+    """The state of a rollout that has not begun, on a row that is its own. Raises TypeError or ValueError for a row."""
+    given = {name: value for name, value in row.items() if name != PLACE}
+    own = copy.deepcopy(given)
+    if isinstance(own.get("info"), str):  # as datasets hold tables of which no two are alike
+        own["info"] = orjson.loads(own["info"])
+    own["prompt"] = as_messages(own.get("prompt"))
+    state = State(
+        {"answer": "", "task": "default", "info": {}, "example_id": 0, **own},
+        input=own,
+        model=model,
+        sampling_args=dict(sampling_args or {}),
+        tools=own.get("tools"),
+        trajectory=[],
+        trajectory_id=uuid.uuid4().hex,
+        completion=None,
+        is_completed=False,
+        is_truncated=False,
+        stop_condition=None,
+        final_env_response=None,
+        reward=None,
+        metrics=None,
+        evaluation=None,
+        error=None,
+        cleanup_errors=[],
+        reward_errors={},
+        timing={"start_time": time.time(), "setup_ms": 0.0, "generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
+        usage={"calls": 0, "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0},
+    )
+    state[RECORDER] = Recorder()
+    state[PLACE] = row.get(PLACE)
+    return state

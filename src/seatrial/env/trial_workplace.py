@@ -1,0 +1,101 @@
+"""The workplace of an agent with a Harbor task: a trial, taken step by step by its rollout."""
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seatrial.agents.api import AgentContext, AgentLaunch
+from seatrial.model.agent import AgentResult
+from seatrial.model.evaluation import EvaluationResult, ValidityCheck
+from seatrial.model.record import AgentRef, TrialRecord
+from seatrial.model.task import Task
+from seatrial.sandbox.transfer import pack_files, put_packed
+from seatrial.trial.steps import OpenTrial, Turn
+from seatrial.trial.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from seatrial.gateway.access import OpenAccess
+
+
+@dataclass(eq=False, slots=True)
+class RolloutAgent:
+    """The agent of a trial that a rollout drives: its command is known only when its variables are."""
+
+    ref: AgentRef
+    launch: AgentLaunch = field(default_factory=lambda: AgentLaunch(()))
+
+    def templates(self, _: Task) -> "Mapping[str, str]":
+        """Nothing of the host's."""
+        return {}
+
+    def prepare(self, _: AgentContext) -> AgentLaunch | None:
+        """What the rollout has decided to run."""
+        return self.launch
+
+
+@dataclass(eq=False, slots=True)
+class TrialWorkplace:
+    """A trial under way. `evaluation` is there once it has been judged."""
+
+    trial: OpenTrial
+    turn: Turn
+    workdir: str
+    evaluation: EvaluationResult | None = None
+    _ended: AgentResult | None = None
+    _work: Work | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the trial's files go."""
+        return self.trial.folder
+
+    def open_model(self, port: int) -> "AbstractAsyncContextManager[OpenAccess | None]":
+        """The agent's way to its model."""
+        return self.turn.open_model(port)
+
+    async def set_up(self) -> None:
+        """Put in place what the agent may see, and its directory."""
+        await self.turn.set_up()
+        await put_packed(self.trial.sandbox, self.workdir, pack_files({}))
+
+    async def run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
+        """Run the agent's command in its directory."""
+        return await self.turn.run_agent(replace(launch, cwd=self.workdir), access)
+
+    async def agent_ended(self, result: AgentResult) -> None:
+        """The agent is no more: take stock of what it left."""
+        self.turn.notes.agent_result = self._ended = result
+        self._work = await self.turn.take_stock(result)
+
+    async def judge(self) -> EvaluationResult:
+        """Verify what the agent left, and score it; the same again when asked again. Raises TrialError."""
+        assert self._ended is not None  # noqa: S101 - whoever asks has waited for the agent's end
+        assert self._work is not None  # noqa: S101
+        if self.evaluation is None:
+            judgement = await self.turn.verify(self._ended, self._work)
+            self.evaluation = self.turn.score(judgement, self._work)
+        return self.evaluation
+
+    async def record(self, error: Exception | None, reward: float) -> TrialRecord:
+        """What has become of the trial: it failed with an error, or it was judged, if not by its verifier then by a
+        hook, which gave that reward.
+        """
+        if error is not None:
+            self.trial.log.fail(error)
+        else:
+            self.turn.notes.evaluation = self.evaluation or judged_by_hook(reward)
+            await self.trial.complete()
+        return self.trial.log.record()
+
+
+def judged_by_hook(reward: float, reason: str | None = None) -> EvaluationResult:
+    """An evaluation where `compute_reward` was overridden and no verifier ran, or where it failed."""
+    usable = reason is None and 0.0 <= reward <= 1.0
+    line = f"hook_error: {reason}" if reason else f"note: compute_reward returned {reward}; no verifier ran"
+    return EvaluationResult(
+        reward=reward if usable else 0.0,
+        validity=ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=usable, errors=[line]),
+    )

@@ -1,0 +1,30 @@
+"""Where a user's images are kept."""
+
+import os
+from pathlib import Path
+
+from seatrial.errors import HostUnsupportedError
+
+
+def cache_root() -> Path:
+    """Where the store is: $SEATRIAL_CACHE, else `seatrial` in the user's cache directory."""
+    if chosen := os.environ.get("SEATRIAL_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "seatrial"
+
+
+def usable(root: Path) -> Path:
+    """A directory for a store, made if needed. Raises HostUnsupportedError for one that cannot be used."""
+    # Not for others: it holds programs that are setuid root.
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root = root.resolve()
+    status = root.stat()
+    if status.st_uid != os.geteuid() or any(character in str(root) for character in ":,\\"):
+        raise HostUnsupportedError(
+            f"{root} belongs to somebody else or has a character that overlay mounts cannot take (colon, comma, "
+            "backslash); set SEATRIAL_CACHE to a directory of your own"
+        )
+    if status.st_mode & 0o077:
+        root.chmod(0o700)
+    return root

@@ -1,0 +1,49 @@
+"""What the store knows about what it has."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.images.config import ImageDocument
+from seatrial.model.base import StrictModel
+
+
+class About(StrictModel):
+    """What is known about a layer: how large it is, what could not be kept, whether it hides all layers below."""
+
+    size: int
+    entries: int
+    devices: int = 0
+    squashed: int = 0
+    hides_below: bool = False
+
+
+class Named(StrictModel):
+    """What a name means: an image, and the digest under which the registry has it."""
+
+    reference: str
+    image: str
+    manifest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLayer:
+    """A layer that is there."""
+
+    digest: str
+    path: Path
+    about: About
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """An image that is there."""
+
+    digest: str
+    document: ImageDocument
+    names: tuple[Named, ...]
+    used_at: float
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The digests of its layers, lowest first."""
+        return self.document.rootfs.diff_ids

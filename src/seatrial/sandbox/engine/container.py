@@ -1,0 +1,162 @@
+"""One container of an engine: made, attached to, asked about, started anew and removed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from seatrial.errors import SandboxError
+from seatrial.model.record import LimitSpec
+from seatrial.sandbox.api import SandboxSpec
+from seatrial.sandbox.engine.client import EngineClient
+from seatrial.sandbox.engine.command import DEPTH
+from seatrial.sandbox.engine.files import Files
+from seatrial.sandbox.engine.leftovers import remove_container
+from seatrial.sandbox.engine.streams import Stream
+
+TOOLS = "/.seatrial"
+_PERIOD = 100_000
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to make a container of, besides the spec."""
+
+    name: str
+    image: str
+    labels: Mapping[str, str]
+    volume: str
+    limits: LimitSpec
+    podman: bool
+
+    def request(self, spec: SandboxSpec) -> dict[str, Any]:
+        """The engine's own way to say it."""
+        return {
+            "Image": self.image,
+            # Its name as an argument tells its first process from all others of this machine.
+            "Entrypoint": [f"{TOOLS}/init"],
+            "Cmd": [self.name],
+            "User": "0:0",
+            "WorkingDir": spec.workdir,
+            "Hostname": spec.hostname,
+            "Env": [f"{name}={value}" for name, value in spec.env.items()],
+            "Labels": dict(self.labels),
+            "Healthcheck": {"Test": ["NONE"]},
+            # The first process ends with its input, and that ends when whoever holds it does.
+            **dict.fromkeys(("OpenStdin", "StdinOnce", "AttachStdin"), True),
+            "HostConfig": {
+                "NetworkMode": "none",
+                "AutoRemove": not self.podman,  # Podman then removes what is only started anew
+                "LogConfig": {"Type": "none"},
+                "Mounts": [mount(self.volume, read_only=True)],
+                **_limits(self.limits),
+            },
+        }
+
+
+def mount(volume: str, *, read_only: bool) -> dict[str, Any]:
+    """The volume with our programs, as an engine mounts it."""
+    return {"Type": "volume", "Source": volume, "Target": TOOLS, "ReadOnly": read_only}
+
+
+def _limits(limits: LimitSpec) -> dict[str, int]:
+    found: dict[str, int] = {}
+    if limits.memory_mb is not None:
+        found |= dict.fromkeys(("Memory", "MemorySwap"), limits.memory_mb * _MIB)
+    if limits.cpus is not None:
+        found |= {"CpuPeriod": _PERIOD, "CpuQuota": int(limits.cpus * _PERIOD)}
+    if limits.pids is not None:
+        found["PidsLimit"] = limits.pids
+    return found
+
+
+@dataclass(slots=True)
+class Container:
+    """A container by its name. While `hold` is open its first process lives on."""
+
+    client: EngineClient
+    name: str
+    podman: bool
+    files: Files = field(init=False)
+    hold: Stream | None = None
+    pid: int = 0
+
+    def __post_init__(self) -> None:
+        self.files = Files(self.client, self.name)
+
+    @classmethod
+    async def make(cls, client: EngineClient, order: Order, spec: SandboxSpec) -> Self:
+        """Make it and start it. Raises SandboxError; then whatever there is of it has to be removed."""
+        container = cls(client, order.name, order.podman)
+        await client.ask("POST", "/containers/create", order.request(spec), name=order.name)
+        await container._attach()
+        await client.ask("POST", f"/containers/{order.name}/start")
+        await container._look()
+        return container
+
+    async def _attach(self) -> None:
+        self.hold = await self.client.stream(f"/containers/{self.name}/attach", stream="1", stdin="1")
+
+    async def _look(self) -> None:
+        state: dict[str, Any] = (await self.client.ask("GET", f"/containers/{self.name}/json"))["State"]
+        self.pid = int(state["Pid"])
+        if not state["Running"]:
+            raise SandboxError(f"the container ended at once, with code {state['ExitCode']}: {state.get('Error')}")
+
+    def local_pid(self) -> int | None:
+        """The first process, if it runs on this machine and in sight: its name is its argument."""
+        try:
+            arguments = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return None
+        return self.pid if self.name.encode() in arguments else None
+
+    async def restart(self) -> None:
+        """End all of it and start it anew: files and limits stay, everything else is lost."""
+        await self._let_go()
+        await self.client.ask("POST", f"/containers/{self.name}/restart", t="0")
+        await self._attach()
+        await self._look()
+
+    async def _let_go(self) -> None:
+        if self.hold is not None:
+            await self.hold.close()
+            self.hold = None
+
+    async def remove(self) -> None:
+        """Kill and remove it."""
+        await remove_container(self.client, self.name)
+        await self._let_go()
+
+    async def processes(self) -> tuple[str, ...]:
+        """The names of what runs in it besides its first process and what stands between us and a command."""
+        columns = "pid,ppid,state,comm" if self.podman else "-eo pid,ppid,stat,comm"
+        found: dict[str, Any] = await self.client.ask("GET", f"/containers/{self.name}/top", ps_args=columns)
+        rows = [_row(row) for row in found["Processes"] or ()]
+        first = 1 if self.podman else self.pid
+        return tuple(sorted(_names(rows, first)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    state: str
+    name: str
+
+
+def _row(columns: Sequence[str]) -> _Process:
+    pid, parent, state, *name = columns
+    return _Process(int(pid), int(parent), state, " ".join(name))
+
+
+def _names(rows: Sequence[_Process], first: int) -> list[str]:
+    """Whoever was started from outside has the same parent as the first process; some generations below are ours."""
+    outside = next((row.parent for row in rows if row.pid == first), 0)
+    ours = {first}
+    generation = {row.pid for row in rows if row.parent == outside and row.pid != first}
+    for _ in range(DEPTH + 1):
+        ours |= generation
+        generation = {row.pid for row in rows if row.parent in generation}
+    return [row.name for row in rows if row.pid not in ours and not row.state.startswith("Z")]

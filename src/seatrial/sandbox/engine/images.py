@@ -1,0 +1,207 @@
+"""The images a daemon runs: ones it knows, ones of ours that it is given once, and having it pull or build others."""
+
+import asyncio
+import hashlib
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.sandbox.api import Image
+from seatrial.sandbox.engine.client import EngineClient, EngineError
+from seatrial.sandbox.engine.layers import identify, pack_layer
+
+_NAME = "seatrial-image"
+_LONG_SEC = 3600.0
+_UNTAGGED = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One word of a daemon at work: about which part, and how far it is if that can be said."""
+
+    status: str
+    part: str = ""
+    done: int | None = None
+    total: int | None = None
+
+
+Observer = Callable[[Progress], None]
+
+
+def unobserved(_: Progress) -> None:
+    """The observer that looks away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An image the daemon has: how to call it, and as whom its commands run unless somebody says otherwise."""
+
+    name: str
+    user: str | None
+
+
+class Images:
+    """The images of one daemon, each looked for and handed over once."""
+
+    def __init__(self, client: EngineClient, machine: str) -> None:
+        self._client = client
+        self._machine = machine
+        self._known: dict[Image, asyncio.Future[Known]] = {}
+
+    async def ensure(self, image: Image) -> Known:
+        """Have an image in the daemon. Raises HostUnsupportedError for one that it cannot have."""
+        if image.base == "host":
+            raise HostUnsupportedError(
+                "containers cannot run this machine's own system (image 'host'); use the embedded backend "
+                "(-e embedded), or an image that the daemon knows (--image REFERENCE)"
+            )
+        if image not in self._known:
+            # A task of its own, which several wait for: none of them must take it along when cancelled.
+            self._known[image] = asyncio.ensure_future(self._find(image))
+        try:
+            return await asyncio.shield(self._known[image])
+        except SandboxError:
+            self._known.pop(image, None)  # the next one may try again
+            raise
+
+    async def _find(self, image: Image) -> Known:
+        if not image.layers:
+            found = await inspect(self._client, image.reference)
+            if found is None:
+                engine = self._client.endpoint.engine
+                raise HostUnsupportedError(
+                    f"the {engine} daemon at {self._client.endpoint} has no image {image.reference!r}; "
+                    f"`{engine} pull {image.reference}` gets it, or choose another with --image"
+                )
+            return Known(image.reference, image.config.user or (found.get("Config") or {}).get("User") or None)
+        name = f"{_NAME}:{await asyncio.to_thread(identify, image)}"
+        if await inspect(self._client, name) is None:
+            await self._load(image, name)
+        return Known(name, image.config.user)
+
+    async def _load(self, image: Image, name: str) -> None:
+        with tempfile.TemporaryFile() as archive:
+            await asyncio.to_thread(pack_image, image, name, self._machine, archive)
+            async for _ in _words(self._client, "/images/load", archive, {"quiet": "1"}):
+                pass
+
+    async def close(self) -> None:
+        """Wait for what is still being handed over, and forget."""
+        for task in self._known.values():
+            task.cancel()
+        if self._known:
+            await asyncio.wait(self._known.values())
+
+
+async def inspect(client: EngineClient, reference: str) -> dict[str, Any] | None:
+    """What the daemon knows of an image; None when it does not have it."""
+    try:
+        found: dict[str, Any] = await client.ask("GET", f"/images/{reference}/json")
+    except EngineError as error:
+        if error.status == 404:
+            return None
+        raise
+    return found
+
+
+async def pull(client: EngineClient, reference: str, observe: Observer = unobserved) -> None:
+    """Have the daemon pull an image with its own credentials and mirrors. Raises SandboxError with its words."""
+    name, tag = split_reference(reference)
+    async for word in _words(client, "/images/create", None, {"fromImage": name, "tag": tag}):
+        observe(word)
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """A reference as an engine wants it: the name, and the tag or digest."""
+    if "@" in reference:
+        name, _, digest = reference.partition("@")
+        return name, digest
+    name, colon, tag = reference.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (reference, _UNTAGGED)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSpec:
+    """What to build: the context folder, the Dockerfile within it, and what the result is to be called."""
+
+    context: Path
+    name: str
+    dockerfile: str = "Dockerfile"
+    arguments: Mapping[str, str] | None = None
+    platform: str | None = None
+
+
+async def build(client: EngineClient, spec: BuildSpec, observe: Observer = unobserved) -> None:
+    """Have the daemon build an image. Raises SandboxError with the last words of the build when it fails."""
+    query = {"t": spec.name, "dockerfile": spec.dockerfile, "rm": "1", "forcerm": "1"}
+    if spec.arguments:
+        query["buildargs"] = json.dumps(dict(spec.arguments))
+    if spec.platform:
+        query["platform"] = spec.platform
+    with tempfile.TemporaryFile() as archive:
+        await asyncio.to_thread(_pack_context, spec.context, archive)
+        async for word in _words(client, "/build", archive, query):
+            observe(word)
+
+
+def _pack_context(context: Path, archive: BinaryIO) -> None:
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(context, arcname=".")
+    archive.seek(0)
+
+
+async def _words(
+    client: EngineClient, path: str, body: BinaryIO | None, query: Mapping[str, str]
+) -> AsyncIterator[Progress]:
+    """What a daemon says while it works, line by line. Raises SandboxError for the line that says it failed."""
+    async with client.open("POST", path, body, query, patience=_LONG_SEC) as response:
+        async for line in response.content:
+            word = json.loads(line) if line.strip().startswith(b"{") else {}
+            if "error" in word:
+                raise SandboxError(f"{client.endpoint.engine}: {str(word['error']).strip()}")
+            detail = word.get("progressDetail") or {}
+            if said := str(word.get("status") or word.get("stream") or "").rstrip():
+                yield Progress(said, str(word.get("id") or ""), detail.get("current"), detail.get("total"))
+
+
+def pack_image(image: Image, name: str, machine: str, archive: BinaryIO) -> None:
+    """An image of ours as `docker save` would write it, ready to be read."""
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        digests = [_add_layer(tar, layer, f"layer-{number}.tar") for number, layer in enumerate(image.layers)]
+        config = {
+            "architecture": machine,
+            "os": "linux",
+            "config": {"Env": [f"{key}={value}" for key, value in image.config.env.items()]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+        }
+        layers = [f"layer-{number}.tar" for number in range(len(digests))]
+        manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": layers}]
+        for file, content in (("config.json", config), ("manifest.json", manifest)):
+            _add_json(tar, file, content)
+    archive.seek(0)
+
+
+def _add_layer(tar: tarfile.TarFile, layer: Path, name: str) -> str:
+    with tempfile.TemporaryFile() as packed:
+        pack_layer(layer, packed)
+        digest = hashlib.file_digest(packed, "sha256").hexdigest()
+        member = tarfile.TarInfo(name)
+        member.size = os.fstat(packed.fileno()).st_size
+        packed.seek(0)
+        tar.addfile(member, packed)
+    return digest
+
+
+def _add_json(tar: tarfile.TarFile, name: str, content: Any) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(json.dumps(content).encode())
+        member = tarfile.TarInfo(name)
+        member.size = file.tell()
+        file.seek(0)
+        tar.addfile(member, file)

@@ -1,0 +1,91 @@
+"""Whose containers and volumes are whose: labels that name a run, and removing what runs that are no more left."""
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from seatrial.sandbox.embedded.runs import RunDirectory
+from seatrial.sandbox.engine.client import EngineClient, EngineError
+
+RUN = "org.seatrial.run"
+_OWNER = "org.seatrial.owner"
+
+
+def labels(run: RunDirectory) -> Mapping[str, str]:
+    """What tells everybody whose it is, and whether its owner is still there."""
+    owner = {"host": socket.gethostname(), "boot": _boot(), "folder": str(run.path)}
+    return {RUN: run.name, _OWNER: json.dumps(owner)}
+
+
+def _boot() -> str:
+    """What is another with every start of this machine."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def _is_dead(found: Mapping[str, str] | None) -> bool:
+    """Whether the run that something belongs to is known to be no more."""
+    try:
+        owner = json.loads((found or {})[_OWNER])
+        if owner["host"] != socket.gethostname():
+            return False
+        return bool(owner["boot"] != _boot() or _is_abandoned(Path(owner["folder"])))
+    except (KeyError, ValueError, TypeError):
+        return False
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Whether nobody holds the lock of a run's directory."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+async def sweep(client: EngineClient) -> None:
+    """Remove what runs of this machine left behind that have died."""
+    await _remove(client, RUN, only_dead=True)
+
+
+async def remove_run(client: EngineClient, run: str) -> None:
+    """Remove whatever a run still has."""
+    await _remove(client, f"{RUN}={run}", only_dead=False)
+
+
+async def _remove(client: EngineClient, label: str, *, only_dead: bool) -> None:
+    filters = json.dumps({"label": [label]})
+    for container in await client.ask("GET", "/containers/json", all="1", filters=filters) or ():
+        if not only_dead or _is_dead(container.get("Labels")):
+            await remove_container(client, container["Id"])
+    volumes: dict[str, Any] = await client.ask("GET", "/volumes", filters=filters) or {}
+    for volume in volumes.get("Volumes") or ():
+        if not only_dead or _is_dead(volume.get("Labels")):
+            with suppress(EngineError):  # somebody else is at it, or it is still in use
+                await client.ask("DELETE", f"/volumes/{volume['Name']}", force="1")
+
+
+async def remove_container(client: EngineClient, container: str) -> None:
+    """Kill and remove a container; one that is gone, or going, is waited for."""
+    try:
+        await client.ask("DELETE", f"/containers/{container}", force="1", v="1")
+    except EngineError as error:
+        if error.status == 409:
+            with suppress(EngineError):
+                await client.ask("POST", f"/containers/{container}/wait", condition="removed")
+        elif error.status != 404:
+            raise

@@ -1,0 +1,212 @@
+"""EngineSandbox: one container, as the Sandbox Protocol describes it."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from seatrial.concurrency import finish
+from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
+from seatrial.sandbox import api
+from seatrial.sandbox.api import ExecResult, ExecSpec, Phase, SandboxSpec, SystemView
+from seatrial.sandbox.engine import archives, changes, snapshot, usage
+from seatrial.sandbox.engine.command import Command, run_tool
+from seatrial.sandbox.engine.container import TOOLS, Container
+from seatrial.sandbox.engine.listening import listen
+from seatrial.sandbox.outbound import Outbound
+from seatrial.sandbox.transfer import put_packed
+
+_KILL_SEC = 20.0
+_VERIFIERS = ("tests", "logs/verifier")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the backend decided about a sandbox."""
+
+    spec: SandboxSpec
+    limits: LimitSpec
+    user: str | None
+    refused: dict[str, str]
+    forget: Callable[["EngineSandbox"], Awaitable[None]]
+
+
+class EngineSandbox:
+    """A container that is up. Agent and verifier share all of it; nothing tells their processes apart."""
+
+    def __init__(self, container: Container, made: Made) -> None:
+        self._container = container
+        self._made = made
+        self._commands: list[Command] = []
+        self._outbound = Outbound(lambda: self.listen(0))
+        self._before = changes.Seen()
+        self._verifier_was_here = False
+        self._destroyed = False
+        self._teardown: asyncio.Future[None] | None = None
+
+    @property
+    def limits_enforced(self) -> LimitSpec:
+        """The limits that really hold."""
+        return self._made.limits
+
+    def _check(self) -> None:
+        if self._destroyed:
+            raise SandboxError("the sandbox has been destroyed")
+
+    async def exec(self, spec: ExecSpec) -> ExecResult:
+        """Run a command; at the end of its time, everything in the container is killed with it.
+
+        Exit codes from 129 to 192 count as signals, since a shell stands in between.
+        """
+        self._check()
+        if reason := self._made.refused.get(spec.network.mode):
+            raise HostUnsupportedError(f"network {spec.network.mode!r} cannot be had: {reason}")
+        if spec.phase == "agent" and self._verifier_was_here:
+            await self._clear_after_verifier()
+        if spec.files:
+            await put_packed(self, *spec.files, phase=spec.phase)
+        if spec.changes_from_here:
+            await self.forget_changes()
+        self._verifier_was_here |= spec.phase == "verifier"
+        async with self._outbound.access(spec.network) as network_env:
+            return await self._run(spec, network_env)
+
+    async def _run(self, spec: ExecSpec, network_env: dict[str, str]) -> ExecResult:
+        command = Command(self._container.client, self._container.name, spec)
+        self._commands = [earlier for earlier in self._commands if earlier.open] + [command]
+        started = time.monotonic()
+        try:
+            code = await self._until_its_end(command, spec, network_env)
+        except BaseException:
+            command.finish()
+            raise
+        stdout, stderr, truncated = command.finish()
+        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated)
+
+    async def _until_its_end(self, command: Command, spec: ExecSpec, network_env: dict[str, str]) -> int | None:
+        env = {**self._made.spec.env, **network_env, **spec.env}
+        user = str(spec.user if spec.user is not None else self._made.user or 0)
+        try:
+            async with asyncio.timeout(spec.timeout_sec):
+                await command.start(env, spec.cwd or self._made.spec.workdir, user)
+                return await command.wait()
+        except TimeoutError:
+            await finish(self._end(command))
+            return None
+        except asyncio.CancelledError:
+            with suppress(SandboxError):  # destroyed meanwhile: then it has ended too
+                await finish(self._end(command))
+            raise
+
+    async def _end(self, command: Command) -> None:
+        if not self._destroyed:
+            await self.kill_all()
+            await command.drain()
+
+    async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
+        """Unpack a tar archive below a directory, making it if needed."""
+        self._check()
+        self._verifier_was_here |= phase == "verifier"
+        await self._container.files.put(directory, archive)
+
+    async def get(
+        self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = api.MAX_ARCHIVE_BYTES
+    ) -> None:
+        """Pack a file or directory into a tar archive."""
+        self._check()
+        await self._container.files.get(path, archive, limit)
+
+    async def listen(self, port: int) -> socket.socket:
+        """A socket that listens on 127.0.0.1:`port` inside; port 0 takes a free one."""
+        self._check()
+        if reason := self._made.refused.get("listen"):
+            raise HostUnsupportedError(f"nothing can listen inside the container: {reason}")
+        pid = self._container.local_pid()
+        if pid is None:
+            raise HostUnsupportedError("nothing can listen inside the container: it runs in another machine")
+        return await listen(pid, port)
+
+    async def kill_all(self, phase: Phase = "agent") -> None:
+        """End every process, whosever it is; returns when they are gone. The first one outlives it and reaps."""
+        self._check()
+        try:
+            async with asyncio.timeout(_KILL_SEC):
+                proof = await run_tool(self._container.client, self._container.name, f"{TOOLS}/killall")
+        except (TimeoutError, SandboxError):
+            proof = b""
+        if not proof:
+            # No room for one more process, most likely. Started anew, it keeps its files and nothing else.
+            await self._container.restart()
+            await self._outbound.close()
+            self._outbound = Outbound(lambda: self.listen(0))
+
+    async def processes(self) -> tuple[str, ...]:
+        """What runs in the container, as the engine sees it, but for what we brought."""
+        self._check()
+        return await self._container.processes()
+
+    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
+        """Empty the two directories, whatever is in their place. What an earlier verifier left running stays."""
+        if system == "frozen":
+            raise HostUnsupportedError(f"a frozen system cannot be had: {self._made.refused['frozen_system']}")
+        self._check()
+        self._verifier_was_here = True
+        await self._empty_verifiers_folders()
+        return FileChanges()
+
+    async def _empty_verifiers_folders(self) -> None:
+        members = archives.fresh_folders(_VERIFIERS)
+        # A link in place of /logs gives way; a directory keeps what else is in it.
+        await self._container.files.put_members([archives.folder("logs"), *members])
+
+    async def _clear_after_verifier(self) -> None:
+        """What an agent must not see is gone before it starts again; that there were directories does no harm."""
+        self._verifier_was_here = False
+        await self._empty_verifiers_folders()
+        remove = ExecSpec(("rmdir", *(f"/{name}" for name in _VERIFIERS)), user=0, cwd="/", timeout_sec=_KILL_SEC)
+        await self._run(remove, {})
+
+    async def forget_changes(self) -> None:
+        """What differs from the image now is nobody's change any more."""
+        self._before = await self._look()
+
+    async def _look(self) -> changes.Seen:
+        return await changes.look(self._container.client, self._container.name, TOOLS)
+
+    async def changes(self) -> FileChanges:
+        """What differs from the image, as far as the engine knows; see `changes.py` for what it does not."""
+        self._check()
+        return changes.since(self._before, await self._look())
+
+    async def snapshot(self, layer: Path) -> None:
+        """Save what differs from the image as a new layer directory. Running processes are killed first."""
+        await self.kill_all()
+        await snapshot.save(await self._look(), self._container.files, layer)
+
+    async def usage(self) -> ResourceUse:
+        """What has been consumed so far."""
+        self._check()
+        return await usage.measure(self._container.client, self._container.name, self._container.local_pid())
+
+    async def destroy(self) -> None:
+        """End every process and remove every trace; more than once, at once or after a cancellation is fine."""
+        if self._teardown is None:
+            self._teardown = asyncio.ensure_future(self._tear_down())
+        await finish(_until(self._teardown))
+
+    async def _tear_down(self) -> None:
+        self._destroyed = True
+        await self._outbound.close()
+        await self._container.remove()
+        for command in self._commands:
+            await command.close()
+        await self._made.forget(self)
+
+
+async def _until(task: "asyncio.Future[None]") -> None:
+    await task

@@ -1,0 +1,172 @@
+"""The steps of a trial: what `run_trial` does in order, and what HarborEnv does with its hooks in between.
+
+Each step is noted in the trial's log, so that its record says how far it came whoever drives it.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seatrial.agents.api import AgentContext, AgentLaunch
+from seatrial.concurrency import unless
+from seatrial.model.agent import AgentResult
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.record import FileChanges, SandboxRef
+from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
+from seatrial.sandbox.session import open_sandbox
+from seatrial.trial.judge import Court, Judgement, score, verify
+from seatrial.trial.log import RoundLog, TrialLog
+from seatrial.trial.place import Place, choose_network, choose_place
+from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.snapshot import keep_snapshot
+from seatrial.trial.spec import TrialSpec
+from seatrial.trial.work import DID_NOTHING, Work, merge_changes, run_agent, take_stock, write_changes
+from seatrial.verify.fetch import list_files
+
+if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
+    from seatrial.gateway.access import OpenAccess
+
+
+@dataclass(eq=False, slots=True)
+class OpenTrial:
+    """A trial under way, with its sandbox. Its rounds are begun one after the other, then it is completed."""
+
+    spec: TrialSpec
+    backend: SandboxBackend
+    folder: Path
+    log: TrialLog
+    place: Place
+    sandbox: Sandbox
+    changes: list[FileChanges] = field(default_factory=list)
+
+    def begin(self, of: Round) -> "Turn":
+        """Begin a round."""
+        return Turn(self, of, self.log.begin(of))
+
+    async def complete(self) -> None:
+        """All rounds have been judged: note what was kept and used."""
+        self.log.complete()
+        rounds = rounds_of(self.spec.task)
+        self.log.artifacts = list_files(self.folder, *(f"{of.folder}/artifacts".lstrip("/") for of in rounds))
+        self.log.resources = await self.sandbox.usage()
+        if self.spec.options.keep == "snapshot":
+            await keep_snapshot(self.sandbox, self.folder)
+
+
+@dataclass(eq=False, slots=True)
+class Turn:
+    """One round under way: the agent's turn, then the verifier's. Its steps come once each, in the order they stand."""
+
+    trial: OpenTrial
+    of: Round
+    notes: RoundLog
+
+    @property
+    def network(self) -> Network:
+        """Whom the agent may reach. Raises HostUnsupportedError for a network that it cannot have here."""
+        policy = self.of.agent.network or self.of.task.config.environment.network
+        return choose_network(policy, self.trial.spec.options, self.trial.place.capabilities)
+
+    async def set_up(self) -> AgentLaunch | None:
+        """Prepare the agent and put in place what it may see; returns what to run, None when there is nothing."""
+        trial = self.trial
+        with trial.log.phase("setup", self.of):
+            context = AgentContext(self.of.task, self.of.step, trial.place.workdir, os.environ)
+            launch = trial.spec.agent.prepare(context)
+            await stage_round(trial.sandbox, trial.spec, self.of, trial.place, launch, self.network)
+        return launch
+
+    @asynccontextmanager
+    async def open_model(self, port: int = 0) -> AsyncIterator["OpenAccess | None"]:
+        """The agent's way to its model while the block lasts; None for a trial without one. What it used is noted."""
+        spec, sandbox = self.trial.spec, self.trial.sandbox
+        if spec.model is None:
+            yield None
+            return
+        listener = await sandbox.listen(port)
+        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model) as access:
+            try:
+                yield access
+            finally:
+                self.notes.model_usage = access.session.usage
+
+    async def run_agent(self, launch: AgentLaunch | None, access: "OpenAccess | None") -> AgentResult:
+        """Run the agent's command to its end or to the end of its time; either is data.
+
+        Raises ProviderError when its model fails meanwhile: what it does without one says nothing about it.
+        """
+        with self.trial.log.phase("agent", self.of):
+            # An agent that does not come to its end by a failure of ours has no result.
+            self.notes.agent_result = await self._run(launch, access) if launch else DID_NOTHING
+        return self.notes.agent_result
+
+    async def _run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
+        trial, folder = self.trial, self._court.folder / "agent"
+        if access is None:
+            return await run_agent(trial.sandbox, trial.spec, self.of, launch, self.network, folder)
+        reached = replace(launch, env={**access.variables, **launch.env})
+        running = run_agent(trial.sandbox, trial.spec, self.of, reached, self.network, folder)
+        result = await unless(access.session.broken, running)
+        if access.session.failure is not None:
+            raise access.session.failure
+        assert result is not None  # noqa: S101 - it is only missing when the session is broken
+        return result
+
+    async def take_stock(self, agent_result: AgentResult) -> Work:
+        """What the agent left behind, before anybody else touches anything."""
+        trial = self.trial
+        with trial.log.phase("collect", self.of):
+            work = await take_stock(trial.sandbox, self.of, trial.place, agent_result, self._court.folder)
+            trial.changes.append(work.changes)
+            trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
+        return work
+
+    async def verify(self, agent_result: AgentResult, work: Work) -> Judgement:
+        """Run the verifier where the agent cannot reach it."""
+        with self.trial.log.phase("verify", self.of):
+            judgement = await verify(self._court, self.trial.sandbox, agent_result, work)
+            self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
+        return judgement
+
+    def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
+        """The evaluation that the verifier's verdict amounts to."""
+        with self.trial.log.phase("score", self.of):
+            self.notes.evaluation = score(self.of, judgement, work.changes, self.trial.spec.options.reward_policy)
+        return self.notes.evaluation
+
+    @property
+    def _court(self) -> Court:
+        trial = self.trial
+        return Court(trial.spec, self.of, trial.place, trial.backend, trial.folder / self.of.folder)
+
+
+@asynccontextmanager
+async def open_trial(spec: TrialSpec, backend: SandboxBackend, folder: Path, log: TrialLog) -> AsyncIterator[OpenTrial]:
+    """A trial with a furnished sandbox that is gone when the block is left. Raises TrialError or UsageError."""
+    async with AsyncExitStack() as stack:
+        with log.phase("setup"):
+            place = await _choose(spec, backend, log)
+            sandbox = await stack.enter_async_context(open_sandbox(backend, place.sandbox))
+            log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
+            await stage_task(sandbox, spec, rounds_of(spec.task)[0], place)
+        yield OpenTrial(spec, backend, folder, log, place, sandbox)
+
+
+async def _choose(spec: TrialSpec, backend: SandboxBackend, log: TrialLog) -> Place:
+    capabilities = await backend.probe()
+    environment = spec.task.config.environment
+    place = choose_place(spec.task, environment, spec.options, capabilities, os.environ)
+    policy = spec.task.config.agent.network or environment.network
+    log.sandbox = SandboxRef(
+        backend=capabilities.backend,
+        image=place.sandbox.image.reference,
+        image_asked=environment.docker_image,
+        reproducible=place.sandbox.image.reproducible,
+        limits_asked=place.asked,
+        network=choose_network(policy, spec.options, capabilities).mode,
+    )
+    return place

@@ -1,0 +1,14 @@
+"""One embedded backend for all rollouts of a module that needs a real one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.trial.support import Desk, open_desk
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A desk with an embedded sandbox."""
+    with open_desk(tmp_path_factory.mktemp("desk")) as desk:
+        yield desk

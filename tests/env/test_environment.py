@@ -1,0 +1,312 @@
+"""Environment: evaluations of many rollouts, their results, and the ways to call them."""
+
+import asyncio
+import inspect
+import signal
+import threading
+
+import datasets
+import pytest
+
+import seatrial as vf
+from seatrial.env.running import USUAL_CONCURRENT
+from tests.env.games import ROWS, Guessing, counting
+
+
+def test_results_have_outputs_and_metadata():
+    results = asyncio.run(Guessing(max_turns=2).evaluate(client=counting, model="m", num_examples=10))
+    assert list(results) == ["outputs", "metadata"]
+    assert results["metadata"]["avg_reward"] == pytest.approx(1 / 3)
+    assert [output["reward"] for output in results["outputs"]] == [1.0, 0.0, 0.0]
+    keys = "reward metrics error timing usage completion prompt example_id task info evaluation trajectory answer"
+    assert set(keys.split()) <= results["outputs"][0].keys()
+
+
+def test_metadata_has_the_counts_beside_the_mean():
+    metadata = Guessing(env_id="guess").evaluate_sync(counting, "m", num_examples=2, rollouts_per_example=3)["metadata"]
+    assert {name: metadata[name] for name in ("planned", "scored", "unscored", "errors", "num_examples")} == {
+        "planned": 6,
+        "scored": 6,
+        "unscored": 0,
+        "errors": 0,
+        "num_examples": 2,
+    }
+    assert (metadata["model"], metadata["env_id"], metadata["rollouts_per_example"]) == ("m", "guess", 3)
+    assert metadata["avg_metrics"] == {"won": 1.0}
+    assert metadata["usage"]["calls"] == 9
+    low, high = metadata["avg_reward_interval"]
+    assert 0.3 < low < high == 1.0  # of two examples, however often each was rolled out
+
+
+def test_groups_are_kept_together_in_order():
+    outputs = Guessing().evaluate_sync(counting, "m", rollouts_per_example=2)["outputs"]
+    assert [output["example_id"] for output in outputs] == [0, 0, 1, 1, 2, 2]
+
+
+def test_rewards_beyond_one_have_no_interval():
+    env = Guessing(rubric=vf.Rubric([lambda: 3.0]))
+    metadata = env.evaluate_sync(counting, "m")["metadata"]
+    assert (metadata["avg_reward"], metadata["avg_reward_interval"]) == (3.0, None)
+
+
+def test_nothing_to_do_has_no_mean():
+    results = Guessing().evaluate_sync(counting, "m", num_examples=0)
+    assert (results["outputs"], results["metadata"]["avg_reward"]) == ([], None)
+
+
+def test_generate_takes_rows_and_keeps_their_order():
+    rows = [ROWS[2], ROWS[0], ROWS[2]]
+    outputs = Guessing().generate_sync(datasets.Dataset.from_list(rows), counting, "m")["outputs"]
+    assert [output["info"]["number"] for output in outputs] == [2, 0, 2]
+
+
+def test_eval_dataset_is_evaluated_and_dataset_is_trained_on():
+    env = Guessing(dataset=ROWS[:1], eval_dataset=lambda: ROWS[1:])
+    assert [row["info"]["number"] for row in env.get_dataset()] == [0]
+    assert [row["info"]["number"] for row in env.get_eval_dataset()] == [1, 2]
+    assert len(env.evaluate_sync(counting, "m")["outputs"]) == 2
+    assert len(Guessing(dataset=ROWS).get_eval_dataset(2)) == 2
+
+
+def test_a_dataset_function_is_called_once_and_not_before_it_is_needed():
+    calls = []
+
+    def load():
+        calls.append(1)
+        return ROWS
+
+    env = Guessing(dataset=load)
+    assert calls == []
+    env.get_dataset()
+    env.evaluate_sync(counting, "m")
+    assert calls == [1]
+
+
+def test_an_environment_needs_a_dataset():
+    with pytest.raises(vf.UsageError, match="needs a dataset"):
+        vf.MultiTurnEnv()
+    with pytest.raises(vf.UsageError, match="has no dataset"):
+        vf.MultiTurnEnv(eval_dataset=ROWS).get_dataset()
+
+
+def test_sampling_args_of_a_call_go_before_those_of_the_environment():
+    asked = []
+
+    def model(request):
+        asked.append({name: request[name] for name in ("temperature", "top_p")})
+        return "0"
+
+    env = Guessing(sampling_args={"temperature": 1.0, "top_p": 0.9}, max_turns=1)
+    env.evaluate_sync(model, "m", sampling_args={"temperature": 0.0}, num_examples=1)
+    assert asked == [{"temperature": 0.0, "top_p": 0.9}]
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1, 1), (3, 3), (-1, USUAL_CONCURRENT)])
+def test_max_concurrent_limits_rollouts(limit, most):
+    running = peak = 0
+
+    async def model(messages):
+        nonlocal running, peak
+        running += 1
+        peak = max(peak, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return "0"
+
+    Guessing(dataset=ROWS * 20, max_turns=1).evaluate_sync(model, "m", max_concurrent=limit)
+    assert peak == most
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Guessing(max_turn=3),
+        lambda: Guessing().evaluate_sync(counting, "m", num_example=3),
+        lambda: Guessing().generate_sync(ROWS, counting, "m", max_concurent=3),
+        lambda: vf.ClientConfig(api_keys="x"),
+    ],
+)
+def test_unknown_keyword_arguments_are_errors_that_name_the_near_miss(call):
+    with pytest.raises(vf.UsageError, match=r": did you mean \w+\?$") as error:
+        call()
+    assert isinstance(error.value, TypeError)
+    assert "max_turn: did you mean max_turns?" in str(error.value) or "max_turn" not in str(error.value)
+
+
+def test_an_argument_that_a_subclass_passes_on_is_no_argument():
+    class Passing(Guessing):
+        def __init__(self, level, **kwargs):
+            super().__init__(level=level, **kwargs)
+
+    with pytest.raises(vf.UnknownArgumentError, match="level"):
+        Passing(level=3)
+
+
+def test_an_argument_like_no_other_is_answered_with_those_there_are():
+    with pytest.raises(vf.UnknownArgumentError, match=r"zzz: there are .*max_turns.*rubric"):
+        Guessing(zzz=1)
+
+
+def test_it_works_in_a_notebook_whose_loop_is_running():
+    async def cell():
+        return Guessing().evaluate_sync(counting, "m")["metadata"]["scored"]
+
+    assert asyncio.run(cell()) == 3
+
+
+def test_it_works_in_threads_and_installs_no_signal_handlers():
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    env, scored = Guessing(), []
+    work = [
+        threading.Thread(target=lambda: scored.append(env.evaluate_sync(counting, "m")["metadata"]["scored"]))
+        for _ in range(3)
+    ]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert scored == [3, 3, 3]
+    assert {number: signal.getsignal(number) for number in handlers} == handlers
+
+
+def test_teardown_is_not_done_by_an_evaluation_but_in_the_end():
+    torn = []
+
+    class Torn(Guessing):
+        @vf.teardown
+        async def close(self):
+            torn.append("closed")
+
+        @vf.teardown(priority=1)
+        def break_down(self):
+            torn.append("broken")
+            raise OSError("stuck")
+
+    async def scenario():
+        async with Torn() as env:
+            await env.evaluate(counting, "m")
+            await env.evaluate(counting, "m")
+            assert torn == []
+        await Torn().teardown()
+
+    with pytest.raises(vf.HookError, match="break_down failed: OSError: stuck"):
+        asyncio.run(scenario())
+    assert torn == ["broken", "closed"]
+
+
+def test_a_cancelled_evaluation_cleans_up_what_runs():
+    async def scenario():
+        asking, swept = [], []
+        all_ask = asyncio.Event()
+
+        async def never(messages):
+            asking.append(1)
+            if len(asking) == 3:
+                all_ask.set()
+            await asyncio.Event().wait()
+
+        class Swept(Guessing):
+            @vf.cleanup
+            async def sweep(self, state):
+                await asyncio.sleep(0)
+                swept.append(state["example_id"])
+
+        task = asyncio.create_task(Swept().evaluate(never, "m"))
+        await all_ask.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(asyncio.all_tasks()) == 1
+        return sorted(swept)
+
+    assert asyncio.run(scenario()) == [0, 1, 2]
+
+
+def test_state_columns_are_among_the_outputs():
+    outputs = Guessing().evaluate_sync(counting, "m", state_columns=["model", "nothing"])["outputs"]
+    assert [(output["model"], output["nothing"]) for output in outputs] == [("m", None)] * 3
+
+
+def test_rollouts_need_not_be_scored():
+    results = Guessing(score_rollouts=False).evaluate_sync(counting, "m")
+    assert [output["reward"] for output in results["outputs"]] == [None] * 3
+    assert (results["metadata"]["unscored"], results["metadata"]["errors"]) == (3, 0)
+
+
+def test_infrastructure_errors_set_the_error_and_skip_scoring():
+    asked = []
+
+    class Sinking(Guessing):
+        async def setup_state(self, state):
+            raise vf.SandboxError("the sandbox is gone")
+
+    def judge(state):
+        asked.append(state)
+        return 1.0
+
+    env = Sinking(rubric=vf.Rubric([judge]))
+    state = asyncio.run(env.rollout(ROWS[0], counting, "m"))
+    assert isinstance(state["error"], vf.InfraError)
+    results = env.evaluate_sync(counting, "m")
+    assert asked == []
+    assert results["metadata"]["avg_reward"] is None
+    assert results["outputs"][0]["error"] == {
+        "error": "SandboxError",
+        "message": "the sandbox is gone",
+        "kind": "infrastructure",
+        "retryable": True,
+    }
+
+
+def test_a_rubric_can_be_added():
+    rubric = vf.Rubric([lambda: 1.0])
+    env = Guessing(rubric=rubric, max_turns=1)
+    env.add_rubric(vf.Rubric([lambda: 5.0], [0.0]))
+    assert env.evaluate_sync(counting, "m")["outputs"][0]["metrics"] == {"<lambda>": 1.0, "<lambda>_2": 5.0}
+    assert len(rubric.funcs) == 1
+
+
+def test_the_chain_signatures_and_defaults_are_pinned():
+    assert vf.MultiTurnEnv.__mro__[:2] == (vf.MultiTurnEnv, vf.Environment)
+    assert issubclass(vf.State, dict)
+
+    def shown(function):
+        parameters = inspect.signature(function).parameters.values()
+        return [
+            each.name if each.default is each.empty else f"{each.name}={each.default!r}"
+            for each in parameters
+            if each.kind is not each.VAR_KEYWORD and each.name != "self"
+        ]
+
+    assert shown(vf.Environment.evaluate) == [
+        "client",
+        "model",
+        "sampling_args=None",
+        "num_examples=-1",
+        "rollouts_per_example=1",
+        "max_concurrent=-1",
+        "state_columns=()",
+        "save_to=None",
+        "resume=False",
+    ]
+    assert shown(vf.Environment.generate)[:5] == [
+        "inputs",
+        "client",
+        "model",
+        "sampling_args=None",
+        "max_concurrent=-1",
+    ]
+    assert shown(vf.MultiTurnEnv.__init__) == ["max_turns=-1", "timeout_seconds=None"]
+    assert shown(vf.Environment.__init__) == [
+        "dataset=None",
+        "eval_dataset=None",
+        "system_prompt=None",
+        "few_shot=None",
+        "rubric=None",
+        "sampling_args=None",
+        "env_id=None",
+        "score_rollouts=True",
+    ]
+    assert shown(vf.MultiTurnEnv.rollout) == ["input", "client", "model", "sampling_args=None"]
+    assert shown(vf.MultiTurnEnv.env_response) == ["messages", "state"]
+    assert shown(vf.Rubric.__init__) == ["funcs=None", "weights=None"]

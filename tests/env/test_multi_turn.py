@@ -1,0 +1,272 @@
+"""MultiTurnEnv: the loop of a rollout, on a game of three turns, and how it ends."""
+
+import asyncio
+
+import pytest
+
+import seatrial as vf
+from seatrial.errors import HookError, OverlongPromptError
+from tests.env.games import ROWS, Guessing, counting
+
+
+def roll(env, row=None, model=counting, **options):
+    return asyncio.run(env.rollout(row or ROWS[2], model, "m", **options))
+
+
+def test_a_game_of_three_turns():
+    state = roll(Guessing())
+    assert [message["content"] for message in state["completion"]] == ["0", "higher", "1", "higher", "2", "right"]
+    assert [len(step["prompt"]) for step in state["trajectory"]] == [1, 3, 5]
+    assert [step["completion"][0]["content"] for step in state["trajectory"]] == ["0", "1", "2"]
+    assert (state["is_completed"], state["stop_condition"]) == (True, "has_final_env_response")
+    assert (state["error"], state["reward"], state["is_truncated"]) == (None, None, False)
+    assert state["usage"]["calls"] == 3
+    assert state["timing"]["generation_ms"] > 0
+
+
+def test_a_rollout_ends_after_max_turns():
+    state = roll(Guessing(max_turns=2))
+    assert [message["content"] for message in state["completion"]] == ["0", "higher", "1"]
+    assert state["stop_condition"] == "max_turns_reached"
+
+
+def test_a_rollout_ends_after_timeout_seconds_whatever_it_waits_for():
+    async def never(messages):
+        await asyncio.Event().wait()
+
+    state = roll(Guessing(timeout_seconds=0.01), model=never)
+    assert (state["stop_condition"], state["is_truncated"], state["error"]) == ("timeout_reached", True, None)
+    assert state["completion"] == []
+
+
+def test_setup_does_not_count_against_the_time():
+    class Slow(Guessing):
+        async def setup_state(self, state):
+            await asyncio.sleep(0.02)
+            return state
+
+    assert roll(Slow(timeout_seconds=0.01, max_turns=1))["stop_condition"] != "setup_state"
+    assert roll(Slow(timeout_seconds=0.01))["timing"]["setup_ms"] >= 20
+
+
+def test_the_model_is_not_asked_again_once_a_condition_holds_by_what_the_environment_did():
+    class Over(Guessing):
+        async def env_response(self, messages, state, **kwargs):
+            state["over"] = True
+            return "that was it"
+
+        @vf.stop
+        async def is_over(self, state):
+            return state.get("over", False)
+
+    state = roll(Over())
+    assert [message["content"] for message in state["completion"]] == ["0", "that was it"]
+    assert (state["stop_condition"], state["usage"]["calls"]) == ("is_over", 1)
+
+
+def test_stop_conditions_are_asked_in_the_order_of_their_priority():
+    class Both(Guessing):
+        @vf.stop
+        def usual(self, state):
+            return True
+
+        @vf.stop(priority=5)
+        def sooner(self, state):
+            return True
+
+    assert roll(Both())["stop_condition"] == "sooner"
+
+
+def test_a_prompt_that_does_not_fit_the_model_ends_the_rollout_without_an_error():
+    def small(messages):
+        if len(messages) > 1:
+            raise OverlongPromptError("too long")
+        return "0"
+
+    state = roll(Guessing(), model=small)
+    assert (state["stop_condition"], state["is_truncated"], state["error"]) == ("prompt_too_long", True, None)
+    assert state["completion"][-1]["content"] == "0"
+
+
+def test_hooks_may_be_plain_functions_and_setup_may_return_another_table():
+    class Plain(vf.MultiTurnEnv):
+        def setup_state(self, state):
+            return {"word": "please"}
+
+        def env_response(self, messages, state, **kwargs):
+            return [{"role": "user", "content": state["word"]}]
+
+    env = Plain(dataset=ROWS, max_turns=2)
+    assert [message["content"] for message in roll(env)["completion"]] == ["0", "please", "1"]
+
+
+def test_get_model_response_may_be_overridden_and_may_return_text():
+    class Bypassed(Guessing):
+        async def get_model_response(self, state, prompt, *args, **kwargs):
+            if len(prompt) > 1:
+                return await super().get_model_response(state, prompt, *args, **kwargs)
+            return "1"
+
+    said = [step["completion"][0]["content"] for step in roll(Bypassed(), ROWS[1])["trajectory"]]
+    assert said == ["1"]
+
+
+def test_get_prompt_messages_may_forget():
+    class Forgetful(Guessing):
+        async def get_prompt_messages(self, state):
+            return (await super().get_prompt_messages(state))[-1:]
+
+    state = roll(Forgetful(max_turns=3))
+    assert [len(step["prompt"]) for step in state["trajectory"]] == [1, 1, 1]
+
+
+def test_sampling_args_and_tools_reach_the_model():
+    asked = []
+
+    def model(request):
+        asked.append(request)
+        return "0"
+
+    row = {**ROWS[0], "tools": [{"type": "function", "function": {"name": "look"}}]}
+    roll(Guessing(max_turns=1), row, model, sampling_args={"temperature": 0.5, "n": None, "extra_body": {"top_k": 3}})
+    assert asked[0]["temperature"] == 0.5
+    assert asked[0]["top_k"] == 3
+    assert asked[0]["model"] == "m"
+    assert asked[0]["tools"] == row["tools"]
+    assert "n" not in asked[0]
+
+
+def test_usage_and_tokens_of_all_turns_are_kept():
+    def model(request):
+        message = {"role": "assistant", "content": str(len(request["messages"]) // 2)}
+        logprobs = {"content": [{"token": "0", "logprob": -0.1}]}
+        ids = {"token_ids": [9], "prompt_token_ids": list(range(len(request["messages"])))}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": logprobs, **ids}
+        return {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 1}}
+
+    state = roll(Guessing(), model=model)
+    assert state["usage"] == {"calls": 3, "input_tokens": 30, "cached_tokens": 0, "output_tokens": 3}
+    assert [step["tokens"]["prompt_ids"] for step in state["trajectory"]] == [[0], [0, 1, 2], [0, 1, 2, 3, 4]]
+    assert [step["tokens"]["completion_logprobs"] for step in state["trajectory"]] == [[-0.1]] * 3
+
+
+HOOKS = ["setup_state", "get_prompt_messages", "get_model_response", "env_response", "render_completion"]
+
+
+@pytest.mark.parametrize("name", [*HOOKS, "add_model_response", "post_rollout", "max_turns_reached"])
+@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit("broken"), asyncio.CancelledError("broken")])
+def test_a_hook_that_raises_ends_its_rollout_with_an_error_that_names_it(name, error):
+    async def broken(self, *args, **kwargs):
+        raise error
+
+    swept = []
+
+    class Broken(Guessing):
+        @vf.cleanup
+        async def sweep(self, state):
+            swept.append(state["task"])
+
+    setattr(Broken, name, broken)
+    state = roll(Broken())
+    assert isinstance(state["error"], HookError)
+    assert f"{name} failed" in str(state["error"])
+    assert state["error"].__cause__ is error
+    assert swept == ["default"]
+    if name not in ("render_completion", "post_rollout"):
+        assert state["stop_condition"] == "has_error"
+
+
+def test_our_own_errors_keep_their_type():
+    class Broken(Guessing):
+        async def env_response(self, messages, state, **kwargs):
+            raise vf.ToolCallError("the tool is gone")
+
+    state = roll(Broken())
+    assert isinstance(state["error"], vf.ToolError)
+    assert state["error"].__cause__ is None
+
+
+def test_an_environment_of_one_turn_needs_no_env_response():
+    env = vf.MultiTurnEnv(dataset=ROWS, max_turns=1)
+    assert roll(env)["error"] is None
+    forgotten = roll(vf.MultiTurnEnv(dataset=ROWS))
+    assert "env_response" in str(forgotten["error"])
+
+
+def test_every_cleanup_runs_in_the_order_of_priorities_even_if_one_fails():
+    ran = []
+
+    class Swept(Guessing):
+        @vf.cleanup
+        async def last(self, state):
+            ran.append("last")
+
+        @vf.cleanup(priority=2)
+        async def first(self, state):
+            ran.append("first")
+            raise OSError("no broom")
+
+        @vf.cleanup(priority=1)
+        def second(self, state):
+            ran.append("second")
+
+    state = roll(Swept())
+    assert ran == ["first", "second", "last"]
+    assert state["cleanup_errors"] == ["first failed: OSError: no broom"]
+    assert state["error"] is None
+
+
+def test_post_rollout_comes_before_the_cleanup_and_sees_the_completion():
+    seen: list[object] = []
+
+    class Looking(Guessing):
+        async def post_rollout(self, state):
+            seen.append(len(state["completion"]))
+
+        @vf.cleanup
+        async def sweep(self, state):
+            seen.append("swept")
+
+    roll(Looking())
+    assert seen == [6, "swept"]
+
+
+def test_a_cancelled_rollout_is_cleaned_up_to_the_end():
+    async def scenario():
+        asking, swept = asyncio.Event(), []
+
+        async def never(messages):
+            asking.set()
+            await asyncio.Event().wait()
+
+        class Swept(Guessing):
+            @vf.cleanup
+            async def sweep(self, state):
+                await asyncio.sleep(0)
+                swept.append(state["example_id"])
+
+        task = asyncio.create_task(Swept().rollout(ROWS[0], never, "m"))
+        await asking.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return swept
+
+    assert asyncio.run(scenario()) == [0]
+
+
+def test_a_row_s_tables_belong_to_one_rollout():
+    class Writing(Guessing):
+        async def setup_state(self, state):
+            state["info"]["number"] = 0
+            state["prompt"].append({"role": "user", "content": "please"})
+
+    row = {"prompt": [{"role": "user", "content": "Guess."}], "info": {"number": 2}}
+    assert roll(Writing(), row)["stop_condition"] == "has_final_env_response"
+    assert (len(row["prompt"]), row["info"]) == (1, {"number": 2})
+
+
+def test_info_may_be_json_text():
+    assert roll(Guessing(), {"prompt": "Guess.", "info": '{"number": 0}'})["info"] == {"number": 0}

@@ -1,0 +1,53 @@
+"""Rows of datasets: what is put into them, and which cannot be used."""
+
+import datasets
+import pytest
+
+from seatrial.env.rows import RowFormat, choose, format_row, load_rows
+from seatrial.errors import UsageError
+
+USUAL = RowFormat()
+
+
+def test_a_huggingface_dataset_a_list_and_a_function_are_datasets():
+    rows = [{"question": "1 + 1", "answer": "2"}]
+    meant = [
+        {"question": "1 + 1", "answer": "2", "example_id": 0, "prompt": [{"role": "user", "content": "1 + 1"}]}
+        | {"task": "default"}
+    ]
+    for source in (rows, tuple(rows), datasets.Dataset.from_list(rows), lambda: rows):
+        assert load_rows(source, USUAL) == meant
+
+
+def test_a_question_becomes_a_prompt_with_system_prompt_and_examples():
+    shots = ({"role": "user", "content": "0 + 0"}, {"role": "assistant", "content": "0"})
+    row = format_row({"question": "1 + 1"}, 7, RowFormat("math", "Be brief.", shots))
+    assert [message["role"] for message in row["prompt"]] == ["system", "user", "assistant", "user"]
+    assert (row["example_id"], row["task"]) == (7, "math")
+
+
+def test_a_prompt_gets_the_system_prompt_unless_it_has_one():
+    form = RowFormat(system_prompt="ours")
+    own = [{"role": "system", "content": "its own"}, {"role": "user", "content": "x"}]
+    assert format_row({"prompt": "x"}, 0, form)["prompt"][0] == {"role": "system", "content": "ours"}
+    assert format_row({"prompt": own}, 0, form)["prompt"] == own
+
+
+def test_an_example_id_that_is_no_number_becomes_a_source_id():
+    row = format_row({"prompt": "x", "example_id": "a-7"}, 3, USUAL)
+    assert (row["example_id"], row["src_id"]) == (3, "a-7")
+    assert format_row({"prompt": "x", "example_id": 9}, 3, USUAL)["example_id"] == 9
+
+
+@pytest.mark.parametrize("row", [{}, {"prompt": 7}, {"question": 7}, "text", None])
+def test_a_row_that_cannot_be_used_is_named(row):
+    with pytest.raises(UsageError, match="row 1 of the dataset"):
+        load_rows([{"prompt": "fine"}, row], USUAL)
+
+
+def test_rows_are_chosen_from_the_front_or_shuffled_in_the_same_way_each_time():
+    rows = [{"example_id": number} for number in range(10)]
+    assert choose(rows, 2, None) == rows[:2]
+    assert choose(rows, -1, None) == rows
+    assert choose(rows, 99, None) == rows
+    assert choose(rows, 3, 1) == choose(rows, 3, 1) != choose(rows, 3, 2)

@@ -1,0 +1,147 @@
+"""Evaluations that are stored as they go, broken off, and gone on with; rollouts that are no trials."""
+
+import asyncio
+
+import pytest
+
+import seatrial as vf
+from tests.env.games import ROWS, Guessing, counting
+
+
+class Counted:
+    """A model that counts how often it is asked, and fails as often as it is told."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.asked = 0
+        self.failures = failures
+
+    async def __call__(self, request):
+        self.asked += 1
+        if self.asked <= self.failures:
+            raise ConnectionError("gone")
+        return counting(request["messages"])
+
+
+def rewards(results):
+    return [output["reward"] for output in results["outputs"]]
+
+
+def test_finished_rollouts_are_not_run_again(tmp_path):
+    model, env = Counted(), Guessing(max_turns=3)
+    first = env.evaluate_sync(model, "m", save_to=tmp_path / "run")
+    asked = model.asked
+    again = env.evaluate_sync(model, "m", save_to=tmp_path / "run", resume=True)
+    assert model.asked == asked
+    assert rewards(again) == rewards(first) == [1.0, 1.0, 0.0]
+    assert again["outputs"][2]["completion"] == first["outputs"][2]["completion"]
+    assert [step["prompt"] for step in again["outputs"][2]["trajectory"]] == [
+        step["prompt"] for step in first["outputs"][2]["trajectory"]
+    ]
+
+
+def test_an_evaluation_that_was_broken_off_is_gone_on_with(tmp_path):
+    async def scenario():
+        asked: list[int] = []
+
+        async def stuck(request):
+            if len(asked) == 2:
+                task.cancel()
+                await asyncio.Event().wait()
+            asked.append(1)
+            return "0"
+
+        env = Guessing(max_turns=1)
+        task = asyncio.create_task(env.evaluate(stuck, "m", max_concurrent=1, save_to=tmp_path))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        model = Counted()
+        results = await env.evaluate(model, "m", save_to=tmp_path, resume=True)
+        return model.asked, results["metadata"]["scored"]
+
+    assert asyncio.run(scenario()) == (1, 3)
+
+
+def test_more_rollouts_and_more_examples_add_to_what_is_there(tmp_path):
+    model, env = Counted(), Guessing(max_turns=1)
+    env.evaluate_sync(model, "m", num_examples=2, save_to=tmp_path)
+    results = env.evaluate_sync(model, "m", rollouts_per_example=2, save_to=tmp_path, resume=True)
+    assert (results["metadata"]["scored"], model.asked) == (6, 6)
+
+
+@pytest.mark.parametrize("change", ["model", "sampling", "row"])
+def test_what_was_asked_otherwise_is_run_again(tmp_path, change):
+    model, row = Counted(), {"question": "Guess.", "info": {"number": 0}}
+    Guessing(dataset=[row], max_turns=1).evaluate_sync(model, "m", save_to=tmp_path)
+    row = {**row, "question": "Guess!"} if change == "row" else row
+    sampling = {"temperature": 0.0} if change == "sampling" else None
+    name = "other" if change == "model" else "m"
+    env = Guessing(dataset=[row], max_turns=1)
+    env.evaluate_sync(model, name, sampling_args=sampling, save_to=tmp_path, resume=True)
+    assert model.asked == 2
+
+
+def test_a_failure_that_may_have_gone_is_tried_again(tmp_path):
+    env = Guessing(max_turns=1)
+    assert env.evaluate_sync(Counted(failures=1), "m", save_to=tmp_path)["metadata"]["errors"] == 1
+    model = Counted()
+    results = env.evaluate_sync(model, "m", save_to=tmp_path, resume=True)
+    assert (results["metadata"]["scored"], model.asked) == (3, 1)
+    env.evaluate_sync(model, "m", save_to=tmp_path, resume=True)
+    assert model.asked == 1
+
+
+def test_a_line_that_a_crash_tore_is_forgotten(tmp_path):
+    env, model = Guessing(max_turns=1), Counted()
+    env.evaluate_sync(model, "m", save_to=tmp_path)
+    path = tmp_path / "rollouts.jsonl"
+    path.write_bytes(path.read_bytes()[:-10])
+    for _ in range(2):
+        results = env.evaluate_sync(model, "m", save_to=tmp_path, resume=True)
+        assert (results["metadata"]["scored"], model.asked) == (3, 4)
+
+
+def test_a_line_that_is_no_rollout_is_named(tmp_path):
+    (tmp_path / "rollouts.jsonl").write_text("{}\n")
+    with pytest.raises(vf.JobError, match="line 1 is no rollout"):
+        Guessing().evaluate_sync(counting, "m", save_to=tmp_path, resume=True)
+
+
+def test_a_folder_is_not_written_to_again_without_being_told(tmp_path):
+    Guessing().evaluate_sync(counting, "m", save_to=tmp_path)
+    with pytest.raises(vf.JobError, match="resume=True"):
+        Guessing().evaluate_sync(counting, "m", save_to=tmp_path)
+
+
+def test_to_resume_one_has_to_say_what():
+    with pytest.raises(vf.UsageError, match="save_to"):
+        Guessing().evaluate_sync(counting, "m", resume=True)
+
+
+def test_two_evaluations_do_not_write_to_one_folder(tmp_path):
+    async def scenario():
+        asking = asyncio.Event()
+
+        async def slow(request):
+            asking.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(Guessing().evaluate(slow, "m", save_to=tmp_path))
+        await asking.wait()
+        with pytest.raises(vf.JobError, match="another run"):
+            await Guessing().evaluate(counting, "m", save_to=tmp_path, resume=True)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(scenario())
+
+
+def test_a_table_that_cannot_be_stored_harms_nobody(tmp_path):
+    class Endless(Guessing):
+        async def setup_state(self, state):
+            if state["info"]["number"] == 0:
+                state["info"]["self"] = state["info"]
+
+    results = Endless(dataset=ROWS, max_turns=1).evaluate_sync(counting, "m", save_to=tmp_path)
+    assert results["metadata"]["scored"] == 3
+    again = Endless(dataset=ROWS, max_turns=1).evaluate_sync(counting, "m", save_to=tmp_path, resume=True)
+    assert rewards(again) == rewards(results)

@@ -1,0 +1,117 @@
+"""SharedBackend: open as long as somebody uses it, in each event loop its own."""
+
+import asyncio
+from typing import ClassVar
+
+import pytest
+
+from seatrial.env import shared_backend
+from seatrial.env.shared_backend import SharedBackend
+from seatrial.errors import HostUnsupportedError, UsageError
+from seatrial.testing.fake import FakeBackend
+
+
+class Counted(FakeBackend):
+    """Notes when it is opened and closed."""
+
+    events: ClassVar[list[str]] = []
+
+    def __init__(self):
+        super().__init__({})
+
+    async def __aenter__(self):
+        await asyncio.sleep(0)
+        self.events.append("open")
+        return self
+
+    async def __aexit__(self, *error):
+        self.events.append("close")
+
+
+class Broken(Counted):
+    async def __aenter__(self):
+        raise HostUnsupportedError("no namespaces")
+
+
+@pytest.fixture
+def events(monkeypatch):
+    monkeypatch.setattr(shared_backend, "make_backend", lambda name: Broken() if name == "local" else Counted())
+    Counted.events = []
+    return lambda: Counted.events
+
+
+def test_all_users_have_the_same_backend_and_the_last_one_closes_it(events):
+    shared = SharedBackend("embedded")
+
+    async def use(entered, leave):
+        async with shared.use() as backend:
+            entered.set()
+            await leave.wait()
+            return backend
+
+    async def run():
+        leave, entered = asyncio.Event(), [asyncio.Event(), asyncio.Event()]
+        users = [asyncio.create_task(use(each, leave)) for each in entered]
+        for each in entered:
+            await each.wait()
+        during = list(events())
+        leave.set()
+        return during, {id(backend) for backend in await asyncio.gather(*users)}
+
+    during, backends = asyncio.run(run())
+    assert (during, len(backends), events()) == (["open"], 1, ["open", "close"])
+
+
+def test_it_is_opened_again_for_whoever_comes_later_also_in_another_loop(events):
+    shared = SharedBackend("embedded")
+
+    async def use():
+        async with shared.use():
+            pass
+
+    asyncio.run(use())
+    asyncio.run(use())
+    assert events() == ["open", "close"] * 2
+
+
+def test_one_that_is_given_up_while_it_opens_is_closed(events):
+    shared = SharedBackend("embedded")
+
+    async def run():
+        async def use():
+            async with shared.use():
+                raise AssertionError("not reached")
+
+        task = asyncio.create_task(use())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert events() == ["open", "close"]
+
+
+def test_one_that_cannot_be_opened_fails_everybody(events):
+    async def run():
+        async with SharedBackend("local").use():
+            raise AssertionError("not reached")
+
+    with pytest.raises(HostUnsupportedError, match="no namespaces"):
+        asyncio.run(run())
+
+
+def test_the_callers_own_backend_stays_open(events):
+    own = Counted()
+
+    async def run():
+        async with SharedBackend(own).use() as backend:
+            return backend
+
+    assert asyncio.run(run()) is own
+    assert events() == []
+
+
+def test_an_unknown_name_is_refused_at_once():
+    with pytest.raises(UsageError, match="no sandbox backend called 'dokcer'"):
+        SharedBackend("dokcer")

@@ -44,8 +44,8 @@ def archive() -> Iterator[int]:
 def members(archive: int) -> dict[str, bytes | None]:
     os.lseek(archive, 0, os.SEEK_SET)
     with os.fdopen(os.dup(archive), "rb") as file, tarfile.open(fileobj=file) as tar:
-        contents = {member.name: tar.extractfile(member) for member in tar}
-        return {name: content and content.read() for name, content in contents.items()}
+        contents = [(member.name, tar.extractfile(member)) for member in tar]
+        return {name: None if content is None else content.read() for name, content in contents}
 
 
 def write_archive(archive: int, *infos: tarfile.TarInfo) -> None:

@@ -16,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.archive import open_folder, pack, unpack
+from seatrial.sandbox.archive import open_folder, pack
+from seatrial.sandbox.unpacking import unpack
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners and setuid bits are root's to give")
 
@@ -345,7 +346,8 @@ def test_opening_a_folder_through_a_link_or_a_file_counts_as_missing(tmp_path):
 WITHOUT_IMPORTS = r"""
 import io, os, sys
 from seatrial.errors import SandboxError
-from seatrial.sandbox.archive import pack, unpack
+from seatrial.sandbox.archive import pack
+from seatrial.sandbox.unpacking import unpack
 
 loaded = set(sys.modules)
 sys.meta_path.clear()

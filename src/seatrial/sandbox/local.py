@@ -24,9 +24,10 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Phase, SandboxSpec
-from seatrial.sandbox.archive import closing, open_folder, pack, unpack
+from seatrial.sandbox.archive import closing, open_folder, pack
 from seatrial.sandbox.processes import Processes
 from seatrial.sandbox.transfer import put_packed
+from seatrial.sandbox.unpacking import unpack
 
 T = TypeVar("T")
 

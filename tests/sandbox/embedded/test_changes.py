@@ -20,7 +20,9 @@ def state(tmp_path: Path):
     (tmp_path / "image/kept").write_text("as it was")
     (tmp_path / "upper/root/old").write_text("furniture")
     descriptor = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
-    remember_start(descriptor)
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    remember_start(descriptor, root)
+    os.close(root)
     yield descriptor
     os.close(descriptor)
 

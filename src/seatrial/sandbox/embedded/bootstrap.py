@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Mode
-from seatrial.sandbox.embedded.roots import prepare_furniture
+from seatrial.sandbox.embedded.roots import Manner, prepare_furniture
 from seatrial.sandbox.embedded.shifting import SHIFT_BASE, make_user_namespace
 from seatrial.sandbox.embedded.spawner import Spawner
 from seatrial.sandbox.embedded.syscalls import (
@@ -99,7 +99,8 @@ def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) 
     shift = make_user_namespace(SHIFT_BASE) if mode == "userns" else None
     prepared = f"{state_root}/{run}/prepared"
     prepare_furniture(prepared)
-    spawner = Spawner(control, mode, shift, SHIFT_BASE if mode == "userns" else 0, prepared)
+    owner = SHIFT_BASE if mode == "userns" else 0
+    spawner = Spawner(control, Manner(shift, owner, mode == "user", prepared, {}))
     # Objects that never move again need not be copied into every child by the collector's bookkeeping.
     gc.collect()
     gc.freeze()

@@ -16,22 +16,52 @@ MAX_ENTRIES = 200_000
 MAX_DEPTH = 100
 _SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"})
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MANY_NAMES_BYTES = 2**16
 
 
-def walk_upper(state: int, name: str) -> Iterator[tuple[str, os.stat_result, bool]]:
+class TooMuch(Exception):
+    """There is more to look at than was allowed."""
+
+
+class Allowance:
+    """How many entries somebody who has little time may look at; without a number, all."""
+
+    def __init__(self, entries: int | None = None) -> None:
+        self._left = entries
+
+    def use(self, entries: int = 1) -> None:
+        """Look at some more. Raises TooMuch."""
+        if self._left is not None:
+            self._left -= entries
+            if self._left < 0:
+                raise TooMuch
+
+    def read(self, folder: int) -> list[str]:
+        """The names in a directory. Raises TooMuch for one so large that listing it takes long."""
+        if self._left is not None and os.fstat(folder).st_size > _MANY_NAMES_BYTES:
+            raise TooMuch
+        return os.listdir(folder)
+
+
+_ALL = Allowance()
+
+
+def walk_upper(state: int, name: str, allowance: Allowance = _ALL) -> Iterator[tuple[str, os.stat_result, bool]]:
     """Every entry of one writable directory as (relative path, status, is an opaque directory), parents first.
 
     What lies deeper than anybody builds by hand is left out; the directory it begins in is not.
     """
     top = os.open(f"upper/{name}", FOLDER, dir_fd=state)
     try:
-        yield from _walk(top, "", 0)
+        yield from _walk(top, "", 0, allowance)
     finally:
         os.close(top)
 
 
-def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_result, bool]]:
-    for entry in os.listdir(folder) if depth else _telling_first(folder):
+def _walk(folder: int, inside: str, depth: int, allowance: Allowance) -> Iterator[tuple[str, os.stat_result, bool]]:
+    names = allowance.read(folder)
+    allowance.use(len(names))
+    for entry in names if depth else _telling_first(folder, names):
         with suppress(FileNotFoundError, NotADirectoryError):  # gone or replaced since the directory was read
             status = os.lstat(entry, dir_fd=folder)
             path = inside + entry
@@ -40,17 +70,16 @@ def _walk(folder: int, inside: str, depth: int) -> Iterator[tuple[str, os.stat_r
             if is_folder and depth < MAX_DEPTH:
                 below = os.open(entry, FOLDER, dir_fd=folder)
                 try:
-                    yield from _walk(below, f"{path}/", depth + 1)
+                    yield from _walk(below, f"{path}/", depth + 1, allowance)
                 finally:
                     os.close(below)
 
 
-def _telling_first(root: int) -> list[str]:
+def _telling_first(root: int, found: list[str]) -> list[str]:
     """The entries of a root, system folders and files before the others.
 
     Lists of changes are cut off somewhere: whoever fills a folder of their own must not push those out.
     """
-    found = os.listdir(root)
     folders = {entry for entry in found if entry not in _SYSTEM and _is_folder(entry, root)}
     return sorted(found, key=lambda entry: (entry not in _SYSTEM, entry in folders))
 
@@ -72,7 +101,8 @@ def _is_opaque(entry: str, descriptor: int) -> bool:
     return False
 
 
-def _upper_names(state: int) -> list[str]:
+def upper_names(state: int) -> list[str]:
+    """The names of a sandbox's writable directories."""
     descriptor = os.open("upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=state)
     try:
         return os.listdir(descriptor)
@@ -85,9 +115,13 @@ def is_whiteout(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
-def remember_start(state: int) -> None:
+def remember_start(state: int, root: int) -> None:
     """Note what setting up wrote, so that it never counts as somebody's change, and what the root then shows."""
-    _write_start(state, os.listdir("/"))
+    folder = os.open(".", FOLDER, dir_fd=root)
+    try:
+        _write_start(state, os.listdir(folder))
+    finally:
+        os.close(folder)
 
 
 def remember_files(state: int) -> None:
@@ -97,7 +131,7 @@ def remember_files(state: int) -> None:
 
 def _write_start(state: int, root: list[str]) -> None:
     files = {}
-    for name in _upper_names(state):
+    for name in upper_names(state):
         for path, status, _ in walk_upper(state, name):
             files[f"{name}/{path}"] = stamp(status)
     descriptor = os.open(START, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=state)
@@ -116,13 +150,13 @@ def root_at_start(state: int) -> list[str]:
     return names
 
 
-def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int) -> None:
+def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int, allowance: Allowance = _ALL) -> None:
     """Write `{"added": […], "modified": […], "removed": […], "truncated": …}` to a descriptor, `limit` names at most.
 
     Truncated are also trees deeper than anybody builds by hand.
     """
     found: dict[str, list[str]] = {"added": [], "modified": [], "removed": [], "too deep": []}
-    changes = _all_changes(state, trees)
+    changes = _all_changes(state, trees, allowance)
     for kind, path in islice(changes, limit):
         # A name that is not UTF-8 is shown with its odd bytes written out.
         found[kind].append(os.fsencode(path).decode("utf-8", "backslashreplace"))
@@ -132,11 +166,11 @@ def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int) ->
         json.dump({**ordered, "truncated": truncated}, file)
 
 
-def _all_changes(state: int, trees: Sequence[Tree]) -> Iterator[tuple[str, str]]:
+def _all_changes(state: int, trees: Sequence[Tree], allowance: Allowance) -> Iterator[tuple[str, str]]:
     start = read_start(state)["files"]
     for tree in reversed(trees):  # system folders that are trees of their own come first, as within a root
         prefix = f"/{tree.folder}/" if tree.folder else "/"
-        yield from ((kind, prefix + path) for kind, path in _tree_changes(state, tree, start))
+        yield from ((kind, prefix + path) for kind, path in _tree_changes(state, tree, start, allowance))
 
 
 def read_start(state: int) -> dict[str, Any]:
@@ -147,12 +181,15 @@ def read_start(state: int) -> dict[str, Any]:
     return start
 
 
-def _tree_changes(state: int, tree: Tree, start: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
-    if tree.name not in _upper_names(state):
+def _tree_changes(
+    state: int, tree: Tree, start: dict[str, list[int]], allowance: Allowance
+) -> Iterator[tuple[str, str]]:
+    if tree.name not in upper_names(state):
         return  # shown read-only, so nothing can have changed
-    for path, status, opaque in walk_upper(state, tree.name):
+    for path, status, opaque in walk_upper(state, tree.name, allowance):
         if stat.S_ISDIR(status.st_mode):
             if opaque and _in_layers(tree.lowers, path):
+                allowance.use(MAX_ENTRIES)  # nobody knows how much lies below
                 yield from (("removed", gone) for gone in _missing(state, tree, path))
             if path.count("/") == MAX_DEPTH:
                 yield "too deep", path

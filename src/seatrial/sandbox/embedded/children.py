@@ -9,16 +9,17 @@ import json
 import os
 import signal
 import socket
-from typing import NamedTuple, NoReturn
+from collections.abc import Iterable
+from typing import NoReturn
 
-from seatrial.sandbox.archive import pack, unpack
+from seatrial.sandbox.archive import pack
 from seatrial.sandbox.embedded.accounts import find_account
 from seatrial.sandbox.embedded.changes import MAX_ENTRIES, write_changes
 from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Command, Transfer
-from seatrial.sandbox.embedded.roots import Tree, mount_trees, mount_trees_as_user
+from seatrial.sandbox.embedded.roots import Manner, mount_trees
 from seatrial.sandbox.embedded.running import Running
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
@@ -36,22 +37,12 @@ from seatrial.sandbox.embedded.syscalls import (
     unshare,
 )
 from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
+from seatrial.sandbox.unpacking import unpack
 
 _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
 _LOOKS = 20
 _RESTLESS = "(restless)"
-
-
-class System(NamedTuple):
-    """How to mount a system once more: what it is made of, where, for whom, and where its new writes go."""
-
-    trees: list[Tree]
-    mounts: str
-    writes: str
-    shift: int | None
-    owner: int
-    rootless: bool
 
 
 def run_command(command: Command, descriptors: list[int], shift: int | None, report: int) -> None:
@@ -168,7 +159,7 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def freeze_system(running: Running, system: System, target: int) -> Frozen:
+def freeze_system(running: Running, manner: Manner, target: int) -> Frozen:
     """Copy what the agent did to the system, and write what that is to the descriptor `target`.
 
     Returns a root that is made of the copy and the image and that is private to whoever mounts it.
@@ -178,31 +169,31 @@ def freeze_system(running: Running, system: System, target: int) -> Frozen:
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     copy = frozen_folder(running.box.state)
-    shared = freeze(running.state, system.trees, running.box.workdir, copy)
+    shared = freeze(running.state, running.trees, running.box.workdir, copy)
     descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    write_changes(descriptor, system.trees, MAX_ENTRIES, target)
+    write_changes(descriptor, running.trees, MAX_ENTRIES, target)
     os.close(descriptor)
-    hide_shared(copy, system.trees, running.box.workdir, system.owner)
-    if system.rootless:
-        root = mount_trees_as_user(system.trees, system.writes, system.mounts, copy)
-    else:
-        root = mount_trees(system.trees, system.writes, system.mounts, system.shift, system.owner, copy)
+    hide_shared(copy, running.trees, running.box.workdir, manner.owner)
+    root = mount_trees(running.trees, f"{running.box.state}/verifier/{running.frozen}", manner, copy)
     return Frozen(clone_mounts(root, recursive=True), running.box.workdir, shared)
 
 
-def make_verifier_view(view: View, target: int, report: socket.socket) -> None:
-    """Build the verifier's private root on top of the outer view and report its mount namespace.
+def make_verifier_view(view: View, keep: Iterable[int], report: socket.socket) -> None:
+    """Build the verifier's private root on top of the outer view, enter it, and send its mount namespace and root.
 
-    How many entries of the agent's root did not fit into it is written to the descriptor `target`, on a new line.
+    The news also say how many entries of the agent's root did not fit into it.
     """
-    # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to.
-    close_all_but([target, report.fileno(), *([view.frozen.mounts] if view.frozen else [])])
+    # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to: of
+    # directories, nothing is.
+    close_all_but([report.fileno(), *keep, *([view.frozen.mounts] if view.frozen else [])])
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     left_out = enter_verifier_view(view)
     namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    os.write(target, b"\n%d" % left_out)
-    send(report, {"ready": True}, [namespace])
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    send(report, {"news": True, "left_out": left_out}, [namespace, root])
+    os.close(namespace)
+    os.close(root)
 
 
 def list_processes(target: int) -> None:

@@ -68,8 +68,8 @@ class SpawnerClient:
 
     async def call(
         self, operation: str, descriptors: Sequence[int] = (), *, sent: asyncio.Event | None = None, **fields: Any
-    ) -> list[int]:
-        """Carry out one request; returns the descriptors of the answer. Raises SandboxError with the reason.
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Carry out one request; returns the answer and its descriptors. Raises SandboxError with the reason.
 
         `sent` is set once the spawner is sure to carry it out, whatever becomes of us.
         """
@@ -91,7 +91,7 @@ class SpawnerClient:
             if operation == "get" and answer.get("kind") in ("FileNotFoundError", "NotADirectoryError"):
                 raise FileNotFoundError(answer["error"])
             raise _ERRORS.get(answer.get("kind"), SandboxError)(f"{operation}: {answer['error']}")
-        return list(passed)
+        return answer, passed
 
     async def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
         while self._connection is not None:

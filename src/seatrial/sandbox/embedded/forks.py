@@ -1,6 +1,7 @@
 """Forking children without ever waiting for one: their reports and their ends arrive as events.
 
-A child's report socket closes when the child executes a program or ends, so silence is a report too.
+A child's report socket closes when the child executes a program or ends, so silence is a report too. Before its report
+a child may send news, marked as such.
 """
 
 import os
@@ -20,11 +21,12 @@ Work = Callable[[socket.socket], None]
 
 
 class Child:
-    """A forked process: what to do with its report (None when it sent none), and with its exit code."""
+    """A forked process: what to do with news, with its report (None when it sent none), and with its exit code."""
 
     def __init__(self, pid: int, report: socket.socket | None) -> None:
         self.pid = pid
         self.report = report
+        self.on_news: Callable[[dict[str, Any], list[int]], None] = lambda *_: None
         self.on_report: Callable[[dict[str, Any] | None, list[int]], None] = lambda *_: None
         self.on_exit: Callable[[int], None] = lambda _: None
 
@@ -100,6 +102,9 @@ class Forks:
         child = self._children[pid]
         assert child.report is not None  # noqa: S101 - only children with one are registered
         received = receive(child.report)
+        if received and received[0].pop("news", False):
+            child.on_news(*received)
+            return
         self._poll.unregister(child.report)
         del self._reports[child.report.fileno()]
         child.report.close()
@@ -117,7 +122,7 @@ class Forks:
             child = self._children.get(pid)
             if child is None:
                 continue
-            if child.report is not None:
+            while child.report is not None:
                 self._read_report(pid)
             del self._children[pid]
             child.on_exit(os.waitstatus_to_exitcode(status))

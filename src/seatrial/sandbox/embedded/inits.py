@@ -9,16 +9,15 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from seatrial.sandbox.embedded.changes import remember_start
 from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.disk import EXT4_MOUNT_OPTIONS, attach_loop
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.rootfs import furnish, mount_proc
-from seatrial.sandbox.embedded.roots import mount_trees, mount_trees_as_user, plan_trees
+from seatrial.sandbox.embedded.roots import Manner, Tree, mount_trees
 from seatrial.sandbox.embedded.settle import read_text, settle_in, write_text
 from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
 from seatrial.sandbox.embedded.syscalls import (
@@ -48,32 +47,26 @@ KILL_AGENT, KILL_VERIFIER, KILL_ALL = b"a", b"v", b"x"
 _PASSES = 50
 
 
-def run_outer_init(box: Box, prepared: str, *, mode: str, shift: int | None, owner: int, link: socket.socket) -> None:
-    """Build the sandbox, report the inner init and the state directory, then obey the spawner; never returns."""
+def run_outer_init(box: Box, trees: Sequence[Tree], manner: Manner, link: socket.socket) -> None:
+    """Build the sandbox, report the inner init and what it is made of, then obey the spawner; never returns."""
     unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     name_servers = read_text("/etc/resolv.conf")
     disk = _mount_disk(box)
     state = os.open(box.state, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    rootless = mode == "user"
-    trees = plan_trees(box.base, box.layers, prepared)
-    mounts = f"{prepared}/mounts"
-    if rootless:
-        root = mount_trees_as_user(trees, box.state, mounts)
-    else:
-        root = mount_trees(trees, box.state, mounts, shift, owner)
+    root = mount_trees(trees, box.state, manner)
     raise_loopback()
     _allow_low_ports()
     set_hostname(box.hostname)
-    furnish(root, rootless=rootless, owner=owner)
+    furnish(root, rootless=manner.rootless, owner=manner.owner)
     pivot_root(root)
-    settle_in(box, owner, name_servers)
-    remember_start(state)
-    users = None if shift is None else make_user_namespace(owner_of(box.name))
-    own = {"state": state, "users": users, "disk": disk}
+    settle_in(box, manner.owner, name_servers)
+    users = None if manner.shift is None else make_user_namespace(owner_of(box.name))
+    root_inside = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    own = {"state": state, "root": root_inside, "users": users, "disk": disk}
     given = {name: descriptor for name, descriptor in own.items() if descriptor is not None}
     _hold_nothing(box.name, keep=[link.fileno(), *given.values()])
-    inner = InnerInit(rootless=rootless)
+    inner = InnerInit(shifted=manner.rootless or manner.owner != 0)
     send(link, {"ready": list(given)}, [inner.descriptor, *given.values()])
     for descriptor in given.values():
         os.close(descriptor)
@@ -146,8 +139,8 @@ def _is_alive(pid: str) -> bool:
 class InnerInit:
     """The first process of the agent's namespaces. Killing it kills all of them at once, whatever they do about it."""
 
-    def __init__(self, *, rootless: bool) -> None:
-        self._rootless = rootless
+    def __init__(self, *, shifted: bool) -> None:
+        self._shifted = shifted
         self.descriptor = -1
         self.restart()
 
@@ -183,7 +176,7 @@ class InnerInit:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             unshare(CLONE_NEWNS | CLONE_NEWIPC)
             mount(None, "/", None, MS_REC | MS_PRIVATE)
-            mount_proc("/proc", rootless=self._rootless)
+            mount_proc("/proc", shifted=self._shifted)
             os.write(ready, b"!")
             close_all_but([])
             pause_for_ever()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
 from seatrial.sandbox.embedded.settle import make_furniture, name_machine
-from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, restrict
+from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, bind_shifted, restrict
 
 # The machine's own system, without homes, logs, services' data and everything else that is somebody's.
 SYSTEM_FOLDERS = ("usr", "etc", "opt", "var/lib/dpkg", "var/lib/apt", "var/cache/debconf")
@@ -49,14 +49,33 @@ def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
     return trees
 
 
-def mount_trees(
-    trees: Sequence[Tree], state: str, mounts: str, shift: int | None, owner: int, frozen: str | None = None
-) -> str:
-    """Mount all overlays, writable; returns the root. `shift` is a user namespace to move owners into.
+class Manner(NamedTuple):
+    """What is the same for all sandboxes of a spawner.
 
-    Mount points are below `mounts`, the same for every sandbox: each sees its own mounts only. A folder with a `frozen`
-    copy of earlier writes, owners and all, lies above the image.
+    `shift` is a user namespace to move owners into, and `owner` the id that is root in it. `prepared` is the folder of
+    what all sandboxes share; the directories in `shifted` lie there with their owners moved.
     """
+
+    shift: int | None
+    owner: int
+    rootless: bool
+    prepared: str
+    shifted: dict[str, str]
+
+    @property
+    def mounts(self) -> str:
+        """The folder of all mount points, the same for every sandbox: each sees its own mounts only."""
+        return f"{self.prepared}/mounts"
+
+
+def mount_trees(trees: Sequence[Tree], state: str, manner: Manner, frozen: str | None = None) -> str:
+    """Mount all overlays, writable; returns the root.
+
+    A folder with a `frozen` copy of earlier writes, owners and all, lies above the image.
+    """
+    if manner.rootless:
+        return _mount_trees_as_user(trees, state, manner.mounts, frozen)
+    mounts, owner = manner.mounts, manner.owner
     root = f"{mounts}/root"
     os.makedirs(root, exist_ok=True)
     os.chdir(mounts)  # short names: mount(2) takes 4 KiB of options, and an image may have a hundred layers
@@ -68,13 +87,13 @@ def mount_trees(
         template = os.stat([*above, *tree.lowers][0])
         os.chmod(upper, stat.S_IMODE(template.st_mode))
         os.chown(upper, template.st_uid + moved, template.st_gid + moved)
-        lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", shift)
+        lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", manner.shift, manner.shifted)
         mount_overlay([*above, *lowers], upper, work, f"{root}/{tree.folder}".rstrip("/"), rootless=False)
     return root
 
 
-def mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen: str | None = None) -> str:
-    """Like `mount_trees` in a user namespace: system folders of the host image cannot take writes there."""
+def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen: str | None) -> str:
+    """In a user namespace, system folders of the host image cannot take writes."""
     root = f"{mounts}/root"
     os.makedirs(root, exist_ok=True)
     os.chdir(mounts)
@@ -88,7 +107,7 @@ def mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen: 
         os.makedirs(upper)
         os.makedirs(work)
         above = [f"{frozen}/upper/{tree.name}"] if frozen else []
-        lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None)
+        lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None, {})
         mount_overlay([*above, *lowers], upper, work, target, rootless=True)
     return root
 
@@ -113,6 +132,18 @@ def prepare_host_image(prepared: str) -> None:
             _mask(name, f"{part}/mask/{name}")
     name_machine(f"{part}/mask")
     os.rename(part, folder)
+
+
+def shift_host_image(prepared: str, shift: int) -> dict[str, str]:
+    """Mount the directories of the host image with their owners shifted, once for all sandboxes; returns which where.
+
+    By names that are short, and relative to where overlays are mounted.
+    """
+    lowers = [lower for tree in plan_trees("host", (), prepared) for lower in tree.lowers]
+    for index, lower in enumerate(lowers):
+        os.makedirs(f"{prepared}/shifted/{index}")
+        bind_shifted(lower, f"{prepared}/shifted/{index}", shift)
+    return {lower: f"../shifted/{index}" for index, lower in enumerate(lowers)}
 
 
 def _make_skeleton(skeleton: str) -> None:

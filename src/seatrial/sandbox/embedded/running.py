@@ -6,40 +6,49 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.sandbox.embedded.requests import Box
+from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
 
 Reply = Callable[[dict[str, Any], list[int]], None]
 
 
 class Running:
-    """Descriptors of a sandbox's two inits, its files and users, and of the verifier's view once made.
+    """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
 
     `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
     often its system has been frozen.
     """
 
-    def __init__(self, box: Box, pid: int, outer: int, link: socket.socket) -> None:
+    def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:
         self.box = box
+        self.trees = trees
         self.pid = pid
-        self.outer = outer
+        self.outer = os.pidfd_open(pid)
         self.link = link
-        self.inner = self.state = self.view = -1
+        self.inner = self.state = self.root = -1
+        self.view = self.view_root = -1
         self.users: int | None = None
         self.disk: int | None = None
         self.frozen = 0
+        self.complaint: dict[str, Any] | None = None
         self.dead = self.closed = False
         self.kills: list[Reply] = []
 
     def descriptors(self) -> list[int]:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
-        found = (self.outer, self.inner, self.state, self.users, self.disk, self.view)
+        found = (self.outer, self.inner, self.state, self.root, self.users, self.disk, self.view, self.view_root)
         return [number for number in found if number is not None and number >= 0]
 
     def leave_view(self) -> None:
         """Let go of the verifier's view, which is gone with its last process."""
         if self.view >= 0:
             os.close(self.view)
-            self.view = -1
+            os.close(self.view_root)
+            self.view = self.view_root = -1
+
+    def root_of(self, phase: str) -> int:
+        """The root of a phase's view of the files, by which nothing of the host can be reached."""
+        return self.root if phase == "agent" else self.view_root
 
     def join(self, phase: str, flags: int) -> None:
         """Let the current process enter a phase's view of the files, and the given other namespaces."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
@@ -50,7 +50,7 @@ class EmbeddedSandbox:
         self._tokens = itertools.count(1)
         self._captures: list[Capture] = []
         self._outbound = Outbound(lambda: self.listen(0))
-        self._view_made = False
+        self._view: Literal["none", "perhaps", "made"] = "none"
         self._view_lock = asyncio.Lock()
         self._destroyed = False
         self._teardown: asyncio.Future[None] | None = None
@@ -60,27 +60,40 @@ class EmbeddedSandbox:
         """The limits that really hold."""
         return self._made.limits
 
-    async def _call(self, operation: str, descriptors: list[int] | None = None, **fields: Any) -> list[int]:
-        if self._destroyed:
-            raise SandboxError("the sandbox has been destroyed")
+    async def _call(self, operation: str, descriptors: Sequence[int] = (), **fields: Any) -> list[int]:
+        """Have something done; returns the descriptors of the answer."""
         if fields.get("phase") == "verifier" and operation != "kill":
             await self._make_view()
-        return await self._client.call(operation, descriptors or [], name=self._made.name, **fields)
+        _, passed = await self._request(operation, descriptors, **fields)
+        return passed
+
+    async def _request(
+        self, operation: str, descriptors: Sequence[int] = (), **fields: Any
+    ) -> tuple[dict[str, Any], list[int]]:
+        if self._destroyed:
+            raise SandboxError("the sandbox has been destroyed")
+        return await self._client.call(operation, descriptors, name=self._made.name, **fields)
 
     async def _make_view(self) -> None:
         """Give the verifier its own view of the files, the first time it is needed."""
         async with self._view_lock:
-            if not self._view_made:
+            if self._view != "made":
                 # To its end, cancelled or not: a second one would hide what is in the first.
                 await finish(self._create_view())
 
     async def _create_view(self, system: SystemView = "live") -> FileChanges:
         """Make the view; returns what differs from the image in a system that is frozen in it."""
-        changes, _, count = (await self._ask("view", system=system)).partition(b"\n")
-        self._view_made = True
-        if left_out := int(count or 0):
-            _log.warning("%s: the verifier does not see %d of the entries in /: too many", self._made.name, left_out)
+        with os.fdopen(os.memfd_create("changes"), "w+b") as file:
+            answer, _ = await self._request("view", [file.fileno()], system=system)
+            self._note_view(answer)
+            file.seek(0)
+            changes = file.read()
         return FileChanges.model_validate_json(changes) if changes else FileChanges()
+
+    def _note_view(self, answer: dict[str, Any]) -> None:
+        self._view = "made"
+        if left_out := answer.get("left_out"):
+            _log.warning("%s: the verifier does not see %d of the entries in /: too many", self._made.name, left_out)
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
         """Run a command; at the end of its time, every process of its phase is killed with it."""
@@ -126,12 +139,22 @@ class EmbeddedSandbox:
         archives = [_as_file(spec.files[1])] if spec.files else []
         try:
             writers = [capture.writer for capture in outputs]
-            await self._call("exec", [stdin, *writers, *archives], sent=sent, **command)
+            await self._exec([stdin, *writers, *archives], sent=sent, **command)
         finally:
             for descriptor in (stdin, *archives):
                 os.close(descriptor)
             for capture in outputs:
                 capture.release_writer()
+
+    async def _exec(self, descriptors: Sequence[int], **fields: Any) -> None:
+        """Start a command. A verifier's first one makes its view on the way; no other may start before it is there."""
+        if fields["phase"] == "agent" or self._view == "made":
+            await self._request("exec", descriptors, **fields)
+            return
+        async with self._view_lock:
+            self._view = "perhaps"
+            answer, _ = await self._request("exec", descriptors, **fields)
+            self._note_view(answer)
 
     async def _end(self, phase: Phase, exited: asyncio.Future[int], sent: asyncio.Event) -> None:
         """Kill a phase and wait for the command that was started in it, if it was."""
@@ -189,7 +212,7 @@ class EmbeddedSandbox:
     async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
         """End what an earlier verifier left running and forget its view. One with a frozen system is made at once."""
         async with self._view_lock:
-            if self._view_made:
+            if self._view != "none":
                 await finish(self._drop_view())
             if system == "frozen":
                 return await finish(self._create_view(system))
@@ -197,7 +220,7 @@ class EmbeddedSandbox:
 
     async def _drop_view(self) -> None:
         await self._call("renew")
-        self._view_made = False
+        self._view = "none"
 
     async def changes(self) -> FileChanges:
         """What differs from the image."""

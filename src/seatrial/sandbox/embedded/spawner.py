@@ -8,27 +8,21 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from seatrial.sandbox.embedded import children
-from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, write_changes
+from seatrial.sandbox.embedded.changes import remember_files, remember_start
+from seatrial.sandbox.embedded.filework import FileWork
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, KILL_VERIFIER, run_outer_init
-from seatrial.sandbox.embedded.programs import FOLDER, measurement, removal
 from seatrial.sandbox.embedded.protocol import receive, send
-from seatrial.sandbox.embedded.requests import Box, Command, Mode, Target, Transfer, decode
-from seatrial.sandbox.embedded.roots import plan_trees, prepare_host_image
+from seatrial.sandbox.embedded.requests import Box, Command, Target, Transfer, decode
+from seatrial.sandbox.embedded.roots import Manner, plan_trees, prepare_host_image, shift_host_image
 from seatrial.sandbox.embedded.running import Reply, Running
-from seatrial.sandbox.embedded.snapshot import copy_layer
-from seatrial.sandbox.embedded.syscalls import (
-    CLONE_NEWIPC,
-    CLONE_NEWNET,
-    CLONE_NEWUTS,
-)
-from seatrial.sandbox.embedded.views import Manner, Views
+from seatrial.sandbox.embedded.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
+from seatrial.sandbox.embedded.views import Views
 
 _GONE = {"error": "the sandbox's first process is gone"}
 _SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
@@ -37,17 +31,15 @@ _SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
 class Spawner:
     """Serves requests until the control connection ends."""
 
-    def __init__(self, control: socket.socket, mode: Mode, shift: int | None, owner: int, prepared: str) -> None:
+    def __init__(self, control: socket.socket, manner: Manner) -> None:
         self._control = control
-        self._mode = mode
-        self._shift = shift
-        self._owner = owner
-        self._prepared = prepared
+        self._manner = manner
         self._running: dict[str, Running] = {}
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self._forks = Forks(self._poll)
-        self._views = Views(self._forks, self._remove, Manner(shift, owner, mode == "user", prepared))
+        self._files = FileWork(self._forks, manner.owner)
+        self._views = Views(self._forks, self._files.remove, manner)
         self._links: dict[int, Running] = {}
 
     def serve(self) -> None:
@@ -76,54 +68,47 @@ class Spawner:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _answer_after(self, work: Callable[[], None], reply: Reply, keep: Iterable[int] = ()) -> None:
-        """Let a child do something, and answer when it has ended: with its complaint if it had one."""
-        complaints: list[dict[str, Any]] = []
-        child = self._forks.start(lambda _: work(), keep=keep)
-        child.on_report = lambda message, _: complaints.append(message) if message else None
-        child.on_exit = lambda code: reply(complaints[0] if complaints else _ending(code), [])
-
     def _on_prepare(self, _: dict[str, Any], __: list[int], reply: Reply) -> None:
-        self._answer_after(lambda: prepare_host_image(self._prepared), reply)
+        shift, prepared = self._manner.shift, self._manner.prepared
+
+        def ready(answer: dict[str, Any], passed: list[int]) -> None:
+            if shift is not None and not answer and not self._manner.shifted:
+                self._manner.shifted.update(shift_host_image(prepared, shift))
+            reply(answer, passed)
+
+        self._files.answer_after(lambda: prepare_host_image(prepared), ready)
 
     def _on_remove(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
-        self._remove(reply, decode(Target, message).path)
-
-    def _remove(self, reply: Reply, *paths: str) -> None:
-        try:
-            child = self._forks.run(removal(*paths), {})
-        except OSError as error:  # a machine out of memory or processes: what is left, the next run removes
-            reply({"error": f"cannot remove {' '.join(paths)}: {error}", "errno": error.errno}, [])
-            return
-        child.on_exit = lambda code: reply(_ending(code), [])
+        self._files.remove(reply, decode(Target, message).path)
 
     def _on_check_shift(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
-        path = decode(Target, message).path
-        self._answer_after(lambda: children.try_shift(path, self._shift or 0), reply, self._shift_descriptor())
+        path, shift = decode(Target, message).path, self._manner.shift or 0
+        self._files.answer_after(lambda: children.try_shift(path, shift), reply, self._shift_descriptor())
 
     def _shift_descriptor(self) -> list[int]:
-        return [] if self._shift is None else [self._shift]
+        return [] if self._manner.shift is None else [self._manner.shift]
 
     def _on_create(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         box = decode(Box, message)
-        start = partial(run_outer_init, box, self._prepared, mode=self._mode, shift=self._shift, owner=self._owner)
+        trees = plan_trees(box.base, box.layers, self._manner.prepared)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         keep = [theirs.fileno(), *self._shift_descriptor()]
-        child = self._forks.start(lambda _: start(link=theirs), keep=keep, new_pids=True)
+        child = self._forks.start(lambda _: run_outer_init(box, trees, self._manner, theirs), keep=keep, new_pids=True)
         theirs.close()
-        running = Running(box, child.pid, os.pidfd_open(child.pid), ours)
+        running = Running(box, trees, child.pid, ours)
         running.kills.append(reply)
         self._links[ours.fileno()] = running
         self._poll.register(ours, select.POLLIN)
 
-        complaints: list[dict[str, Any]] = []
+        def complain(answer: dict[str, Any] | None, _: list[int]) -> None:
+            running.complaint = answer
 
         def died(_: int) -> None:
             # Only now, not when it complained: its mounts are gone with it, and whoever asked can clear up behind it.
             running.dead = True
-            self._fail_kills(running, complaints[0] if complaints else _GONE)
+            self._fail_kills(running, running.complaint or _GONE)
 
-        child.on_report = lambda answer, _: complaints.append(answer) if answer else None
+        child.on_report = complain
         child.on_exit = died
 
     def _on_killed(self, running: Running) -> None:
@@ -143,6 +128,12 @@ class Spawner:
         if "ready" in message:
             for name, descriptor in zip(message["ready"], descriptors[1:], strict=True):
                 setattr(running, name, descriptor)
+            try:
+                remember_start(running.state, running.root)
+            except OSError as error:
+                running.complaint = {"error": str(error), "errno": error.errno, "kind": type(error).__name__}
+                os.kill(running.pid, signal.SIGKILL)
+                return
             self._running[running.box.name] = running
         running.kills.pop(0)({}, [])
 
@@ -157,16 +148,29 @@ class Spawner:
         command = decode(Command, message)
         running = self._running[command.name]
 
+        surroundings = _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET)
+        in_new_view = command.phase == "verifier" and running.view < 0
+
         def work(report: socket.socket) -> None:
             if command.remember:
                 remember_files(running.state)
-            running.join(command.phase, _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET))
+            if in_new_view:
+                # It joins the sandbox's groups only then: whoever has used up its memory must not prevent the view.
+                groups = [os.open(file, os.O_WRONLY | os.O_CLOEXEC) for file in command.join]
+                users = [] if running.users is None else [running.users]
+                self._views.enter(running, [*descriptors, running.outer, *users, *groups], report)
+                for group in groups:
+                    os.write(group, b"0")
+                setns(running.outer, surroundings)
+            else:
+                running.join(command.phase, surroundings)
             children.run_command(command, descriptors, running.users, report.fileno())
 
         keep = [*descriptors, *running.descriptors()]
         pids = running.inner if command.phase == "agent" else running.outer
-        child = self._forks.start(work, keep=keep, pids=pids, join=command.join)
-        child.on_report = lambda answer, _: reply(answer or {}, [])
+        child = self._forks.start(work, keep=keep, pids=pids, join=() if in_new_view else command.join)
+        left_out = self._views.expect(running, child) if in_new_view else []
+        child.on_report = lambda answer, _: reply(answer or {"left_out": sum(left_out)}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 
     def _on_view(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
@@ -174,26 +178,24 @@ class Spawner:
         self._views.make(self._running[target.name], target.system, descriptors[0], reply)
 
     def _on_put(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        self._transfer(children.unpack_archive, message, descriptors, reply)
+        transfer = decode(Transfer, message)
+        self._files.put(self._running[transfer.name], transfer, descriptors[0], reply)
 
     def _on_get(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        self._transfer(children.pack_archive, message, descriptors, reply)
-
-    def _transfer(
-        self,
-        move: Callable[[Transfer, int, int | None], None],
-        message: dict[str, Any],
-        descriptors: list[int],
-        reply: Reply,
-    ) -> None:
         transfer = decode(Transfer, message)
-        running = self._running[transfer.name]
+        self._files.get(self._running[transfer.name], transfer, descriptors[0], reply)
 
-        def work() -> None:
-            running.join(transfer.phase, 0)
-            move(transfer, descriptors[0], running.users)
+    def _on_processes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        self._files.list_processes(self._running[decode(Target, message).name], descriptors[0], reply)
 
-        self._answer_after(work, reply, [*descriptors, *running.descriptors()])
+    def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        self._files.tell_changes(self._running[decode(Target, message).name], descriptors[0], reply)
+
+    def _on_snapshot(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        self._files.save_layer(self._running[decode(Target, message).name], descriptors[0], reply)
+
+    def _on_size(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        self._files.tell_size(self._running[decode(Target, message).name], descriptors[0], reply)
 
     def _on_listen(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         target = decode(Target, message)
@@ -229,40 +231,13 @@ class Spawner:
         running.kills.append(renewed)
         running.link.send(KILL_VERIFIER)
 
-    def _on_processes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        running = self._running[decode(Target, message).name]
-
-        def work() -> None:
-            running.join("agent", 0)
-            children.list_processes(descriptors[0])
-
-        self._answer_after(work, reply, [*descriptors, *running.descriptors()])
-
-    def _on_changes(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        running = self._running[decode(Target, message).name]
-        trees = plan_trees(running.box.base, running.box.layers, self._prepared)
-        work = partial(write_changes, running.state, trees, MAX_ENTRIES, descriptors[0])
-        self._answer_after(work, reply, [running.state, *descriptors])
-
-    def _on_snapshot(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        running = self._running[decode(Target, message).name]
-        trees = plan_trees(running.box.base, running.box.layers, self._prepared)
-        work = partial(copy_layer, running.state, trees, descriptors[0], self._owner)
-        self._answer_after(work, reply, [running.state, *descriptors])
-
-    def _on_size(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        running = self._running[decode(Target, message).name]
-        # It complains about what vanishes meanwhile; what it has counted is the answer all the same.
-        child = self._forks.run(measurement(), {1: descriptors[0], FOLDER: running.state})
-        child.on_exit = lambda _: reply({}, [])
-
     def _on_destroy(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         running = self._running.pop(decode(Target, message).name)
 
         def gone(_: int) -> None:
             self._fail_kills(running, {"error": "the sandbox has been destroyed"})
             self._close(running)
-            self._remove(reply, running.box.state, frozen_folder(running.box.state))
+            self._files.remove(reply, running.box.state, frozen_folder(running.box.state))
 
         if running.dead:
             gone(0)
@@ -281,7 +256,3 @@ class Spawner:
         running.link.close()
         for descriptor in running.descriptors():
             os.close(descriptor)
-
-
-def _ending(code: int) -> dict[str, Any]:
-    return {} if code == 0 else {"error": f"a helper of the sandbox ended with {code}"}

@@ -9,9 +9,10 @@ from typing import BinaryIO
 
 from seatrial.errors import HostUnsupportedError
 from seatrial.sandbox.api import MAX_ARCHIVE_BYTES
-from seatrial.sandbox.archive import closing, unpack
+from seatrial.sandbox.archive import closing
 from seatrial.sandbox.engine.changes import Change, Seen
 from seatrial.sandbox.engine.files import Files
+from seatrial.sandbox.unpacking import unpack
 
 
 async def save(seen: Seen, files: Files, layer: Path) -> None:

@@ -53,6 +53,12 @@ class Builder:
     store: Store
     events: list[BuildEvent] = field(default_factory=list)
     backends: list[CountingBackend] = field(default_factory=list)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def observe(self, event: BuildEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, StepOutput):
+            self.heard.set()
 
     @property
     def sandboxes(self) -> int:
@@ -82,7 +88,7 @@ class Builder:
 
     @property
     def means(self) -> BuildMeans:
-        return BuildMeans(self.store, self.resolve, self.open_backend, self.events.append)
+        return BuildMeans(self.store, self.resolve, self.open_backend, self.observe)
 
     async def build(self, context: Path, **options: Any) -> Built:
         self.events.clear()

@@ -19,11 +19,15 @@ class ContextTree:
     def look(self, path: str) -> Found | None:
         """What is at a path that no link is in the way of; what is ignored is not there."""
         found = self.look_anyway(path)
-        relative = path.strip("/")
-        if found is None or not relative or not self._rules.ignores(relative):
+        if found is None or not self.ignores(path):
             return found
         # A directory that is ignored is there all the same if something in it is brought back.
         return found if found.is_folder and self._rules.bring_back and self.names(path) else None
+
+    def ignores(self, path: str) -> bool:
+        """Whether the rules leave out a path."""
+        relative = path.strip("/")
+        return bool(relative) and self._rules.ignores(relative)
 
     def look_anyway(self, path: str) -> Found | None:
         """What is at a path, ignored or not."""

@@ -69,7 +69,9 @@ def _why_missing(origin: Origin, word: str) -> str:
     if origin.context is None or not isinstance(origin.tree, ContextTree):
         return missing
     relative = _clean(word).lstrip("/")
-    if origin.tree.look_anyway(relative):
+    if found := origin.tree.look_anyway(relative):
+        if found.is_link and not origin.tree.ignores(relative):
+            return f"{word} is a link to {found.place.readlink()}, and that is not in {_describe(origin)}"
         return f"{word} is left out of the build context by .dockerignore"
     folder = origin.context.parent
     if not (folder / "task.toml").exists() or not (folder / relative).exists():

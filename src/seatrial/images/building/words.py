@@ -178,23 +178,29 @@ class _Expansion:
     def _braced(self, name: str) -> str:
         value = self._variables.get(name)
         modifier = self._next()
+        if not modifier:
+            raise WordError(f"a '}}' is missing at the end of {self._text!r}")
         if modifier == "}":
             return value or ""
         if modifier == "/":
             return self._replaced(value or "")
+        if modifier in ("#", "%"):
+            return _trimmed(value or "", self.until("}", "keep"), modifier)
         counts = value is not None
         if modifier == ":":
             modifier, counts = self._next(), bool(value)
-        if modifier in ("#", "%") and modifier:
-            return _trimmed(value or "", self.until("}", "keep"), modifier)
+        return self._chosen(name, modifier, value if counts else None)
+
+    def _chosen(self, name: str, modifier: str, value: str | None) -> str:
+        """`${X-y}`, `${X+y}` and `${X?y}`; a value that does not count is None."""
         if modifier not in ("-", "+", "?"):
             raise WordError(f"'{modifier}' after the name in '${{{name}' means nothing; known are :- :+ :? # % /")
         other = self.until("}")
         if modifier == "+":
-            return other if counts else ""
-        if modifier == "?" and not counts:
+            return "" if value is None else other
+        if modifier == "?" and value is None:
             raise WordError(f"{name}: {other or 'it must be set and is not'}")
-        return value or "" if counts else other
+        return other if value is None else value
 
     def _replaced(self, value: str) -> str:
         everywhere = self._peek() == "/"

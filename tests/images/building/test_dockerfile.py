@@ -1,0 +1,123 @@
+"""The text of a Dockerfile: joined lines, comments, directives, flags, here-documents."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.errors import BuildError
+from seatrial.images.building.dockerfile import parse_dockerfile
+from seatrial.images.building.instructions import read_steps
+
+KEYWORDS = st.sampled_from(
+    "FROM RUN COPY ADD ENV ARG WORKDIR USER SHELL CMD LABEL EXPOSE VOLUME HEALTHCHECK ONBUILD".split()
+)
+SIGNS = st.text(st.sampled_from("ab=:/.$ \t\\\"'[]{},<>-#`!*\n\r\0é\ud800"))
+DOCKERFILES = st.lists(st.tuples(KEYWORDS, SIGNS)).map(lambda lines: "\n".join(f"{key} {rest}" for key, rest in lines))
+
+
+def read(text: str) -> list[tuple[str, tuple[str, ...], str, int]]:
+    return [(each.keyword, each.flags, each.arguments, each.line) for each in parse_dockerfile(text).instructions]
+
+
+def test_lines_comments_and_case():
+    text = "# syntax=x\n\n  from a\n#c\nRUN echo # no comment\n   # c\nCmd x\n"
+    assert read(text) == [("FROM", (), "a", 3), ("RUN", (), "echo # no comment", 5), ("CMD", (), "x", 7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("RUN a \\\n  b", "a   b"),
+        ("RUN a \\  \n  b", "a   b"),
+        ("RUN a \\\n# comment\n  # another\n\n  b", "a   b"),
+        ("RUN a\\\\\nCMD b", "a\\\\"),
+        ("RUN a \\", "a"),
+        ("RUN a \\\r\n b\r\n", "a  b"),
+        ("# escape=`\nRUN a ` \n b\\\nCMD x", "a  b\\"),
+        ("\ufeffRUN a", "a"),
+        ("RUN \\\n\\\na", "a"),
+    ],
+)
+def test_continued_lines(text, arguments):
+    assert parse_dockerfile(text).instructions[0].arguments == arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("# escape=x\nFROM a", "Dockerfile:1: `# escape=`"),
+        ("# escape=`\n# escape=`\nFROM a", "Dockerfile:2: a second"),
+        ("", "no instructions"),
+        ("# only\n", "no instructions"),
+        ("FROM a\nRUN <<EOF\nx", "Dockerfile:2: the here-document"),
+        ("FROM a\n\nRUN x\0", "Dockerfile:3: expected text"),
+        ("FROM a\nRUN [1] <<EOF", "Dockerfile:2: a JSON list|Dockerfile:2: the here-document"),
+    ],
+)
+def test_mistakes_have_a_place(text, part):
+    with pytest.raises(BuildError, match=part):
+        parse_dockerfile(text)
+
+
+def test_a_directive_after_a_comment_is_a_comment():
+    assert parse_dockerfile("# hello\n# escape=`\nRUN a \\\nb").escape == "\\"
+
+
+def test_flags():
+    text = "COPY --from=x --chown='a b':c --link -- --odd /y\nRUN --mount=type=cache,target=/x  cmd --flag"
+    assert read(text) == [
+        ("COPY", ("--from=x", "--chown=a b:c", "--link"), "--odd /y", 1),
+        ("RUN", ("--mount=type=cache,target=/x",), "cmd --flag", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("opening", "body", "text", "quoted"),
+    [
+        ("<<EOF", "a $x\n", "a $x\n", False),
+        ("<<'EOF'", "a\n", "a\n", True),
+        ('<<"EOF"', "a\n", "a\n", True),
+        ("<<-EOF", "\t\ta\n\tb\n c\n", "a\nb\n c\n", False),
+        ("3<<EOF", "", "", False),
+    ],
+)
+def test_here_documents(opening, body, text, quoted):
+    end = "\t\tEOF" if "-" in opening else "EOF"
+    (run, cmd) = parse_dockerfile(f"RUN cat {opening} > /x\n{body}{end}\nCMD x").instructions
+    (document,) = run.heredocs
+    assert (document.name, document.text, document.quoted) == ("EOF", text, quoted)
+    assert cmd.line == body.count("\n") + 3
+
+
+def test_several_here_documents_on_a_line():
+    (copy,) = parse_dockerfile("COPY <<one <<two /x/\n1\none\n2\ntwo\n").instructions
+    assert [(document.name, document.content) for document in copy.heredocs] == [("one", "1\n"), ("two", "2\n")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["RUN a <<< b", 'RUN ["cat", "<<EOF"]', "ENV a=<<EOF", "RUN echo 'a <<EOF", "RUN echo $((1<<2))", "RUN x<<EOF"],
+)
+def test_what_opens_no_here_document(line):
+    assert parse_dockerfile(f"{line}\nCMD x").instructions[0].heredocs == ()
+    assert len(parse_dockerfile(f"{line}\nCMD x").instructions) == 2
+
+
+def test_a_test_in_brackets_is_no_list():
+    (run,) = parse_dockerfile("RUN [ -f x ] && cat <<EOF\na\nEOF\n").instructions
+    assert run.heredocs[0].content == "a\n"
+
+
+@given(st.one_of(st.text(), DOCKERFILES))
+def test_any_text_is_read_or_refused_with_its_place(text):
+    try:
+        read_steps(parse_dockerfile(text, "the file"))
+    except BuildError as error:
+        assert str(error).startswith("the file")  # noqa: PT017 - both ways are fine
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
+def test_however_lines_are_broken_the_words_are_the_same(words):
+    plain = parse_dockerfile("RUN " + " ".join(words)).instructions[0]
+    broken = parse_dockerfile("RUN " + " \\\n  # comment\n".join(words)).instructions[0]
+    assert plain.arguments.split() == broken.arguments.split()

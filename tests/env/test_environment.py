@@ -35,7 +35,7 @@ def test_metadata_has_the_counts_beside_the_mean():
     assert metadata["avg_metrics"] == {"won": 1.0}
     assert metadata["usage"]["calls"] == 9
     low, high = metadata["avg_reward_interval"]
-    assert 0.3 < low < high == 1.0  # of two examples, however often each was rolled out
+    assert 0.3 < low < 0.4 < high == 1.0  # of two examples, however often each was rolled out
 
 
 def test_groups_are_kept_together_in_order():
@@ -47,6 +47,11 @@ def test_rewards_beyond_one_have_no_interval():
     env = Guessing(rubric=vf.Rubric([lambda: 3.0]))
     metadata = env.evaluate_sync(counting, "m")["metadata"]
     assert (metadata["avg_reward"], metadata["avg_reward_interval"]) == (3.0, None)
+
+
+def test_no_rollouts_at_all_is_a_mistake():
+    with pytest.raises(vf.UsageError, match="rollouts_per_example is 0"):
+        Guessing().evaluate_sync(counting, "m", rollouts_per_example=0)
 
 
 def test_nothing_to_do_has_no_mean():
@@ -138,7 +143,7 @@ def test_an_argument_that_a_subclass_passes_on_is_no_argument():
         def __init__(self, level, **kwargs):
             super().__init__(level=level, **kwargs)
 
-    with pytest.raises(vf.UnknownArgumentError, match="level"):
+    with pytest.raises(vf.UnknownArgumentError, match="level: there are"):
         Passing(level=3)
 
 

@@ -126,13 +126,15 @@ class Environment(ABC):
 
     async def _cleanup(self, state: State) -> None:
         """Run all cleanup handlers for a rollout, each even if another fails."""
+        errors = []
         for name, handler in marked_methods(self, "cleanup").items():
             try:
                 with blaming(name):
                     await settled(handler(state))
             except Exception as error:  # noqa: BLE001 - it is on the state, and the next one has its turn
-                _log.warning("rollout of %s: %s", state["task"], error, exc_info=error.__cause__)
-                state["cleanup_errors"].append(str(error))
+                _log.warning("rollout of %s: %s", state.get("task"), error, exc_info=error.__cause__)
+                errors.append(str(error))
+        state["cleanup_errors"] = errors
 
     async def teardown(self) -> None:
         """End the use of this environment: run all teardown handlers, each even if another fails.
@@ -214,6 +216,8 @@ class Environment(ABC):
         is cleaned up first.
         """
         refuse_unknown("evaluate", unknown, arguments_of(Environment.evaluate))
+        if rollouts_per_example < 1:
+            raise UsageError(f"rollouts_per_example is {rollouts_per_example}, expected at least 1")
         rows = self.get_eval_dataset(num_examples)
         return await self.generate(
             [row for row in rows for _ in range(rollouts_per_example)],

@@ -35,11 +35,16 @@ def test_an_image_is_found_by_every_name_it_has(tmp_path):
         image = await put(store, "python:3.11")
         store.name_image(image.digest, "ghcr.io/team/app")
         names = ["python:3.11", "docker.io/library/python:3.11", "ghcr.io/team/app:latest", image.digest]
-        return image, [store.find(name) for name in [*names, image.digest[7:19], "python:3.12", EMPTY]]
+        found = [store.find(name) for name in [*names, image.digest[7:19], "python:3.12", EMPTY]]
+        return image, found, store.images()
 
-    image, found = run(scene, tmp_path)
+    image, found, listed = run(scene, tmp_path)
     assert [each and each.digest for each in found] == [image.digest] * 5 + [None] * 2
-    assert [named.reference for named in found[0].names] == ["docker.io/library/python:3.11", "ghcr.io/team/app:latest"]
+    assert [[named.reference for named in each.names] for each in (found[2], found[3], *listed)] == [
+        ["ghcr.io/team/app:latest"],
+        [],
+        ["docker.io/library/python:3.11", "ghcr.io/team/app:latest"],
+    ]
 
 
 def test_another_process_finds_it_too(tmp_path):
@@ -234,3 +239,17 @@ def test_whoever_waits_for_work_can_be_cancelled(tmp_path):
                 pass
 
     asyncio.run(play())
+
+
+def test_what_a_power_cut_left_half_written_is_not_there(tmp_path):
+    image = run(lambda store: put(store, "app"), tmp_path)
+    for path in (tmp_path / "layers" / image.layers[0][7:] / "about.json", next((tmp_path / "references").iterdir())):
+        path.write_bytes(b"")
+
+    async def scene(store):
+        assert store.find("app") is None
+        assert store.find(image.digest) is None
+        return await put(store, "app")
+
+    assert run(scene, tmp_path).digest == image.digest
+    assert list((tmp_path / "sessions").iterdir()) == []

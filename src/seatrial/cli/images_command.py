@@ -1,4 +1,4 @@
-"""`seatrial images pull|load|list|prune`: the images that sandboxes are made from."""
+"""`seatrial images pull|load|build|list|prune`: the images that sandboxes are made from."""
 
 import asyncio
 import datetime as dt
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from seatrial.cli.images_build import command as build
 from seatrial.cli.images_view import parse_size, show_progress, show_size
 from seatrial.cli.render import show_table
 from seatrial.images.archives import load_images
@@ -28,10 +29,13 @@ _SHORT = 12
 
 @click.group("images")
 def command() -> None:
-    """Pull, load, list and prune the images that sandboxes are made from.
+    """Pull, load, build, list and prune the images that sandboxes are made from.
 
     They are kept in $SEATRIAL_CACHE, or `seatrial` in the user's cache directory, and shared by all runs.
     """
+
+
+command.add_command(build)
 
 
 @command.command("pull")

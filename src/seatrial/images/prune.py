@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.images.store import LAYER_FOLDERS, Store
-from seatrial.images.stored import About, StoredImage
+from seatrial.images.stored import About, StoredImage, read_stored
 from seatrial.images.workers import remove_trees
 
 _FORGOTTEN_SEC = 3600.0
@@ -111,8 +111,8 @@ def _layers(store: Store) -> tuple[dict[str, list[Path]], dict[str, int]]:
         for path in (store.root / name).glob("*"):
             digest = f"{'sha512' if len(path.name) == 128 else 'sha256'}:{path.name}"
             folders.setdefault(digest, []).append(path)
-            about = About.model_validate_json((path / "about.json").read_bytes())
-            sizes[digest] = sizes.get(digest, 0) + max(about.size, 1)  # room for none means that all go
+            about = read_stored(About, path / "about.json")
+            sizes[digest] = sizes.get(digest, 0) + max(about.size if about else 0, 1)  # room for none: all go
     return folders, sizes
 
 

@@ -11,8 +11,9 @@ Whatever is there is complete: everything is made in a session's directory and r
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,7 +25,7 @@ from seatrial.images.locks import WorkLocks
 from seatrial.images.platforms import Platform
 from seatrial.images.reference import Reference, is_digest, parse_reference
 from seatrial.images.sessions import Session
-from seatrial.images.stored import About, Named, StoredImage, StoredLayer
+from seatrial.images.stored import About, Named, StoredImage, StoredLayer, read_stored
 from seatrial.images.workers import manner_here, remove_trees, run_worker
 from seatrial.model.base import to_json
 from seatrial.sandbox.api import Image
@@ -74,8 +75,9 @@ class Store:
         """Remove what dead processes left; returns of how many."""
         count = 0
         for path in self._session.abandoned():
-            await remove_trees(path)
-            count += 1
+            with suppress(ImageError):  # what cannot be removed now must not stop this process
+                await remove_trees(path)
+                count += 1
         return count
 
     # Layers
@@ -90,11 +92,8 @@ class Store:
 
     def _read_layer(self, digest: str) -> StoredLayer | None:
         folder = self._layer_folder(digest)
-        try:
-            about = About.model_validate_json((folder / "about.json").read_bytes())
-        except FileNotFoundError:
-            return None
-        return StoredLayer(digest, folder / "root", about)
+        about = read_stored(About, folder / "about.json")
+        return StoredLayer(digest, folder / "root", about) if about else None
 
     def _layer_folder(self, digest: str) -> Path:
         if not is_digest(digest):
@@ -152,13 +151,12 @@ class Store:
         (folder / "about.json").write_bytes(to_json(about))
         target = self._layer_folder(digest)
         with self._session.claiming(digest):
-            try:
-                os.rename(folder, target)  # noqa: PTH104 - not for the disk to wait for
+            found = self._read_layer(digest)
+            if found is None:
+                if target.exists():  # what nobody can read, after a power cut perhaps
+                    os.rename(target, self._session.new_folder() / "broken")  # noqa: PTH104 - nothing to wait for
+                os.rename(folder, target)  # noqa: PTH104
                 return StoredLayer(digest, target / "root", about)
-            except OSError:
-                found = self._read_layer(digest)
-        if found is None:
-            raise ImageError(f"{target}: a layer cannot be put there; remove what is in its place")
         await remove_trees(folder)
         return found
 
@@ -169,13 +167,11 @@ class Store:
 
         With `platform`, an image for another one does not count.
         """
-        digest = self._resolve(name)
-        if digest is None:
-            return None
-        image = self._read_image(digest)
+        digest, names = self._resolve(name)
+        image = self._read_image(digest, names) if digest else None
         if image is None or (platform and image.document.platform.usual != platform.usual):
             return None
-        with self._session.claiming(digest, *image.layers):
+        with self._session.claiming(image.digest, *image.layers):
             complete = all(self._read_layer(layer) for layer in image.layers)
         return image if complete else None
 
@@ -191,16 +187,14 @@ class Store:
             if missing:
                 raise ImageError(f"image {digest}: its layer {missing[0]} is not in the store")
             self._write(self._image_file(digest), raw)
-            for reference in references:
-                self.name_image(digest, reference, manifest)
-        image = self._read_image(digest)
-        assert image is not None  # noqa: S101 - claimed, so nobody has removed it
-        return image
+            names = [self.name_image(digest, reference, manifest) for reference in references]
+        return StoredImage(digest, parsed, tuple(names), time.time())
 
-    def name_image(self, digest: str, reference: str | Reference, manifest: str | None = None) -> None:
+    def name_image(self, digest: str, reference: str | Reference, manifest: str | None = None) -> Named:
         """Have a name mean an image, whatever it meant before."""
-        name = str(_parsed(reference))
-        self._write(self._name_file(name), to_json(Named(reference=name, image=digest, manifest=manifest)))
+        named = Named(reference=str(_parsed(reference)), image=digest, manifest=manifest)
+        self._write(self._name_file(named.reference), to_json(named))
+        return named
 
     def forget(self, image: StoredImage) -> None:
         """Remove an image and its names; its layers stay."""
@@ -225,9 +219,11 @@ class Store:
     def images(self) -> list[StoredImage]:
         """All images, the latest used first."""
         names: dict[str, list[Named]] = {}
-        for named in self._names():
-            names.setdefault(named.image, []).append(named)
-        found = [self._read_image(f"sha256:{path.stem}", names) for path in (self.root / "images").glob("*.json")]
+        for path in sorted((self.root / "references").glob("*.json")):
+            if named := read_stored(Named, path):
+                names.setdefault(named.image, []).append(named)
+        digests = [f"sha256:{path.stem}" for path in (self.root / "images").glob("*.json")]
+        found = [self._read_image(digest, names.get(digest, ())) for digest in digests]
         return sorted(filter(None, found), key=lambda image: image.used_at, reverse=True)
 
     def size_of(self, image: StoredImage) -> int:
@@ -235,34 +231,24 @@ class Store:
         layers = [self._read_layer(digest) for digest in set(image.layers)]
         return sum(layer.about.size for layer in layers if layer)
 
-    def _read_image(self, digest: str, names: dict[str, list[Named]] | None = None) -> StoredImage | None:
+    def _read_image(self, digest: str, names: Sequence[Named]) -> StoredImage | None:
         path = self._image_file(digest)
         try:
-            raw, used_at = path.read_bytes(), path.stat().st_mtime
-        except FileNotFoundError:
+            document, used_at = read_document(path.read_bytes(), digest), path.stat().st_mtime
+        except (FileNotFoundError, ImageError):
             return None
-        own = (
-            names.get(digest, []) if names is not None else [named for named in self._names() if named.image == digest]
-        )
-        ordered = tuple(sorted(own, key=lambda named: named.reference))
-        return StoredImage(digest, read_document(raw, digest), ordered, used_at)
+        return StoredImage(digest, document, tuple(sorted(names, key=lambda named: named.reference)), used_at)
 
-    def _names(self) -> Iterator[Named]:
-        for path in (self.root / "references").glob("*.json"):
-            yield Named.model_validate_json(path.read_bytes())
-
-    def _resolve(self, name: str | Reference) -> str | None:
-        """The digest of the image a name means."""
+    def _resolve(self, name: str | Reference) -> tuple[str | None, list[Named]]:
+        """The digest of the image a name means, and that name unless it is the digest."""
         if isinstance(name, str) and is_digest(name):
-            return name
+            return name, []
         if isinstance(name, str) and _IMAGE_ID.fullmatch(name):
             matches = list((self.root / "images").glob(f"{name}*.json"))
             if len(matches) == 1:
-                return f"sha256:{matches[0].stem}"
-        try:
-            return Named.model_validate_json(self._name_file(str(_parsed(name))).read_bytes()).image
-        except FileNotFoundError:
-            return None
+                return f"sha256:{matches[0].stem}", []
+        named = read_stored(Named, self._name_file(str(_parsed(name))))
+        return (named.image, [named]) if named else (None, [])
 
     def _image_file(self, digest: str) -> Path:
         return self.root / "images" / f"{digest.partition(':')[2]}.json"

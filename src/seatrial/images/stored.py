@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
 
 from seatrial.images.config import ImageDocument
 from seatrial.model.base import StrictModel
+
+T = TypeVar("T", bound=StrictModel)
 
 
 class About(StrictModel):
@@ -36,7 +41,7 @@ class StoredLayer:
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """An image that is there."""
+    """An image that is there; `names` are all it has in a list, else the one it was found by."""
 
     digest: str
     document: ImageDocument
@@ -47,3 +52,11 @@ class StoredImage:
     def layers(self) -> tuple[str, ...]:
         """The digests of its layers, lowest first."""
         return self.document.rootfs.diff_ids
+
+
+def read_stored(kind: type[T], path: Path) -> T | None:
+    """What a file of the store says, None when it is not there or was not written to its end."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None

@@ -8,9 +8,11 @@ import hashlib
 import io
 import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any, NoReturn
 
 from seatrial.errors import ImageError
@@ -18,6 +20,7 @@ from seatrial.images.compression import BROKEN, open_compressed
 from seatrial.images.layers import Bounds, Manner, unpack_layer
 from seatrial.sandbox.embedded.programs import removal
 from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.embedded.syscalls import PR_SET_PDEATHSIG, prctl
 
 _MEMORY = 2 * 2**30
 _CHUNK = 2**20
@@ -124,10 +127,12 @@ def main() -> None:
         if received is None:
             return
         message, descriptors = received
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # whoever tidies up behind a dead process must not meet us at work
         _bound_memory()
         send(control, _WORK[message["op"]](message, descriptors, lambda count: send(control, {"read": count})))
     except (ImageError, OSError, MemoryError) as error:
-        send(control, {"error": str(error) or type(error).__name__})
+        with suppress(BrokenPipeError):  # nobody wants to know any more
+            send(control, {"error": str(error) or type(error).__name__})
         sys.exit(1)
 
 

@@ -1,6 +1,7 @@
 """`seatrial images build TASK`: an image from a Dockerfile, with what each step says and how long it takes."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -44,7 +45,8 @@ _NETWORKS = {"public": Network("public"), "none": Network("none"), "host": Netwo
     help="Another program to build with, for what ours does not know.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the digest of the image.")
-def command(folder: Path, arguments: Sequence[str], quiet: bool, **options: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON.")
+def command(folder: Path, arguments: Sequence[str], quiet: bool, as_json: bool, **options: Any) -> None:
     """Build an image from the Dockerfile of a task (its `environment` folder) or of any other folder.
 
     No Docker is needed. Steps that were done before, in any build, are not done again.
@@ -52,7 +54,12 @@ def command(folder: Path, arguments: Sequence[str], quiet: bool, **options: Any)
     spec = _make_spec(folder, _parse_arguments(arguments), options)
     with show_build(quiet=quiet) as observer:
         built = asyncio.run(_build(spec, observer))
-    _tell(built, spec, quiet=quiet)
+    if as_json:
+        click.echo(json.dumps(_describe(built, spec), indent=2))
+        return
+    if not quiet:
+        click.echo(f"{built.steps} steps, {built.cached} of them without work; log: {built.log}", err=True)
+    click.echo(" ".join([*spec.tags, str(built.image.digest)]) if not quiet else built.image.digest)
 
 
 def _make_spec(folder: Path, arguments: dict[str, str], options: dict[str, Any]) -> BuildSpec:
@@ -101,9 +108,12 @@ async def _build(spec: BuildSpec, observer: Observer) -> Built:
         return await build_image(spec, BuildMeans(store, resolve, EmbeddedBackend, observer))
 
 
-def _tell(built: Built, spec: BuildSpec, *, quiet: bool) -> None:
-    if not quiet:
-        click.echo(f"{built.steps} steps, {built.cached} of them without work; log: {built.log}", err=True)
-        for tag in spec.tags:
-            click.echo(f"named {tag}", err=True)
-    click.echo(built.image.digest)
+def _describe(built: Built, spec: BuildSpec) -> dict[str, Any]:
+    return {
+        "digest": built.image.digest,
+        "references": list(spec.tags),
+        "layers": list(built.stored.layers) if built.stored else [],
+        "steps": built.steps,
+        "cached": built.cached,
+        "log": str(built.log),
+    }

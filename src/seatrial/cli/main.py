@@ -18,7 +18,7 @@ COMMANDS = {
     "doctor": "Try what sandboxes need on this machine, and say how to get what is missing.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
-    "images": "Pull, load, list and prune the images that sandboxes are made from.",
+    "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
     "resume": "Go on with a job that was stopped, or add to it.",
     "run": "Run agents on tasks, each trial in a sandbox of its own.",

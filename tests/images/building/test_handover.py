@@ -89,7 +89,5 @@ def test_a_program_that_takes_too_long_is_ended_with_its_children(folder, tmp_pa
 
 def test_a_program_that_is_not_there(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(folder))
-    with pytest.raises(
-        HostUnsupportedError, match="there is no podman on the PATH; install it"
-    ):
+    with pytest.raises(HostUnsupportedError, match="there is no podman on the PATH; install it"):
         build(tmp_path, builder="podman")

@@ -80,17 +80,15 @@ def job_file_of(environment: "Environment", plan: "RunPlan") -> JobFile | None:
 def open_job_shelf(folder: Path, job: JobFile, plan: "RunPlan") -> Iterator[JobShelf]:
     """The folder of a new job, or of one that is gone on with, for the length of a block. Raises JobError."""
     begun = plan.resume and (folder / JOB).exists()
-    store = _take_over(JobStore.open(folder), job) if begun else JobStore.create(folder, job)
+    store = JobStore.open(folder) if begun else JobStore.create(folder, job)
     with store.lock(), Writer() as writer:
-        store.update(store.file)
-        for entry in store.entries():
-            if entry.outcome in _NO_RESULT:
-                store.set_aside(entry.trial_id)
+        if begun:
+            _go_on(store, job)
         yield JobShelf(store, writer, plan.state_columns)
 
 
-def _take_over(store: JobStore, job: JobFile) -> JobStore:
-    """The store with the tasks and attempts of a job added, if what is there already means the same."""
+def _go_on(store: JobStore, job: JobFile) -> None:
+    """Add a job's tasks and attempts to what is there, if that means the same; what has no result is put aside."""
     old = store.file
     attempts = max(old.spec.attempts, job.spec.attempts)
     spec = job.spec.model_copy(update={"attempts": attempts})
@@ -100,5 +98,7 @@ def _take_over(store: JobStore, job: JobFile) -> JobStore:
         raise JobError(f"{store.path}: is not the same evaluation any more:\n{lines}\nsave to another folder")
     known = {task.id for task in old.tasks}
     added = tuple(task for task in job.tasks if task.id not in known)
-    store.file = old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added)})
-    return store
+    store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added)}))
+    for entry in store.entries():
+        if entry.outcome in _NO_RESULT:
+            store.set_aside(entry.trial_id)

@@ -31,7 +31,7 @@ class Contents:
 def examine(archive: BinaryIO) -> Contents:
     """Look through an archive before it is unpacked.
 
-    Raises SandboxError naming the member for whatever `archive.unpack` refuses too: a name that is absolute or has
+    Raises SandboxError naming the member for whatever `unpacking.unpack` refuses too: a name that is absolute or has
     `..`, a path through a link or file of the archive itself, a device, pipe or sparse file, a hard link to anything
     but an earlier file.
     """

@@ -108,6 +108,11 @@ class EngineBackend:
         shutil.rmtree(self._run.path, ignore_errors=True)
         self._run.release()
 
+    @property
+    def run_name(self) -> str:
+        """What everything of this run is labelled with."""
+        return self._run.name
+
     async def probe(self) -> Capabilities:
         """What can be done here, by what the daemon says of itself and by who we are."""
         networks: set[NetworkMode] = {"none", "allowlist", "public"}
@@ -136,20 +141,13 @@ class EngineBackend:
             try:
                 container = await asyncio.shield(building)
             except BaseException:
-                await finish(self._undo(building, name))
+                await finish(_undo(building))
                 raise
         sandbox = EngineSandbox(container, Made(spec, limits, known.user, self._missing, self._forget))
         self._sandboxes.add(sandbox)
         if self._podman:
             await sandbox.forget_changes()  # Podman writes files of its own into every container
         return sandbox
-
-    async def _undo(self, building: "asyncio.Future[Container]", name: str) -> None:
-        """Wait for a container that nobody wants any more, since nothing can stop its making half-way."""
-        with suppress(SandboxError):
-            await building
-        with suppress(SandboxError):
-            await remove_container(self._client, name)
 
     async def _forget(self, sandbox: EngineSandbox) -> None:
         self._sandboxes.discard(sandbox)
@@ -191,6 +189,13 @@ class EngineBackend:
                 await Files(self._client, name).put(TOOLS, archive)
         finally:
             await remove_container(self._client, name)
+
+
+async def _undo(building: "asyncio.Future[Container]") -> None:
+    """Wait for a container that nobody wants any more, since nothing can stop its making half-way, and remove it."""
+    with suppress(SandboxError):
+        container = await building
+        await container.remove()
 
 
 async def _destroy_if_possible(sandbox: EngineSandbox) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from seatrial.concurrency import finish
 from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import SandboxSpec
@@ -87,12 +88,16 @@ class Container:
 
     @classmethod
     async def make(cls, client: EngineClient, order: Order, spec: SandboxSpec) -> Self:
-        """Make it and start it. Raises SandboxError; then whatever there is of it has to be removed."""
+        """Make it and start it. Raises SandboxError; then nothing is left of it."""
         container = cls(client, order.name, order.podman)
-        await client.ask("POST", "/containers/create", order.request(spec), name=order.name)
-        await container._attach()
-        await client.ask("POST", f"/containers/{order.name}/start")
-        await container._look()
+        try:
+            await client.ask("POST", "/containers/create", order.request(spec), name=order.name)
+            await container._attach()
+            await client.ask("POST", f"/containers/{order.name}/start")
+            await container._look()
+        except BaseException:
+            await finish(container.remove())
+            raise
         return container
 
     async def _attach(self) -> None:
@@ -126,8 +131,10 @@ class Container:
 
     async def remove(self) -> None:
         """Kill and remove it."""
-        await remove_container(self.client, self.name)
-        await self._let_go()
+        try:
+            await remove_container(self.client, self.name)
+        finally:
+            await self._let_go()
 
     async def processes(self) -> tuple[str, ...]:
         """The names of what runs in it besides its first process and what stands between us and a command."""

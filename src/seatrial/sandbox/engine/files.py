@@ -73,7 +73,7 @@ class Files:
         return parent not in ("", "/") and (found is None or not found.is_folder)
 
     async def put(self, directory: str, archive: BinaryIO) -> None:
-        """Unpack an archive below a directory, as `archive.unpack` does. Raises SandboxError."""
+        """Unpack an archive below a directory, as `unpacking.unpack` does. Raises SandboxError."""
         base, missing = await self._nearest(directory)
         try:
             contents = await asyncio.to_thread(archives.examine, archive)

@@ -1,21 +1,26 @@
 """The sandboxes of an environment's rollouts: made for one, reached by hooks through the client, gone when it ends."""
 
 import logging
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from seatrial.env.sandbox_client import SandboxClient
-from seatrial.env.sandbox_settings import SandboxSettings
+from seatrial.env.sandbox_settings import SandboxSettings, is_plain_python
 from seatrial.env.shared_backend import SharedBackend
 from seatrial.env.state import State
-from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
+from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import put_file
 
 _log = logging.getLogger(__name__)
 
 _RESOURCES = "_resources"
 _IDLE = "tail -f /dev/null"
 """What keeps containers alive; sandboxes here live without."""
+
+_PYTHON = b'#!/bin/sh\nexec python3 "$@"\n'
+"""Images of Python have it under this name too; many systems do not."""
 
 
 class RolloutSandboxes:
@@ -67,6 +72,8 @@ class RolloutSandboxes:
         """Let hooks reach the sandbox of a rollout, and start what is to run in it all the time."""
         state["sandbox_id"] = sandbox_id = self.client.add(sandbox, network)
         self.resources(state).push_async_callback(self.client.remove, sandbox_id)
+        if _lacks_python(state):
+            await put_file(sandbox, "/usr/local/bin/python", _PYTHON, mode=0o755)
         if self._start_command:
             await self.client.start_background_job(sandbox_id, self._start_command)
 
@@ -75,3 +82,9 @@ class RolloutSandboxes:
         stack: AsyncExitStack | None = state.pop(_RESOURCES, None)
         if stack is not None:
             await stack.aclose()
+
+
+def _lacks_python(state: State) -> bool:
+    """Whether this machine stands in for an image of Python and has none under that name."""
+    stands_in = state["image_used"] == "host" and is_plain_python(state["docker_image"])
+    return stands_in and shutil.which("python", path=DEFAULT_PATH) is None

@@ -26,6 +26,11 @@ WORKDIR = "/app"
 _PLAIN_PYTHON = re.compile(r"((docker\.io/)?library/)?python(:[\w.-]+)?")
 
 
+def is_plain_python(image: str) -> bool:
+    """Whether an image has Python and nothing else that a task could count on."""
+    return _PLAIN_PYTHON.fullmatch(image) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class ImageChoice:
     """The image to use, `host` or a directory with a root file system, and what made it so."""
@@ -77,7 +82,7 @@ class SandboxSettings:
         for pattern, mapped in self.image_map.items():
             if fnmatch.fnmatchcase(asked, pattern):
                 return ImageChoice(mapped, "setting")
-        if self.image_fallback == "host" or (self.image_fallback == "python" and _PLAIN_PYTHON.fullmatch(asked)):
+        if self.image_fallback == "host" or (self.image_fallback == "python" and is_plain_python(asked)):
             return ImageChoice("host", "fallback")
         raise HostUnsupportedError(
             f"the image {asked} is not here and cannot be fetched yet; say image_map={{{asked!r}: DIRECTORY}} for a "

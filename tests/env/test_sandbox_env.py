@@ -1,0 +1,99 @@
+"""SandboxEnv: a conversation beside a sandbox that is made for each rollout and gone after it."""
+
+import asyncio
+
+import pytest
+
+import seatrial as vf
+from seatrial.errors import SandboxError
+from tests.env.worlds import evaluate, only, world
+
+
+class Shell(vf.SandboxEnv):
+    """Whatever the model says is run as a command."""
+
+    async def env_response(self, messages, state, **_):
+        result = await self.sandbox_client.execute_command(state["sandbox_id"], messages[-1]["content"])
+        return result.stdout
+
+
+def shell(kind=Shell, **options):
+    options = {"backend": world(), "image": "host", "max_turns": 2, "dataset": [{"prompt": "Go."}], **options}
+    return kind(**options)
+
+
+def model(messages):
+    return f"command {len(messages)}"
+
+
+def test_each_rollout_has_its_sandbox_and_it_is_gone_afterwards():
+    backend = world()
+    results = evaluate(shell(backend=backend, dataset=[{"prompt": "Go."}] * 3), model)
+    assert [output["completion"][1]["content"] for output in results["outputs"]] == ["command 1"] * 3
+    assert len({output["sandbox_id"] for output in results["outputs"]}) == 3
+    assert [sandbox.destroyed for sandbox in backend.sandboxes] == [True] * 3
+
+
+def test_hooks_may_use_the_sandbox_before_the_first_turn_and_in_cleanups():
+    seen = []
+
+    class Furnished(Shell):
+        async def post_sandbox_setup(self, state):
+            await self.sandbox_client.upload_content(state["sandbox_id"], "x", "/app/x")
+
+        @vf.cleanup
+        async def look(self, state):
+            seen.append(await self.sandbox_client.read_file(state["sandbox_id"], "/app/x"))
+
+    assert only(evaluate(shell(Furnished), model))["cleanup_errors"] == []
+    assert seen == ["x"]
+
+
+def test_variables_and_image_are_those_that_were_given():
+    backend = world()
+
+    class Named(Shell):
+        async def get_docker_image(self, state):
+            return "python:3.9"
+
+    output = only(evaluate(shell(Named, backend=backend, environment_vars={"A": "1"}), model))
+    assert (output["docker_image"], output["image_used"]) == ("python:3.9", "host")
+    assert backend.sandboxes[0].spec.env == {"A": "1"}
+
+
+@pytest.mark.parametrize("where", ["setup", "response"])
+def test_a_sandbox_is_gone_also_when_a_hook_fails(where):
+    class Breaking(Shell):
+        async def post_sandbox_setup(self, state):
+            if where == "setup":
+                raise RuntimeError("broken")
+
+        async def env_response(self, messages, state, **_):
+            raise RuntimeError("broken")
+
+    backend = world()
+    output = only(evaluate(shell(Breaking, backend=backend), model))
+    assert output["error"]["kind"] == "hook"
+    assert [sandbox.destroyed for sandbox in backend.sandboxes] == [True]
+
+
+def test_a_sandbox_that_cannot_be_made_is_an_error_of_the_rollout():
+    output = only(evaluate(shell(backend=world(fail_on={"create": SandboxError("full")})), model))
+    assert (output["error"]["error"], output["reward"]) == ("SandboxError", None)
+
+
+def test_single_rollouts_bring_their_own_backend():
+    env = shell(backend="local", network="none", enforcement="partial")
+
+    async def run():
+        with pytest.warns(UserWarning, match="isolates nothing"):
+            return await env.rollout({"prompt": "Go."}, lambda messages: "echo hello", "m")
+
+    state = asyncio.run(run())
+    assert state["completion"][1]["content"] == "hello\n"
+    assert env._sandboxes._backend._opened == {}
+
+
+def test_what_it_takes_is_named_in_errors():
+    with pytest.raises(vf.UnknownArgumentError, match="did you mean disk_size_gb"):
+        shell(disk_size=3)

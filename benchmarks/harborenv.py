@@ -11,16 +11,20 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import seatrial as vf
+from benchmarks import harborenv_agents as agents
 
 TURNS, TURN_BYTES = 400, 2048
 IMPORT = """
 import resource, time
 start = time.process_time()
 import seatrial as vf
+from benchmarks import harborenv_agents as agents
 vf.HarborEnv, vf.ClientConfig, vf.Rubric, vf.State
 print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
@@ -91,6 +95,16 @@ def measure_conversations(count: int) -> None:
     show(f"each of {count} conversations of 3 turns", (cpu_sec() - began) / count * 1000, None, "ms")
 
 
+def measure_agents() -> None:
+    with TemporaryDirectory(prefix="seatrial-") as folder:
+        tasks = agents.write_task(Path(folder))
+        first, instant = asyncio.run(agents.measure_instant_rollout(tasks))
+        show("instant rollout through HarborEnv.evaluate", instant, 0.15, "s")
+        show("  the first one, which opens the backend", first, None, "s")
+        show("100 rollouts of HarborEnv, 32 at once", agents.measure_many_rollouts(tasks), None, "s")
+        show(f"memory of a {TURNS}-turn rollout of an agent", agents.measure_long_agent(tasks), 4.0, "MB")
+
+
 def cpu_sec() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
@@ -101,6 +115,7 @@ def main() -> None:
     measure_long_rollout(Chatter, "of one piece")
     measure_long_rollout(Reparsing, "parsed anew each turn")
     measure_conversations(1_000)
+    measure_agents()
 
 
 if __name__ == "__main__":

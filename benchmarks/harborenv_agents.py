@@ -6,7 +6,6 @@ import time
 import tracemalloc
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import aiohttp
 
@@ -16,7 +15,6 @@ from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
 
 TURNS, TURN_BYTES = 400, 2048
-INSTANT_SEC, LONG_MB = 0.15, 4.0
 AGENT = "echo right > /app/answer.txt"
 TEST = """#!/bin/sh
 if grep -qx right /app/answer.txt; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
@@ -79,7 +77,7 @@ async def _chatter(spec: ExecSpec, _: FakeSandbox) -> ExecResult:
     return answer()
 
 
-def measure_long_rollout(tasks: Path) -> float:
+def measure_long_agent(tasks: Path) -> float:
     """MB that the results of a rollout of 400 turns hold."""
 
     def talking(messages: vf.Messages) -> str:
@@ -96,16 +94,3 @@ def measure_long_rollout(tasks: Path) -> float:
     tracemalloc.stop()
     assert len(results["outputs"][0]["trajectory"]) == TURNS, results["outputs"][0]["error"]
     return held / 2**20
-
-
-def main() -> None:
-    with TemporaryDirectory(prefix="seatrial-") as folder:
-        tasks = write_task(Path(folder))
-        first, instant = asyncio.run(measure_instant_rollout(tasks))
-        print(f"instant rollout through evaluate: {instant:.3f} s (promised ≤ {INSTANT_SEC}), the first {first:.3f} s")
-        print(f"100 rollouts, 32 at once: {measure_many_rollouts(tasks):.2f} s")
-        print(f"results of a {TURNS}-turn rollout: {measure_long_rollout(tasks):.2f} MB (promised ≤ {LONG_MB})")
-
-
-if __name__ == "__main__":
-    main()

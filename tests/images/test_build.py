@@ -3,12 +3,14 @@
 import asyncio
 import os
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from seatrial.errors import BuildError, ImageError, UsageError
-from seatrial.sandbox.api import ExecSpec, Network, SandboxSpec
+from seatrial.images.build import BuildSpec, build_image
+from seatrial.sandbox.api import NO_NETWORK, ExecSpec, Network, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.session import open_sandbox
 from tests.docker_daemon import why_no
@@ -329,6 +331,23 @@ def test_on_the_hosts_own_system(store_root, context):
         build(store_root, context, dockerfile, tags=("named:1",))
 
 
+def test_a_layer_on_top_of_what_was_built(store_root, context):
+    """How an agent is installed once, on whatever image a task has."""
+    built, _ = build(store_root, context, "FROM host\nENV A=1\nWORKDIR /place\nRUN echo below > x\n")
+
+    async def scene(builder: Builder):
+        async def resolve(*_):
+            return built.image
+
+        means = replace(builder.means, resolve_base=resolve)
+        spec = BuildSpec(context, text="FROM it\nRUN cat x > y; echo $A >> y\n", network=NO_NETWORK)
+        return await build_image(spec, means)
+
+    top = with_builder(store_root, scene).image
+    assert (top.base, top.layers[:-1], top.config.workdir) == ("host", built.image.layers, "/place")
+    assert (top.layers[-1] / "place/y").read_text() == "below\n1\n"
+
+
 def test_nothing_private_of_the_host_is_copied(store_root, context):
     with pytest.raises(BuildError, match="Dockerfile:3: COPY: /etc/shadow is not in the image"):
         build(store_root, context, "FROM host AS one\nFROM scratch\nCOPY --from=one /etc/shadow /x\n")
@@ -349,6 +368,8 @@ def test_nothing_private_of_the_host_is_copied(store_root, context):
         ("COPY --chown=nobody-here data /", "no user 'nobody-here' in the image's /etc/passwd"),
         ("COPY --chown=0:nobody-here data /", "no group 'nobody-here'"),
         ("COPY --chmod=u+x data /", "--chmod takes a number"),
+        ("ARG U=https://example.org/x\nADD $U /", "fetching 'https://example.org/x' is not supported"),
+        ("COPY <<.. /x/\n..", "names with .. are refused"),
         ("COPY data /etc/passwd", "/etc/passwd is in the way: expected a directory"),
         ("COPY data/file /bin/busybox/x", "/bin/busybox is in the way"),
         ("COPY over /", "/etc is in the way: it is a directory in the image"),
@@ -369,7 +390,7 @@ def test_mistakes_say_where_and_why(store_root, tmp_path, line, message):
     with pytest.raises(ImageError, match=message) as raised:
         build(store_root, tmp_path / "environment", f"FROM {BASE}\n{line}\n", files)
     if isinstance(raised.value, BuildError):
-        assert "/environment/Dockerfile:2: " in str(raised.value)
+        assert "/environment/Dockerfile:2: " in str(raised.value) or "Dockerfile:3: ADD" in str(raised.value)
 
 
 def test_no_dockerfile_and_no_context(store_root, context):

@@ -86,7 +86,8 @@ def _make_spec(folder: Path, arguments: dict[str, str], options: dict[str, Any])
 
 
 def _parse_arguments(words: Sequence[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
+    # Bytes that are no text have no place in a configuration.
+    pairs = [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("=") for word in words]
     for name, equals, _ in pairs:
         if not name or not equals:
             raise UsageError(f"--build-arg takes NAME=VALUE, not {name!r}")

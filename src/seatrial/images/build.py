@@ -6,8 +6,8 @@ common, and a build that was done before needs no sandbox at all.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -41,9 +41,10 @@ _PUBLIC = Network("public")
 
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
-    """What to build. The Dockerfile is the context's own unless another is named; `target` is a stage, else the last.
+    """What to build. The Dockerfile is the context's own unless another is named, or its `text` is given.
 
-    `network` is for the commands of RUN; `run_timeout_sec` is for each of them. `builder` is another program to do it.
+    `target` is a stage, else it is the last. `network` is for the commands of RUN, `run_timeout_sec` for each of them.
+    `builder` is another program to do it all.
     """
 
     context: Path
@@ -56,6 +57,7 @@ class BuildSpec:
     timeout_sec: float | None = None
     run_timeout_sec: float | None = None
     builder: Program | Literal["embedded"] = "embedded"
+    text: str | None = None
 
     @property
     def file(self) -> Path:
@@ -94,15 +96,25 @@ async def build_image(spec: BuildSpec, means: BuildMeans) -> Built:
         raise UsageError(f"{spec.context} is not a directory; expected the build context")
     if spec.builder != "embedded":
         return await _build_elsewhere(spec, spec.builder, means)
-    dockerfile = parse_dockerfile(_read(spec.file), str(spec.file))
+    dockerfile = parse_dockerfile(_read(spec.file) if spec.text is None else spec.text, str(spec.file))
     steps = read_steps(dockerfile)
     async with AsyncExitStack() as stack:
         build = _Build(spec, means, dockerfile, stack)
-        try:
-            async with asyncio.timeout(spec.timeout_sec):
-                return await build.run(steps)
-        except TimeoutError:
-            raise BuildError(f"{build.place}: the build was ended here after {spec.timeout_sec:g} seconds") from None
+        async with _in_time(spec, lambda: build.place):
+            return await build.run(steps)
+
+
+@asynccontextmanager
+async def _in_time(spec: BuildSpec, place: Callable[[], str]) -> AsyncIterator[None]:
+    """End what is in the block when the time of the build is over. Raises BuildError then."""
+    limit = asyncio.timeout(spec.timeout_sec)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise BuildError(f"{place()}: the build was ended here after {spec.timeout_sec:g} seconds") from None
 
 
 async def _build_elsewhere(spec: BuildSpec, program: Program, means: BuildMeans) -> Built:
@@ -116,12 +128,10 @@ async def _build_elsewhere(spec: BuildSpec, program: Program, means: BuildMeans)
     journal = Journal(means.observer)
     journal.total = 1
     try:
-        async with asyncio.timeout(spec.timeout_sec):
+        async with _in_time(spec, lambda: str(spec.file)):
             with journal.step(f"{program} build {spec.context}") as entry:
                 stored = await hand_over(program, options, spec.context, store, log)
                 entry.how, entry.key = "built", key
-    except TimeoutError:
-        raise BuildError(f"{spec.file}: the build was ended after {spec.timeout_sec:g} seconds") from None
     finally:
         log.close()
     for tag in spec.tags:

@@ -79,12 +79,28 @@ def test_a_program_that_fails(folder, tmp_path):
         build(tmp_path, builder="docker")
 
 
-def test_a_program_that_takes_too_long_is_ended_with_its_children(folder, tmp_path):
-    make_program(folder, "docker", f"sleep 1000 & echo $! > {folder}/child; wait;")
-    with pytest.raises(BuildError, match=r"ended after 0\.5 seconds"):
-        build(tmp_path, builder="docker", timeout_sec=0.5)
+def test_a_program_nobody_waits_for_is_ended_with_its_children(folder, tmp_path):
+    make_program(folder, "docker", f"sleep 1000 & echo $! > {folder}/child; echo started; wait;")
+    context = write_context(tmp_path / "context", "FROM x\n")
+
+    async def play() -> None:
+        async with open_store(tmp_path / "store") as store:
+            builder = Builder(store)
+            task = asyncio.ensure_future(builder.build(context, builder="docker"))
+            await builder.heard.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(play())
     stat = Path(f"/proc/{(folder / 'child').read_text().strip()}/stat")
     assert not stat.exists() or stat.read_text().split()[2] == "Z"
+
+
+def test_a_program_that_takes_too_long(folder, tmp_path):
+    make_program(folder, "docker", "sleep 1000;")
+    with pytest.raises(BuildError, match=r"Dockerfile: the build was ended here after 0\.3 seconds"):
+        build(tmp_path, builder="docker", timeout_sec=0.3)
 
 
 def test_a_program_that_is_not_there(folder, tmp_path, monkeypatch):

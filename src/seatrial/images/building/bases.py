@@ -6,19 +6,18 @@ from pathlib import Path
 
 from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.images.building.draft import ConfigDraft
-from seatrial.images.building.layer_view import LayerView
 from seatrial.images.building.sources import Origin
 from seatrial.images.building.stage import Stage
 from seatrial.images.building.step_cache import make_key
 from seatrial.images.building.words import WordError
-from seatrial.images.config import ImageDocument
+from seatrial.images.config import ImageDocument, Settings
 from seatrial.images.platforms import Platform
 from seatrial.images.store import Store
 from seatrial.images.stored import StoredImage, StoredLayer
-from seatrial.sandbox.api import Image
+from seatrial.sandbox.api import Image, ImageConfig
 
 ResolveBase = Callable[[str, Platform], Awaitable[StoredImage | Image]]
-"""Finds the image of a FROM: one in the store, or `HOST_IMAGE` to build on this machine's own system."""
+"""Finds the image of a FROM: one in the store, or `HOST_IMAGE` (also with layers of the store on top) to build on."""
 
 _HOST_SIGNS = (Path("/usr/bin"), Path("/usr/lib"), Path("/var/lib/dpkg/status"), Path("/etc/os-release"))
 
@@ -37,17 +36,22 @@ class Bases:
             return self._new_stage(ImageDocument(), platform, make_key("scratch"))
         found = await self._resolve(name, platform)
         if isinstance(found, Image):
-            return replace(self._new_stage(ImageDocument(), platform, _host_key()), base="host")
+            return self._on_image(found, platform)
         stage = self._new_stage(found.document, platform, make_key("base", *found.layers))
         stage.layers += [self._layer(digest) for digest in found.layers]
         return stage
 
+    def _on_image(self, image: Image, platform: Platform) -> Stage:
+        digests = [f"sha256:{path.parent.name}" for path in image.layers]
+        below = _host_key() if image.base == "host" else "empty"
+        stage = self._new_stage(_document_of(image.config), platform, make_key("image", below, *digests))
+        stage.layers += [self._layer(digest) for digest in digests]
+        return replace(stage, base=image.base)
+
     async def origin(self, name: str, platform: Platform) -> Origin:
         """An image to copy files from. Raises like `begin`."""
-        found = await self._resolve(name, platform)
-        if isinstance(found, Image):
-            return Origin(LayerView((), "host"), _host_key())
-        return Origin(LayerView(self.store.image(found).layers), found.digest)
+        stage = await self.begin(name, platform)
+        return Origin(stage.view, stage.key)
 
     def _new_stage(self, document: ImageDocument, platform: Platform, key: str) -> Stage:
         return Stage(ConfigDraft(document, platform), "empty", key, self.escape)
@@ -59,7 +63,7 @@ class Bases:
             raise
         except UsageError as error:
             raise WordError(str(error)) from error
-        if isinstance(found, Image) and (found.base != "host" or found.layers):
+        if isinstance(found, Image) and not all(path.is_relative_to(self.store.root) for path in found.layers):
             raise WordError(f"{name} is an image that is not in the store; load or pull it first")
         return found
 
@@ -68,6 +72,18 @@ class Bases:
         if layer is None:
             raise WordError(f"layer {digest} of the base image is not in the store any more; pull it again")
         return layer
+
+
+def _document_of(config: ImageConfig) -> ImageDocument:
+    """The configuration of an image as far as a sandbox knows it."""
+    settings = Settings(
+        env=tuple(f"{name}={value}" for name, value in config.env.items()),
+        working_dir=config.workdir,
+        user=config.user,
+        entrypoint=config.entrypoint,
+        command=config.command,
+    )
+    return ImageDocument(config=settings)
 
 
 def _host_key() -> str:

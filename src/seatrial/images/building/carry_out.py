@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from seatrial.concurrency import finish
+from seatrial.errors import ImageError
 from seatrial.images.building.context import digest_sources
 from seatrial.images.building.copying import CopyPlan, write_copy_layer, write_folder_layer
 from seatrial.images.building.events import How, Observer, StepLog
 from seatrial.images.building.ignore import IgnoreRules
-from seatrial.images.building.instructions import Copy, Run, Setting
+from seatrial.images.building.instructions import Copy, Run, Setting, refuse_remote
 from seatrial.images.building.owners import find_owner
 from seatrial.images.building.run_step import RunCommand, run_step, script_path
 from seatrial.images.building.sources import Origin, find_sources
@@ -94,6 +96,8 @@ def _plan_with_key(copy: Copy, stage: Stage, origin: Origin) -> tuple[CopyPlan, 
 
 def _plan(copy: Copy, stage: Stage, origin: Origin) -> CopyPlan:
     words = [stage.expand(word) for word in copy.sources]
+    if copy.kind == "ADD":
+        refuse_remote(words)
     destination = stage.expand(copy.destination)
     is_folder = destination.endswith("/") or destination.rpartition("/")[2] in (".", "..")
     absolute = destination if destination.startswith("/") else f"{stage.draft.workdir}/{destination}"
@@ -145,8 +149,11 @@ async def _add(stage: Stage, shop: Workshop, key: str, make: Callable[[], Awaita
 
 async def _archive(shop: Workshop, write: Callable[[BinaryIO], None]) -> StoredLayer:
     with tempfile.TemporaryFile(dir=shop.store.session.path, buffering=0) as file:
-        await asyncio.to_thread(_write_whole, file, write)
-        return await shop.store.add_layer(file)
+        await finish(asyncio.to_thread(_write_whole, file, write))
+        try:
+            return await shop.store.add_layer(file)
+        except ImageError as error:
+            raise WordError(f"its files cannot be a layer: {error}") from error
 
 
 def _write_whole(file: BinaryIO, write: Callable[[BinaryIO], None]) -> None:

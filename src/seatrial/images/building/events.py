@@ -1,6 +1,7 @@
 """What a build tells while it goes on, and the log that is kept of it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
@@ -55,7 +56,8 @@ class StepLog:
 
     def write(self, data: bytes) -> None:
         """Take what came."""
-        self._file.write(data)
+        with suppress(OSError):  # a full disk: the command must go on
+            self._file.write(data)
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         self._observer(StepOutput(data))
 
@@ -69,4 +71,5 @@ class StepLog:
 
     def close(self) -> None:
         """Finish the file."""
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()

@@ -3,7 +3,7 @@
 Words keep their variables: what those stand for is known only where the instruction is carried out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -185,9 +185,8 @@ def _copy(instruction: Instruction, flags: Flags, escape: str) -> Copy:
         raise WordError("a here-document is a source; it cannot be the destination or part of a word")
     if len(sources) > 1 and not destination.endswith("/") and destination not in (".", ".."):
         raise WordError(f"with more than one source the destination must be a directory: write {destination + '/'!r}")
-    remote = [word for word in sources if _is_remote(word)]
-    if remote and instruction.keyword == "ADD":
-        raise WordError(f"fetching {remote[0]!r} is not supported; use RUN with curl, wget or git")
+    if instruction.keyword == "ADD":
+        refuse_remote(sources)
     return Copy(
         kind="ADD" if instruction.keyword == "ADD" else "COPY",
         sources=tuple(word for word in sources if word not in opened),
@@ -200,8 +199,11 @@ def _copy(instruction: Instruction, flags: Flags, escape: str) -> Copy:
     )
 
 
-def _is_remote(word: str) -> bool:
-    return word.startswith(("http://", "https://", "git://", "ssh://", "git@"))
+def refuse_remote(sources: Sequence[str]) -> None:
+    """ADD fetches nothing here: what came would have to be fetched again to know whether it is still the same."""
+    for source in sources:
+        if source.startswith(("http://", "https://", "git://", "ssh://", "git@")):
+            raise WordError(f"fetching {source!r} is not supported; use RUN with curl, wget or git")
 
 
 def _arg(instruction: Instruction, _: Flags, escape: str) -> Arg:

@@ -146,7 +146,7 @@ def test_a_cancelled_build_leaves_nothing(store_root, context):
         with pytest.raises(asyncio.CancelledError):
             await task
         left = [path for path in builder.store.session.path.iterdir() if path.is_dir()]
-        assert not list((store_root / "locks").glob("build-*"))
+        assert list((store_root / "locks").iterdir()) == []
         return set((store_root / "layers").iterdir()) - before, left
 
     assert with_builder(store_root, scene) == (set(), [])

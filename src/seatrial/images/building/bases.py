@@ -37,7 +37,7 @@ class Bases:
             return self._new_stage(ImageDocument(), platform, make_key("scratch"))
         found = await self._resolve(name, platform)
         if isinstance(found, Image):
-            return replace(self._new_stage(ImageDocument(), platform, _host_key()), base="host")
+            return replace(self._new_stage(ImageDocument(), platform, host_key()), base="host")
         stage = self._new_stage(found.document, platform, make_key("base", *found.layers))
         stage.layers += [self._layer(digest) for digest in found.layers]
         return stage
@@ -46,7 +46,7 @@ class Bases:
         """An image to copy files from. Raises like `begin`."""
         found = await self._resolve(name, platform)
         if isinstance(found, Image):
-            return Origin(LayerView((), "host"), _host_key())
+            return Origin(LayerView((), "host"), host_key())
         return Origin(LayerView(self.store.image(found).layers), found.digest)
 
     def _new_stage(self, document: ImageDocument, platform: Platform, key: str) -> Stage:
@@ -70,6 +70,6 @@ class Bases:
         return layer
 
 
-def _host_key() -> str:
+def host_key() -> str:
     """What tells that this machine's own system has changed."""
     return make_key("host", *(sign.stat().st_mtime_ns for sign in _HOST_SIGNS if sign.exists()))

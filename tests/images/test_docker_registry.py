@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from seatrial.images.places import RegistryOptions
 from seatrial.images.pull import PullOptions, pull_image
 from seatrial.images.store import open_store
-from seatrial.testing.registry import Registry, pack
+from seatrial.testing.registry import Registry, digest, pack
 from tests.images.support import PATIENCE_SEC, needs_root
 
 PROGRAM = shutil.which("docker-registry")
@@ -23,7 +24,7 @@ pytestmark = [
     needs_root,
     pytest.mark.skipif(PROGRAM is None, reason="no docker-registry: install docker-registry"),
 ]
-LAYERS = [pack({"etc/name": b"one", "data": bytes(200_000)}), pack({"etc/name": b"two"})]
+LAYERS = [pack({"etc/name": b"one", "data": os.urandom(200_000)}), pack({"etc/name": b"two"})]
 CONFIG = """
 version: 0.1
 log: {{level: error}}
@@ -66,10 +67,10 @@ async def upload(address: str, ours: Registry) -> None:
     """Push what one of our registries has."""
     async with aiohttp.ClientSession(raise_for_status=True) as session:
         base = f"http://{address}/v2/team/app"
-        for digest, raw in ours.blobs.items():
+        for name, raw in ours.blobs.items():
             async with session.post(f"{base}/blobs/uploads/") as answer:
                 place = answer.headers["Location"]
-            async with session.put(f"{place}&digest={digest}", data=raw):
+            async with session.put(f"{place}&digest={name}", data=raw):
                 pass
         kind, raw = ours.manifests["team/app", "1"]
         assert json.loads(raw)["layers"]
@@ -85,10 +86,10 @@ def test_an_image_comes_from_a_registry_we_did_not_write(tmp_path, compression):
         options = PullOptions(environ={"DOCKER_CONFIG": str(tmp_path)}, registries=RegistryOptions())
         async with asyncio.timeout(PATIENCE_SEC), docker_registry(tmp_path) as address:
             await upload(address, ours)
-            blob = max(ours.blobs, key=lambda digest: len(ours.blobs[digest]))
+            blob = max(ours.blobs.values(), key=len)
             async with open_store(tmp_path / "store") as store:
-                part = store.blobs / f"{blob[7:]}.part"
-                part.write_bytes(ours.blobs[blob][:100])  # so that a range is asked for
+                # So that a range is asked for.
+                (store.blobs / f"{digest(LAYERS[0])[7:]}.part").write_bytes(blob[: len(blob) // 2])
                 image = await pull_image(store, f"{address}/team/app:1", options)
                 assert (await pull_image(store, f"{address}/team/app@{manifest}", options)).digest == image.digest
                 return store.image(image)

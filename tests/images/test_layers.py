@@ -117,8 +117,12 @@ def test_later_members_replace_earlier_ones(tmp_path):
         entry("c", content=b"c"),
         link("e", "nowhere"),
         folder("e"),
+        entry("f/g/old"),
+        entry("f"),
+        folder("f"),
+        entry("f/g/new"),
     )
-    assert look(top) == {"a": "d", "a/b": "-", "c": "-", "e": "d"}
+    assert look(top) == {"a": "d", "a/b": "-", "c": "-", "e": "d", "f": "d", "f/g": "d", "f/g/new": "-"}
 
 
 def test_links_on_the_way_lead_where_they_lead_in_the_image(tmp_path):

@@ -358,3 +358,13 @@ def test_a_cancelled_pull_leaves_what_can_be_gone_on_with_and_nothing_else(tmp_p
 
     play(scene, tmp_path)
     assert list((tmp_path / "store/sessions").iterdir()) == list((tmp_path / "store/locks").iterdir()) == []
+
+
+def test_a_store_that_takes_nothing_is_told_with_its_place(tmp_path):
+    async def scene(registry, store, options):
+        registry.push("app", [ONE])
+        store.blobs.rmdir()
+        with pytest.raises(ImageFetchError, match=f"cannot be stored in {store.root}"):
+            await pull_image(store, f"{registry.address}/app", options)
+
+    play(scene, tmp_path)

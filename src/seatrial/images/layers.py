@@ -289,20 +289,14 @@ def _write_file(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> Non
     content = tar.extractfile(member)
     if content is None:
         raise ImageError("has no content")
-    with os.fdopen(os.open(path, _NEW_FILE, 0o600), "wb", buffering=0) as file:
+    with os.fdopen(os.open(path, _NEW_FILE, 0o600), "wb") as file:
         done = 0
         while chunk := content.read(_CHUNK):
             if member.issparse() and not chunk.strip(b"\0"):
                 file.seek(len(chunk), os.SEEK_CUR)
             else:
-                _write_all(file, chunk)
+                file.write(chunk)
             done += len(chunk)
         if done != member.size:
             raise ImageError(f"the archive ends after {done} of {member.size} bytes")
         file.truncate(done)
-
-
-def _write_all(file: IO[bytes], chunk: bytes) -> None:
-    view = memoryview(chunk)
-    while view:
-        view = view[file.write(view) :]

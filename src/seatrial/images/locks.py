@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import hashlib
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -21,7 +22,7 @@ class WorkLocks:
     async def hold(self, name: str) -> AsyncIterator[None]:
         """Be the only one to work on something. Whoever waited should look first whether it is done."""
         here = self._here.setdefault(name, asyncio.Lock())
-        path = self._folder / f"{name.replace(':', '-').replace('/', '-')}.lock"
+        path = self._folder / hashlib.sha256(name.encode()).hexdigest()[:32]  # names may be longer than a file's
         async with here:
             descriptor = await _lock(path)
             try:

@@ -51,7 +51,10 @@ async def pull_image(
         found = store.find(reference, options.platform)
         if found and (options.policy == "missing" or reference.digest):
             return found
-        return await _Pull(store, reference, options, on_progress).run()
+        try:
+            return await _Pull(store, reference, options, on_progress).run()
+        except OSError as error:
+            raise ImageFetchError(f"{reference.familiar} cannot be stored in {store.root}: {error}") from error
 
 
 class _Pull:
@@ -106,7 +109,7 @@ class _Pull:
             if self._store.layer(digest):
                 tell("ready", blob.size)
                 return
-            path = self._store.blobs / f"{blob.digest.partition(':')[2]}.part"
+            path = self._store.blobs / f"{digest.partition(':')[2]}.part"
             async with self._downloads:
                 await fetch_blob(access, blob, path, lambda done: tell("fetching", done))
             async with self._unpackings:

@@ -42,7 +42,8 @@ code=$?; printf '%s %s\\n' "$word" "$code"; printf '%s 0\\n' "$word" >&2
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGNALLED = 128
 _LAST_SIGNAL = 64
-_NOT_STARTED = (125, 126, 127)
+_CANNOT_RUN = 126
+_GONE = (404, 409)
 _GIVE_UP_SEC = 10.0
 
 
@@ -106,6 +107,7 @@ class Command:
         self.stderr = Output(spec.stderr_path, spec.max_output, self._word + b" ")
         self._ended = asyncio.Event()
         self._number = ""
+        self._refusal: EngineError | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -119,17 +121,25 @@ class Command:
 
     async def _start(self, env: Mapping[str, str], cwd: str, user: str) -> None:
         script = _SCRIPT.replace("{input}", "" if self._spec.stdin else "</dev/null ")
+        # What no shell takes for a name has to be set by somebody else.
+        odd = [f"{name}={value}" for name, value in env.items() if not _VARIABLE.fullmatch(name)]
         order = {
-            "Cmd": ["/bin/sh", "-c", script, "sh", *self._spec.argv],
-            # A name that no shell takes can only come from the engine.
-            "Env": [f"{name}={value}" for name, value in env.items() if not _VARIABLE.fullmatch(name)],
+            "Cmd": ["/bin/sh", "-c", script, "sh", *(["env", *odd] if odd else []), *self._spec.argv],
             "User": user,
             "WorkingDir": cwd,
             **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         }
         made = await self._client.ask("POST", f"/containers/{self._container}/exec", order)
         self._number = made["Id"]
-        stream = await self._client.stream(f"/exec/{self._number}/start", {"Detach": False, "Tty": False})
+        try:
+            stream = await self._client.stream(f"/exec/{self._number}/start", {"Detach": False, "Tty": False})
+        except EngineError as error:
+            if error.status in _GONE:
+                raise
+            self._refusal = error
+            self.stderr.feed(f"{error}\n".encode())
+            self._ended.set()
+            return
         # Tasks of their own, because they outlive whoever waits for the command; `close` waits for them.
         work = (self._write(stream, env), self._read(stream))
         self._tasks = [asyncio.create_task(each) for each in work]
@@ -156,7 +166,11 @@ class Command:
             await finish(stream.close())
 
     async def wait(self) -> int:
-        """How it ended: its exit code, or the negative number of a signal. Raises SandboxError if it never began."""
+        """How it ended: its exit code, or the negative number of a signal.
+
+        One that could not begin ends as in a shell, with 126 or 127: the agent may have brought it about. Raises
+        SandboxError when its container is gone.
+        """
         await self._ended.wait()
         code = self.stdout.code
         if code is None:
@@ -164,15 +178,14 @@ class Command:
         return _SIGNALLED - code if _SIGNALLED < code <= _SIGNALLED + _LAST_SIGNAL else code
 
     async def _ask_engine(self) -> int:
-        """How the shell in between ended: it was killed, or there is none."""
+        """How the shell in between ended: it was killed, or there is none, nor the user or the directory."""
+        if self._refusal is not None:
+            return _CANNOT_RUN
         try:
             found: dict[str, Any] = await self._client.ask("GET", f"/exec/{self._number}/json")
         except EngineError as error:
             raise SandboxError(f"the container went away while a command was running: {error}") from error
         code = found.get("ExitCode")
-        if code in _NOT_STARTED:
-            said = b"".join(self.finish()[:2]).decode(errors="replace").strip()[-500:]
-            raise SandboxError(f"the command could not be started in the container: {said or code}")
         return _SIGNALLED + signal.SIGKILL if code is None else int(code)
 
     def finish(self) -> tuple[bytes, bytes, bool]:

@@ -13,6 +13,8 @@ _ADDRESS = 0x400000
 _HEADERS = 64 + 56
 _SIGNAL_IGNORED = struct.pack("<4Q", 1, 0, 0, 0)  # the handler, flags, restorer and mask of rt_sigaction
 _MILLISECOND = struct.pack("<2Q", 0, 1_000_000)
+EVERYBODY_GONE = _MILLISECOND[:1]
+"""What `killall` says at its end."""
 
 # Orphans whose new parent ignores SIGCHLD are reaped by the kernel.
 _X86_INIT = """

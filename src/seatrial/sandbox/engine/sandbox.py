@@ -18,6 +18,7 @@ from seatrial.sandbox.engine import archives, changes, snapshot, usage
 from seatrial.sandbox.engine.command import Command, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.listening import listen
+from seatrial.sandbox.engine.programs import EVERYBODY_GONE
 from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
@@ -139,7 +140,7 @@ class EngineSandbox:
                 proof = await run_tool(self._container.client, self._container.name, f"{TOOLS}/killall")
         except (TimeoutError, SandboxError):
             proof = b""
-        if not proof:
+        if proof != EVERYBODY_GONE:
             # No room for one more process, most likely. Started anew, it keeps its files and nothing else.
             await self._container.restart()
             await self._outbound.close()

@@ -1,0 +1,177 @@
+"""What is particular about containers, beside the contract that they keep like all sandboxes."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.model.record import LimitSpec
+from seatrial.sandbox.api import ExecSpec, Image, ImageConfig, Network
+from seatrial.sandbox.engine.container import _names, _Process
+from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import get_file, pack_files, put_file, put_files
+from tests.docker_daemon import IMAGE, needs
+from tests.sandbox.engine.support import SPEC, run, sh
+
+pytestmark = needs("docker")
+
+
+def test_one_container_and_its_ways():
+    """Several questions at once, since making a container takes a while."""
+
+    async def work(backend):
+        async with open_sandbox(backend, replace(SPEC, env={"OURS": "of the sandbox"})) as sandbox:
+            await variables_stay_with_the_command(sandbox)
+            await odd_names_of_variables_arrive(sandbox)
+            await a_directory_or_user_that_is_not_there(sandbox)
+            await existing_directories_keep_their_mode(sandbox)
+            await a_first_process_that_cannot_be_ended(sandbox)
+            await nothing_of_ours_can_be_changed(sandbox)
+
+    run(work)
+
+
+async def variables_stay_with_the_command(sandbox):
+    seen = await sh(sandbox, "echo $SECRET $OURS; cat /proc/[0-9]*/cmdline", env={"SECRET": "s3c" + "ret\n'$x"})
+    assert seen.startswith("s3cret '$x of the sandbox\n")
+    assert "s3cret" not in seen.split("\n", 1)[1]
+    others = await sh(
+        sandbox, "for p in /proc/[0-9]*; do [ $p = /proc/$$ ] || cat $p/environ; done; :", env={"SECRET": "x"}
+    )
+    assert "SECRET" not in others.replace("SECRET=x", "", 1)  # `cat` itself
+
+
+async def odd_names_of_variables_arrive(sandbox):
+    result = await sandbox.exec(ExecSpec(("env",), env={"npm_config-x.y": "1", "A": "2"}))
+    assert {"npm_config-x.y=1", "A=2"} <= set(result.stdout.decode().split("\n"))
+
+
+async def a_directory_or_user_that_is_not_there(sandbox):
+    for changes in ({"cwd": "/no/such/directory"}, {"user": "nobody-here"}):
+        result = await sandbox.exec(replace(ExecSpec(("true",)), **changes))
+        assert result.exit_code == 126
+        assert any(word in result.stdout + result.stderr for word in (b"no such file", b"nobody-here"))
+
+
+async def existing_directories_keep_their_mode(sandbox):
+    await sh(sandbox, "mkdir -m 1777 /shared; ln -s /shared /way")
+    await put_files(sandbox, "/shared", {"sub/f": b"x"})
+    await put_file(sandbox, "/way/through", b"y")
+    assert await sh(sandbox, "ls -ld /shared | cut -c 1-10; cat /shared/through /shared/sub/f") == "drwxrwxrwt\nyx"
+    assert await get_file(sandbox, "/way/through", limit=10) == b"y"
+
+
+async def a_first_process_that_cannot_be_ended(sandbox):
+    await sh(sandbox, "kill -TERM 1; kill -INT 1; kill -KILL 1; (sleep 0 &); kill -9 1; true", user=0)
+    await sandbox.exec(ExecSpec(("/bin/sh", "-c", "kill -9 -1; sleep 1000")))
+    assert await sh(sandbox, "echo alive; cat /proc/[0-9]*/status | grep zombie || true") == "alive\n"
+
+
+async def nothing_of_ours_can_be_changed(sandbox):
+    for attempt in ("echo x >/.seatrial/killall", "rm -rf /.seatrial", "mv /.seatrial /x", "umount /.seatrial"):
+        result = await sandbox.exec(ExecSpec(("/bin/sh", "-c", attempt)))
+        assert result.exit_code != 0, attempt
+    await sandbox.kill_all()
+
+
+@pytest.mark.parametrize("room", ["some", "none"])
+def test_everything_is_ended_even_where_there_is_no_room_for_one_more_process(room, monkeypatch):
+    """Then the container is started anew: its files stay, and so does its way out."""
+
+    async def no_room(*_: object) -> bytes:
+        return b"OCI runtime exec failed: resource temporarily unavailable"
+
+    if room == "none":
+        monkeypatch.setattr("seatrial.sandbox.engine.sandbox.run_tool", no_room)
+
+    async def work(backend):
+        async with open_sandbox(backend, replace(SPEC, limits=LimitSpec(pids=12))) as sandbox:
+            bomb = """echo kept >file; awk 'BEGIN { while (1) system("sleep 1000 &") }' 2>/dev/null"""
+            result = await sandbox.exec(ExecSpec(("/bin/sh", "-c", bomb), timeout_sec=2.0))
+            assert result.timed_out
+            assert await sandbox.processes() == ()
+            assert (
+                await sh(sandbox, "cat file; echo $HTTPS_PROXY | cut -c 1-7", network=Network("public"))
+                == "kept\nhttp://\n"
+            )
+
+    run(work)
+
+
+def test_the_user_of_the_image_is_who_runs_commands_unless_told_otherwise():
+    async def work(backend):
+        image = replace(SPEC.image, config=ImageConfig(user="65534"))
+        async with open_sandbox(backend, replace(SPEC, image=image)) as sandbox:
+            assert await sh(sandbox, "id -u") == "65534\n"
+            assert await sh(sandbox, "id -u", user=0) == "0\n"
+            await put_file(sandbox, "/app/of-root", b"x", mode=0o600)
+            assert (await sandbox.exec(ExecSpec(("cat", "/app/of-root")))).exit_code != 0
+
+    run(work)
+
+
+def test_what_differs_is_found_without_directories_and_from_a_moment_on():
+    async def work(backend):
+        async with open_sandbox(backend, SPEC) as sandbox:
+            await sh(sandbox, "mkdir -p /new/empty; chmod 700 /root; echo x >/new/early; rm /bin/yes /bin/seq")
+            files = ("/new", pack_files({"staged": b"x"}))
+            await sh(sandbox, "rm /bin/wc; rm -r /tmp; mkdir /tmp; echo y >>/new/early; ln -s x /new/link; "
+                              "rm /bin/tac; mkdir /bin/tac; rm /bin/sort; ln -s x /bin/sort",
+                     files=files, changes_from_here=True)  # fmt: skip
+            found = await sandbox.changes()
+        assert found.added == ("/new/early", "/new/link")
+        assert found.removed == ("/bin/wc",)
+        assert found.modified == ("/bin/sort",)
+
+    run(work)
+
+
+def test_networks_and_limits_that_cannot_be_had_are_refused_with_the_reason():
+    async def work(backend):
+        capabilities = await backend.probe()
+        assert (capabilities.backend, capabilities.isolation) == ("docker", "namespaces")
+        assert capabilities.mode.startswith("Docker ")
+        with pytest.raises(HostUnsupportedError, match="storage_mb: engines limit disks only"):
+            await backend.create(replace(SPEC, limits=LimitSpec(storage_mb=10)))
+        async with open_sandbox(backend, SPEC) as sandbox:
+            with pytest.raises(HostUnsupportedError, match="host"):
+                await sandbox.exec(ExecSpec(("true",), network=Network("host")))
+            with pytest.raises(HostUnsupportedError, match="frozen"):
+                await sandbox.renew_verifier("frozen")
+
+    run(work)
+
+
+def test_a_closed_backend_makes_nothing():
+    async def work(backend):
+        return backend
+
+    backend = run(work)
+    with pytest.raises(SandboxError, match="closed"):
+        asyncio.run(backend.create(SPEC))
+
+
+def test_images_that_no_container_can_have():
+    async def work(backend):
+        for image, said in ((Image("host", base="host"), "-e embedded"), (Image("no/such:1"), "docker pull no/such:1")):
+            with pytest.raises(HostUnsupportedError, match=said):
+                await backend.create(replace(SPEC, image=image))
+
+    run(work)
+
+
+def test_what_stands_between_us_and_a_command_is_not_listed():
+    rows = [
+        _Process(10, 5, "Ss", "init"),
+        _Process(20, 5, "S", "sh"),
+        _Process(21, 20, "S", "sh"),
+        _Process(22, 21, "S", "cat"),
+        _Process(23, 21, "S", "sh"),
+        _Process(24, 23, "S", "agent"),
+        _Process(25, 24, "S", "tool"),
+        _Process(30, 10, "S", "sleep"),
+        _Process(31, 10, "Z", "gone"),
+    ]
+    assert sorted(_names(rows, 10)) == ["agent", "sleep", "tool"]
+    assert IMAGE

@@ -5,16 +5,19 @@ whatever becomes of that. Nothing of the machine's own Docker is used or touched
 """
 
 import fcntl
+import http.client
 import os
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -158,29 +161,45 @@ def _environment(folder: Path) -> dict[str, str]:
     return {"PATH": _PATH, "HOME": str(folder), "TMPDIR": str(folder), "CONTAINERS_CONF": str(conf)}
 
 
-def _curl(folder: Path, *arguments: str, content: bytes | None = None) -> int:
-    command = ["curl", "-sSf", "-m", "60", "-o", "/dev/null", "--unix-socket", f"{folder}/socket", *arguments]
-    return subprocess.run(command, check=False, input=content, capture_output=True).returncode
+class _Connection(http.client.HTTPConnection):
+    """To a daemon's socket."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("localhost", timeout=START_SEC)
+        self._path = str(folder / "socket")
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _ask(folder: Path, method: str, path: str, archive: bytes | None = None) -> bool:
+    """Whether the daemon does something."""
+    with closing(_Connection(folder)) as connection:
+        try:
+            connection.request(method, path, archive, {"Content-Type": "application/x-tar"} if archive else {})
+            response = connection.getresponse()
+            return b'"error"' not in response.read() and response.status == http.HTTPStatus.OK
+        except OSError:
+            return False
 
 
 def _await(daemon: subprocess.Popen[bytes], folder: Path) -> str:
     """Wait for a daemon; returns what is wrong with it."""
-    in_time(lambda: daemon.poll() is not None or _curl(folder, "http://d/_ping") == 0, START_SEC)
-    if daemon.poll() is None and _curl(folder, "http://d/_ping") == 0:
+    in_time(lambda: daemon.poll() is not None or _ask(folder, "GET", "/_ping"), START_SEC)
+    if daemon.poll() is None and _ask(folder, "GET", "/_ping"):
         return ""
     return " ".join((folder / "log").read_text(errors="replace").split("\n")[-3:]) or "it does not answer"
 
 
 def _import_image(folder: Path) -> str:
     name, _, tag = IMAGE.partition(":")
-    target = f"http://d/images/create?fromSrc=-&repo={name}&tag={tag}"
-    archive = ["-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary", "@-"]
-    return "" if _curl(folder, *archive, target, content=busybox_archive()) == 0 else "the image cannot be imported"
+    path = f"/images/create?fromSrc=-&repo={name}&tag={tag}"
+    return "" if _ask(folder, "POST", path, busybox_archive()) else "the image cannot be imported"
 
 
 def _wait_for_end(process: int) -> None:
-    import select  # noqa: PLC0415 - only the keeper waits
-
     poller = select.poll()
     poller.register(process, select.POLLIN)
     poller.poll()

@@ -3,12 +3,13 @@
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from seatrial.cli.build_view import ending
 from seatrial.images.building.events import StepEnded
-from tests.cli.conftest import SEATRIAL, on_terminal
+from tests.cli.conftest import SEATRIAL, Shown, on_terminal, start
 from tests.docker_daemon import why_no
 from tests.images.building.support import base_archive
 
@@ -40,6 +41,18 @@ def test_a_task(seatrial, make_task):
     known = json.loads(seatrial("images", "build", task, "--build-arg", "WORD=this", "--network", "none", "--json").out)
     assert (known["digest"], known["steps"], known["cached"]) == (digest, 4, 4)
     assert "mine:1" in seatrial("images", "list").out
+
+
+def test_two_processes_at_once_build_once(make_task, tmp_path):
+    task = make_task(files={"environment/Dockerfile": "FROM base:1\nRUN echo spoken; sleep 0.3\n"})
+
+    def build(_: int) -> Shown:
+        return start("images", "build", task, "--network", "none", SEATRIAL_CACHE=f"{tmp_path}/cache")
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(build, range(2))
+    assert one.out == other.out
+    assert sorted("\n    spoken\n" in shown.err for shown in (one, other)) == [False, True]
 
 
 def test_another_folder_and_file(seatrial, tmp_path):

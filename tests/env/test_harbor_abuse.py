@@ -198,4 +198,4 @@ def test_a_backend_by_name_is_opened_for_the_evaluation_and_closed_after_it(tmp_
     env = vf.HarborEnv("echo right > /app/answer.txt", make_tasks(tmp_path), image="host")
     assert env.evaluate_sync(lambda messages: "x", "m")["metadata"]["avg_reward"] == 1.0
     assert env.evaluate_sync(lambda messages: "x", "m")["metadata"]["avg_reward"] == 1.0
-    assert env._sandboxes._backend._opened == {}
+    assert env._sandboxes._backend._kept == {}

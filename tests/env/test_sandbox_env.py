@@ -91,7 +91,7 @@ def test_single_rollouts_bring_their_own_backend():
 
     state = asyncio.run(run())
     assert state["completion"][1]["content"] == "hello\n"
-    assert env._sandboxes._backend._opened == {}
+    assert env._sandboxes._backend._kept == {}
 
 
 def test_what_it_takes_is_named_in_errors():

@@ -62,6 +62,46 @@ def test_all_users_have_the_same_backend_and_the_last_one_closes_it(events):
     assert (during, len(backends), events()) == (["open"], 1, ["open", "close"])
 
 
+def test_it_stays_open_for_a_moment_for_whoever_comes_back(events):
+    shared = SharedBackend("embedded")
+
+    async def run():
+        for _ in range(3):
+            async with shared.use():
+                pass
+        return list(events())
+
+    assert asyncio.run(run()) == ["open"]
+    assert events() == ["open", "close"]
+
+
+def test_it_is_closed_when_nobody_comes_back(events, monkeypatch):
+    monkeypatch.setattr(shared_backend, "_LINGER_SEC", 0)
+    shared = SharedBackend("embedded")
+
+    async def run():
+        async with shared.use():
+            pass
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        return list(events()), dict(shared._kept)
+
+    assert asyncio.run(run()) == (["open", "close"], {})
+
+
+def test_it_can_be_closed_at_once_but_not_under_its_users(events):
+    shared = SharedBackend("embedded")
+
+    async def run():
+        async with shared.use():
+            await shared.close()
+            assert events() == ["open"]
+        await shared.close()
+        await shared.close()
+        return list(events())
+
+    assert asyncio.run(run()) == ["open", "close"]
+
+
 def test_it_is_opened_again_for_whoever_comes_later_also_in_another_loop(events):
     shared = SharedBackend("embedded")
 

@@ -10,7 +10,7 @@ from seatrial.agents.api import AgentLaunch
 from seatrial.env.agent_run import AgentRun
 from seatrial.env.agent_state import AGENT, AgentState, agent_of
 from seatrial.env.client import chat_request
-from seatrial.env.decorators import cleanup, stop
+from seatrial.env.decorators import cleanup, stop, teardown
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.interception import Ended, Interception
 from seatrial.env.messages import Messages, as_messages
@@ -210,6 +210,11 @@ class CliAgentEnv(MultiTurnEnv):
     async def destroy_sandbox(self, state: State) -> None:
         """End the agent and destroy its sandbox, after all other handlers."""
         await self._sandboxes.release(state)
+
+    @teardown(priority=-100)
+    async def close_sandboxes(self) -> None:
+        """Close the backend, which stays open for a moment after a rollout."""
+        await self._sandboxes.close()
 
 
 def _least(seconds: float | None, minutes: float | None) -> float | None:

@@ -37,6 +37,10 @@ class RolloutSandboxes:
         """The backend for the length of a block, open until nobody uses it any more."""
         return self._backend.use()
 
+    async def close(self) -> None:
+        """Close what is kept open for rollouts to come."""
+        await self._backend.close()
+
     def resources(self, state: State) -> AsyncExitStack:
         """What a rollout holds and has to give back."""
         stack: AsyncExitStack = state.setdefault(_RESOURCES, AsyncExitStack())

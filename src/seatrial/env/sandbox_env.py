@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from seatrial.env.decorators import cleanup
+from seatrial.env.decorators import cleanup, teardown
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.results import Results
@@ -82,3 +82,8 @@ class SandboxEnv(MultiTurnEnv):
     async def destroy_sandbox(self, state: State) -> None:
         """Destroy the sandbox of a rollout, after all other handlers."""
         await self._sandboxes.release(state)
+
+    @teardown(priority=-100)
+    async def close_sandboxes(self) -> None:
+        """Close the backend, which stays open for a moment after a rollout."""
+        await self._sandboxes.close()

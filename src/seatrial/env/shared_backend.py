@@ -1,25 +1,50 @@
 """SharedBackend: one sandbox backend for all rollouts of an environment, open as long as somebody uses it.
 
-An environment may be used from several event loops, one after the other or in threads; a backend belongs to one.
+To open one takes longer than a small rollout, so it stays open for a moment, in case somebody comes back. An
+environment may be used from several event loops, one after the other or in threads; a backend belongs to one.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seatrial.concurrency import finish
 from seatrial.jobs.admission import LimitedStarts, cores
 from seatrial.jobs.backends import check_backend, make_backend
 from seatrial.sandbox.api import SandboxBackend
 
+_LINGER_SEC = 2.0
+
+_log = logging.getLogger(__name__)
+
 
 @dataclass(eq=False, slots=True)
-class _Opened:
-    """A backend of ours in one event loop."""
+class _Kept:
+    """A backend of ours in one event loop, and how many use it."""
 
-    opening: "asyncio.Future[SandboxBackend]"
+    ready: "asyncio.Future[SandboxBackend]"
     users: int = 0
+    closing: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def change(self, users: int) -> None:
+        self.users += users
+        self.changed.set()
+
+    async def until_unwanted(self) -> None:
+        """Wait until nobody has used it for a moment, or nobody does and it is to be closed."""
+        while self.users or not self.closing:
+            self.changed.clear()
+            try:
+                await asyncio.wait_for(self.changed.wait(), None if self.users else _LINGER_SEC)
+            except TimeoutError:
+                self.closing = True
+            except asyncio.CancelledError:  # the event loop ends; those who still use it are ending too
+                self.closing = True
+                await finish(self.until_unwanted())
+                raise
 
 
 class SharedBackend:
@@ -32,7 +57,8 @@ class SharedBackend:
         if isinstance(given, str):
             check_backend(given)
         self._given = given
-        self._opened: dict[asyncio.AbstractEventLoop, _Opened] = {}
+        self._kept: dict[asyncio.AbstractEventLoop, _Kept] = {}
+        self._keepers: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[SandboxBackend]:
@@ -41,24 +67,44 @@ class SharedBackend:
             yield self._given
             return
         loop = asyncio.get_running_loop()
-        opened = self._opened.get(loop)
-        if opened is None:
-            opened = self._opened[loop] = _Opened(asyncio.ensure_future(_open(self._given)))
-        opened.users += 1
+        kept = self._kept.get(loop)
+        if kept is None:
+            kept = self._kept[loop] = _Kept(loop.create_future())
+            # It outlives whoever was the last to use it; the end of the event loop ends it too.
+            keeper = asyncio.create_task(self._keep(self._given, kept))
+            self._keepers.add(keeper)
+            keeper.add_done_callback(self._keepers.discard)
+        kept.change(+1)
         try:
-            yield await asyncio.shield(opened.opening)
+            yield await asyncio.shield(kept.ready)
         finally:
-            opened.users -= 1
-            if not opened.users:
-                del self._opened[loop]
-                await finish(_close(opened.opening))
+            kept.change(-1)
 
+    async def close(self) -> None:
+        """Close the backend of this event loop as soon as nobody uses it; waits for that unless somebody does."""
+        kept = self._kept.get(asyncio.get_running_loop())
+        if kept is not None:
+            kept.closing = True
+            kept.change(0)
+            if not kept.users:
+                await asyncio.wait([keeper for keeper in self._keepers if keeper.get_loop() is kept.ready.get_loop()])
 
-async def _open(name: str) -> SandboxBackend:
-    return await LimitedStarts(make_backend(name), 2 * cores()).__aenter__()
+    async def _keep(self, name: str, kept: _Kept) -> None:
+        try:
+            async with LimitedStarts(make_backend(name), 2 * cores()) as backend:
+                kept.ready.set_result(backend)
+                try:
+                    await kept.until_unwanted()
+                finally:
+                    self._forget(kept)  # before it closes: whoever comes now opens another one
+        except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+            self._forget(kept)
+            if kept.ready.done():
+                _log.exception("the %s backend did not close as it should", name)
+            else:
+                kept.ready.set_exception(error)
+                kept.ready.exception()  # seen: there may be nobody left to raise it
 
-
-async def _close(opening: "asyncio.Future[SandboxBackend]") -> None:
-    await asyncio.wait([opening])
-    if not opening.cancelled() and opening.exception() is None:
-        await opening.result().__aexit__(None, None, None)
+    def _forget(self, kept: _Kept) -> None:
+        if self._kept.get(kept.ready.get_loop()) is kept:
+            del self._kept[kept.ready.get_loop()]

@@ -5,6 +5,7 @@ common, and a build that was done before needs no sandbox at all.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from seatrial.images.building.sources import Origin
 from seatrial.images.building.stage import Stage, continue_stage
 from seatrial.images.building.step_cache import StepCache, make_key
 from seatrial.images.building.words import WordError, expand
+from seatrial.images.config import digest_of, write_document
 from seatrial.images.platforms import Platform, host_platform, parse_platform
 from seatrial.images.store import Store
 from seatrial.images.stored import StoredImage
@@ -182,6 +184,9 @@ class _Build:
         self.place = f"{self._dockerfile.name}:{step.line}"
         try:
             yield
+        except PermissionError as error:
+            why = "" if os.geteuid() == 0 else "; what belongs to others in an image only root may read here"
+            raise BuildError(f"{self.place}: {step.text.partition(' ')[0]}: {error}{why}") from error
         except (WordError, OSError) as error:
             raise BuildError(f"{self.place}: {step.text.partition(' ')[0]}: {error}") from error
 
@@ -264,7 +269,9 @@ class _Build:
             stored, name = None, stage.key
             image = Image("host", stage.paths, "host", config=document.run_config)
         else:
-            stored = store.put_image(document, *tags)
+            raw = write_document(document)
+            found = None if tags else store.find(digest_of(raw))
+            stored = found or store.put_image(raw, *tags)
             image, name = store.image(stored, tags[0] if tags else None), stored.digest.partition(":")[2]
         log = self._journal.write_log(store, self._cache, name)
         return Built(image, stored, log, self._journal.steps, self._journal.cached)

@@ -3,17 +3,18 @@
 import asyncio
 import os
 import platform
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from seatrial.errors import SeatrialError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.engine.backend import EngineBackend
+from seatrial.sandbox.engine.endpoint import Engine
 from seatrial.sandbox.session import open_sandbox, run_shell
 from seatrial.sandbox.transfer import get_file, put_file
 
@@ -31,8 +32,16 @@ class Finding:
 
 
 async def examine(root: Path | None = None) -> AsyncIterator[Finding]:
-    """Try everything, one finding after the other; what nothing can work without ends it early."""
+    """Try everything, one finding after the other: our own sandboxes, and then container engines."""
     yield _kernel()
+    async for finding in _examine_embedded(root):
+        yield finding
+    for engine in get_args(Engine):
+        yield await _examine_engine(engine)
+
+
+async def _examine_embedded(root: Path | None) -> AsyncIterator[Finding]:
+    """What nothing can work without ends it early."""
     async with AsyncExitStack() as stack:
         backend = EmbeddedBackend(root=root)
         try:
@@ -56,7 +65,6 @@ async def examine(root: Path | None = None) -> AsyncIterator[Finding]:
             if thing in capabilities.missing:
                 detail, _, fix = capabilities.missing[thing].partition("; ")
                 yield Finding(thing, "missing", detail, fix)
-    yield _docker()
 
 
 def _kernel() -> Finding:
@@ -167,8 +175,15 @@ def _overlay_fix() -> str:
     )
 
 
-def _docker() -> Finding:
-    if Path("/var/run/docker.sock").exists() or "DOCKER_HOST" in os.environ:
-        return Finding("docker", "works", "a daemon's socket is there (optional)")
-    found = "installed, but no daemon runs" if shutil.which("docker") else "not installed"
-    return Finding("docker", "missing", f"{found} (optional)", "nothing: the embedded sandbox does not need it")
+async def _examine_engine(engine: Engine) -> Finding:
+    """Whether a daemon answers and what it can do; nothing needs one where our own sandboxes work."""
+    try:
+        async with EngineBackend(engine) as backend:
+            capabilities = await backend.probe()
+    except (SeatrialError, OSError) as error:
+        detail, _, fix = str(error).partition("; ")
+        return Finding(engine, "missing", f"{detail} (optional)", fix or "nothing: our own sandboxes do not need it")
+    if reason := capabilities.missing.get("listen"):
+        detail, _, fix = reason.partition("; ")
+        return Finding(engine, "missing", f"{capabilities.mode} answers, but agents reach no model: {detail}", fix)
+    return Finding(engine, "works", f"{capabilities.mode} answers (optional)")

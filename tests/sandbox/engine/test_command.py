@@ -46,6 +46,14 @@ def test_into_a_file(tmp_path):
     assert (output.finish(), output.code, (tmp_path / "out").read_bytes()) == (b"", 7, b"123")
 
 
+def test_what_comes_is_heard_at_once_up_to_the_limit():
+    heard: list[bytes] = []
+    output = Output(None, 8, WORD, heard.append)
+    for piece in (b"hello", b" 01", b"2 world"):
+        output.feed(piece)
+    assert heard == [b"hello", b" ", b"01"]
+
+
 def test_finishing_twice_does_no_harm():
     output = Output(None, 10, WORD)
     output.feed(b"x")

@@ -48,8 +48,8 @@ async def odd_names_of_variables_arrive(sandbox):
 
 
 async def a_directory_or_user_that_is_not_there(sandbox):
-    for changes in ({"cwd": "/no/such/directory"}, {"user": "nobody-here"}):
-        result = await sandbox.exec(replace(ExecSpec(("true",)), **changes))
+    for spec in (ExecSpec(("true",), cwd="/no/such/directory"), ExecSpec(("true",), user="nobody-here")):
+        result = await sandbox.exec(spec)
         assert result.exit_code == 126
         assert any(word in result.stdout + result.stderr for word in (b"no such file", b"nobody-here"))
 

@@ -27,7 +27,7 @@ class ContextTree:
     def ignores(self, path: str) -> bool:
         """Whether the rules leave out a path."""
         relative = path.strip("/")
-        return bool(relative) and self._rules.ignores(relative)
+        return bool(relative) and not self._rules.empty and self._rules.ignores(relative)
 
     def look_anyway(self, path: str) -> Found | None:
         """What is at a path, ignored or not."""
@@ -41,6 +41,8 @@ class ContextTree:
         """The entries of a directory that count."""
         inside = path.strip("/")
         entries = sorted(entry.name for entry in (self._root / inside).iterdir())
+        if self._rules.empty:
+            return entries
         return [name for name in entries if self.look(f"/{inside}/{name}" if inside else f"/{name}")]
 
 

@@ -16,6 +16,7 @@ from typing import IO, BinaryIO, Literal
 from seatrial.errors import ImageError
 from seatrial.images.building.ignore import IgnoreRules
 from seatrial.images.building.layer_view import LayerView
+from seatrial.images.building.owners import OwnersHere
 from seatrial.images.building.trees import Found, Tree, resolve, walk
 from seatrial.images.building.words import WordError
 from seatrial.images.compression import BROKEN, open_compressed
@@ -83,6 +84,7 @@ class _LayerArchive:
     def __init__(self, tar: tarfile.TarFile, view: LayerView) -> None:
         self._tar = tar
         self._view = view
+        self._owners = OwnersHere.here()
         self._folders: set[str] = {"/"}
 
     def look(self, path: str) -> Found | None:
@@ -105,7 +107,11 @@ class _LayerArchive:
             return
         if not found.is_folder:
             raise WordError(f"{path} is in the way: expected a directory in the image, found something else")
-        self._tar.addfile(_describe(path, found, (found.status.st_uid, found.status.st_gid)))
+        self._tar.addfile(_describe(path, found, self.owner_of(found)))
+
+    def owner_of(self, found: Found) -> Owner:
+        """Who something in a layer belongs to."""
+        return self._owners.inside(found.status)
 
     def set_folder(self, member: tarfile.TarInfo) -> None:
         """Have a directory just so, whatever it is like below."""
@@ -197,7 +203,7 @@ class _Copier:
 
     def _owner_of(self, found: Found) -> Owner:
         if self._plan.owner is None and self._plan.owners == "keep":
-            return found.status.st_uid, found.status.st_gid
+            return self._layer.owner_of(found)
         return self._new_owner
 
     def _unpack(self, found: Found) -> bool:

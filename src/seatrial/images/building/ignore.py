@@ -35,6 +35,11 @@ class IgnoreRules:
                 raise BuildError(f"{name}:{number}: {error}") from None
 
     @property
+    def empty(self) -> bool:
+        """Whether there are no rules at all."""
+        return not self._rules
+
+    @property
     def bring_back(self) -> bool:
         """Whether there are rules that bring something back."""
         return not all(rule.verdict for rule in self._rules)

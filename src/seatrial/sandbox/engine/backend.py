@@ -60,7 +60,7 @@ class EngineBackend:
         except BaseException:
             await finish(self._client.__aexit__(None, None, None))
             raise
-        self._images = Images(self._client, self._architecture)
+        self._images = Images(self._client)
         try:
             with suppress(SandboxError):  # what cannot be removed now must not stop this run
                 await sweep(self._client)
@@ -71,11 +71,9 @@ class EngineBackend:
 
     async def _meet(self, endpoint: Endpoint) -> None:
         info: dict[str, Any] = await self._client.ask("GET", "/info")
-        version: dict[str, Any] = await self._client.ask("GET", "/version")
-        parts = [str(part.get("Name")) for part in version.get("Components") or ()]
-        self._podman = any("Podman" in part for part in parts)
-        self._mode = f"{'Podman' if self._podman else 'Docker'} {version.get('Version')}"
-        self._architecture = str(version.get("Arch") or "amd64")
+        name, _, version = self._client.server.partition(" ")[0].partition("/")
+        self._podman = name == "Libpod"
+        self._mode = f"{'Podman' if self._podman else name or 'Docker'} {version}".strip()
         machine = str(info.get("Architecture"))
         found = programs(machine)
         if found is None or info.get("OSType", "linux") != "linux":

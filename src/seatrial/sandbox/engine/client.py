@@ -33,6 +33,8 @@ class EngineClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self.server = ""
+        """How the daemon calls itself, such as `Docker/28.2.2 (linux)`."""
 
     async def __aenter__(self) -> Self:
         """Raises HostUnsupportedError when no daemon answers."""
@@ -42,8 +44,8 @@ class EngineClient:
         base = f"http://{self.endpoint.host}:{self.endpoint.port or 80}"
         self._session = aiohttp.ClientSession(base, connector=connector, timeout=timeout)
         try:
-            async with asyncio.timeout(_CONNECT_SEC):
-                await self.ask("GET", "/_ping")
+            async with asyncio.timeout(_CONNECT_SEC), self.open("GET", "/_ping") as response:
+                self.server = response.headers.get("Server", "")
         except (SandboxError, TimeoutError) as error:
             await self._session.close()
             raise HostUnsupportedError(self.endpoint.explain(error)) from error

@@ -12,7 +12,7 @@ import re
 import secrets
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -50,10 +50,11 @@ _GIVE_UP_SEC = 10.0
 class Output:
     """One output of a command, kept up to a limit until the word comes; what follows is nobody's."""
 
-    def __init__(self, path: Path | None, limit: int, word: bytes) -> None:
+    def __init__(self, path: Path | None, limit: int, word: bytes, hear: Callable[[bytes], None] | None = None) -> None:
         self._sink: BinaryIO = path.open("wb") if path else io.BytesIO()
         self._room = limit
         self._word = word
+        self._hear = hear
         self._held = b""
         self.truncated = False
         self.code: int | None = None
@@ -71,13 +72,16 @@ class Output:
             if ended:
                 self.code, self._held = int(number), b""
             return
-        safe = max(0, len(self._held) - len(self._word) + 1)
+        ends = range(min(len(self._held), len(self._word) - 1), 0, -1)
+        safe = len(self._held) - next((end for end in ends if self._held.endswith(self._word[:end])), 0)
         self._keep(self._held[:safe])
         self._held = self._held[safe:]
 
     def _keep(self, data: bytes) -> None:
         if len(data) > self._room:
             self.truncated = True
+        if self._hear and data[: self._room]:
+            self._hear(data[: self._room])
         try:
             self._sink.write(data[: self._room])
         except OSError:  # a full disk: its reader learns that something is missing
@@ -103,8 +107,9 @@ class Command:
         self._container = container
         self._spec = spec
         self._word = secrets.token_hex(16).encode()
-        self.stdout = Output(spec.stdout_path, spec.max_output, self._word + b" ")
-        self.stderr = Output(spec.stderr_path, spec.max_output, self._word + b" ")
+        paths = (spec.stdout_path, spec.stderr_path)
+        outputs = [Output(path, spec.max_output, self._word + b" ", spec.on_output) for path in paths]
+        self.stdout, self.stderr = outputs
         self._ended = asyncio.Event()
         self._number = ""
         self._refusal: EngineError | None = None

@@ -45,7 +45,7 @@ class Endpoint:
             return f"no {self.engine} daemon at {self}; {_START[self.engine]}"
         if any(isinstance(each, TimeoutError) for each in causes):
             return f"the {self.engine} daemon at {self} does not answer; look at its log, or start it anew"
-        return f"the {self.engine} daemon at {self} failed: {causes[-1] or type(causes[-1]).__name__}"
+        return f"the {self.engine} daemon at {self} failed: {str(causes[-1]) or type(causes[-1]).__name__}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -19,6 +19,7 @@ from seatrial.sandbox.engine.layers import identify, pack_layer
 _NAME = "seatrial-image"
 _LONG_SEC = 3600.0
 _UNTAGGED = "latest"
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,8 @@ class Known:
 class Images:
     """The images of one daemon, each looked for and handed over once."""
 
-    def __init__(self, client: EngineClient, machine: str) -> None:
+    def __init__(self, client: EngineClient) -> None:
         self._client = client
-        self._machine = machine
         self._known: dict[Image, asyncio.Future[Known]] = {}
 
     async def ensure(self, image: Image) -> Known:
@@ -94,7 +94,8 @@ class Images:
 
     async def _load(self, image: Image, name: str) -> None:
         with tempfile.TemporaryFile() as archive:
-            await asyncio.to_thread(pack_image, image, name, self._machine, archive)
+            machine = str((await self._client.ask("GET", "/info"))["Architecture"])
+            await asyncio.to_thread(pack_image, image, name, _ARCHITECTURES.get(machine, machine), archive)
             async for _ in _words(self._client, "/images/load", archive, {"quiet": "1"}):
                 pass
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from seatrial.errors import HostUnsupportedError, ImageError, ImageFetchError, TrialError
+from seatrial.errors import HostUnsupportedError, ImageFetchError, TrialError
 from seatrial.images.choice import ImagePlan, ImagePolicy, ImageRequest, plan_image
 from seatrial.sandbox.api import HOST_IMAGE, Image
 
@@ -16,11 +16,6 @@ _log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 """Takes a line for whoever watches."""
-
-WAYS_OUT = (
-    "bring it along with `seatrial images load FILE`, use another one instead (--image-map '{name}=OTHER', where OTHER "
-    "may be `host`, this machine's own system), or run everything on this machine's own system (--image host)"
-)
 
 
 class ImageSource(Protocol):
@@ -105,11 +100,9 @@ class ImageResolver:
             return ResolvedImage(await source.fetch(name, self._say), "fetch")
         except ImageFetchError as error:
             if not policy.may_fall_back(name):
-                raise ImageFetchError(f"{error}; {WAYS_OUT.format(name=name)}") from error
-            self._say(f"{name} cannot be had: {error}")
-        except ImageError as error:
-            raise ImageError(f"{error}; {WAYS_OUT.format(name=name)}") from error
-        self._say(f"what asks for {name} runs on this machine's own system instead, which is not reproducible")
+                raise
+            self._say(str(error))
+        self._say(f"Tasks that ask for {name} run on this machine's own system instead, which is not reproducible")
         return ResolvedImage(HOST_IMAGE, "host")
 
     def _without_images(self, plan: ImagePlan) -> ResolvedImage:

@@ -180,7 +180,7 @@ def test_what_is_left_out_is_said(seatrial: Seatrial, engine: Engine, make_task:
         (["-p", "TASKS", "-a", "command"], "needs a command"),
         (["-p", "TASKS", "-a", "noop", "-a", "noop"], "two agents are called 'noop'"),
         (["-p", "TASKS", "-a", "noop", "-e", "moon"], "no sandbox backend called 'moon'"),
-        (["-p", "TASKS", "-a", "noop", "--image", "/nowhere"], "image /nowhere: expected host, auto or a directory"),
+        (["-p", "TASKS", "-a", "noop", "--image", "/nowhere"], "image /nowhere: expected a folder"),
         (["-p", "TASKS", "-a", "noop", "--include", "zzz"], "none is left to run"),
         (["-p", "TASKS", "-a", "noop", "-k", "0"], "0 is not in the range x>=1"),
         (["-p", "TASKS", "-a", "noop", "--seed", "3"], "give --shuffle too"),

@@ -10,7 +10,7 @@ import click
 from seatrial.cli.progress import Beginning, Ending, Telling
 from seatrial.model.record import TrialRecord
 from seatrial.report.summary import summary_json
-from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from seatrial.trial.events import Event, Notice, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
 
 
 class JsonDisplay:
@@ -33,6 +33,8 @@ class JsonDisplay:
                 _write("phase", trial_id=trial_id, phase=phase, step=step)
             case TrialRetried(trial_id=trial_id, tries=tries, failure=failure):
                 _write("retry", trial_id=trial_id, tries=tries, failure=failure.model_dump(mode="json"))
+            case Notice(text=text):
+                _write("notice", text=text)
             case TrialFinished(record=record):
                 agent = self._agents.pop(record.trial_id, record.agent.name)
                 _write("trial_finished", **_finished(record, agent))

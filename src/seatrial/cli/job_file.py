@@ -10,11 +10,11 @@ from typing import Any
 import tomli
 from pydantic import ValidationError
 
+from seatrial.cli.job_images import whole_image
 from seatrial.errors import JobError
 from seatrial.model.base import StrictModel, plain
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 
-IMAGE_WORDS = frozenset({"auto", "host"})
 _TABLES: dict[str, type[StrictModel]] = {"trial": TrialOptions, "run": RunOptions}
 
 
@@ -89,5 +89,12 @@ def _anchor(values: dict[str, Any], folder: Path) -> None:
     if isinstance(tasks, list):
         values["tasks"] = [os.path.join(folder, task) if isinstance(task, str) else task for task in tasks]  # noqa: PTH118
     trial = values.get("trial")
-    if isinstance(trial, dict) and isinstance(trial.get("image"), str) and trial["image"] not in IMAGE_WORDS:
-        trial["image"] = str(folder / trial["image"])
+    if not isinstance(trial, dict):
+        return
+    if isinstance(trial.get("image"), str):
+        trial["image"] = whole_image(trial["image"], str(folder))
+    mapped = trial.get("image_map")
+    if isinstance(mapped, dict):
+        trial["image_map"] = {
+            name: whole_image(image, str(folder)) if isinstance(image, str) else image for name, image in mapped.items()
+        }

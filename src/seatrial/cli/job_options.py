@@ -9,10 +9,11 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from seatrial.cli.job_file import IMAGE_WORDS, build_spec, read_job_file
+from seatrial.cli.job_file import build_spec, read_job_file
+from seatrial.cli.job_images import check_images, whole_image
 from seatrial.errors import JobError
 from seatrial.jobs.api import job_name, new_job_folder
-from seatrial.model.job import Isolation, JobSpec
+from seatrial.model.job import ImageFallback, Isolation, JobSpec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Options = Mapping[str, Any]
@@ -29,6 +30,9 @@ _KEYS = {
     "attempts": "attempts",
     "backend": "trial.backend",
     "image": "trial.image",
+    "image_map": "trial.image_map",
+    "image_fallback": "trial.image_fallback",
+    "build": "trial.build",
     "isolation": "trial.isolation",
     "enforcement": "trial.enforcement",
     "network": "trial.network",
@@ -62,12 +66,22 @@ def parse_duration(_: click.Context, option: click.Parameter, value: str | None)
     return seconds
 
 
+def parse_image_map(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Words like `python:3.11-slim=host` as a map. Raises click's BadParameter for anything else."""
+    pairs = [value.partition("=") for value in values]
+    for name, _equals, image in pairs:
+        if not name or not image:
+            raise click.BadParameter(f"{name!r}: write NAME=IMAGE, such as 'python:3.*=host'", param=option)
+    return {name: whole_image(image) for name, _equals, image in pairs}
+
+
 _WHAT = (
     click.argument("more_paths", metavar="[TASKS]...", nargs=-1),
     click.option("-p", "--path", "paths", multiple=True, metavar="TASKS", help="A task, or a folder of tasks."),
     click.option("-a", "--agent", "agents", multiple=True, metavar="AGENT", help="Who works: oracle, noop, …"),
     click.option("-m", "--model", metavar="MODEL", help="The model the agents use."),
     click.option("--command", metavar="COMMAND", help="Run this shell command as the agent."),
+    click.option("--agent-setup", metavar="COMMAND", help="Installs the agent, once on top of each image."),
     click.option("-k", "--attempts", type=_AT_LEAST_1, metavar="N", help="Trials of each agent at each task.  [1]"),
 )
 _HOW_MUCH = (
@@ -88,7 +102,20 @@ _HOW_MUCH = (
 )
 _HOW = (
     click.option("-e", "--backend", metavar="BACKEND", help="Which kind of sandbox.  [embedded]"),
-    click.option("--image", metavar="host|auto|DIR", help="What sandboxes are made from.  [auto]"),
+    click.option("--image", metavar="IMAGE", help="For all tasks: host, a reference, or a folder.  [the task's own]"),
+    click.option(
+        "--image-map",
+        multiple=True,
+        callback=parse_image_map,
+        metavar="NAME=IMAGE",
+        help="Another image than tasks and Dockerfiles name.",
+    ),
+    click.option(
+        "--image-fallback",
+        type=click.Choice(get_args(ImageFallback)),
+        help="For which images that cannot be had this machine stands in.  [python]",
+    ),
+    click.option("--force-build", "build", flag_value="always", help="Build Dockerfiles even if an image is named."),
     click.option(
         "--verify-isolation",
         "isolation",
@@ -165,7 +192,7 @@ def new_job(options: Options) -> tuple[JobSpec, Path]:
     if not values.get("agents"):
         raise JobError("no agent; name one with -a (such as -a oracle), give a --command, or [[agents]] in a job file")
     spec = build_spec(values, str(file) if file else "command line")
-    _check_image(spec.trial.image)
+    check_images(spec.trial)
     return spec, folder
 
 
@@ -187,7 +214,7 @@ def _overrides(options: Options, agents_of_file: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, key in _KEYS.items():
         given = options.get(name)
-        if given is not None and given != ():
+        if given is not None and given not in ((), {}):
             _put(values, key, list(given) if isinstance(given, tuple) else given)
     if paths := (*options.get("paths", ()), *options.get("more_paths", ())):
         values["tasks"] = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - links stay as they were named
@@ -195,25 +222,26 @@ def _overrides(options: Options, agents_of_file: Any) -> dict[str, Any]:
         values["agents"] = agents
     _both_timeouts(options, values)
     _order(options, values)
-    image = values.get("trial", {}).get("image")
-    if image is not None and image not in IMAGE_WORDS:
-        values["trial"]["image"] = os.path.abspath(image)  # noqa: PTH100
+    if image := values.get("trial", {}).get("image"):
+        values["trial"]["image"] = whole_image(image)
     return values
 
 
 def _agents(options: Options, of_file: Any) -> list[dict[str, Any]]:
-    command, model = options.get("command"), options.get("model")
+    command, model, setup = options.get("command"), options.get("model"), options.get("agent_setup")
     names = list(options.get("agents", ()))
     if command is not None and "command" not in names:
         names.append("command")
     agents: list[dict[str, Any]] = [{"name": name} for name in names]
-    if not agents and model is not None and isinstance(of_file, list):
+    if not agents and (model or setup) is not None and isinstance(of_file, list):
         agents = [dict(agent) for agent in of_file if isinstance(agent, dict)]
     for agent in agents:
         if command is not None and agent["name"] == "command":
             agent["command"] = command
         if model is not None:
             agent["model"] = model
+        if setup is not None:
+            agent["setup"] = setup
     return agents
 
 
@@ -242,11 +270,6 @@ def _place(output: Path | None, name_in_file: Any) -> tuple[Any, Path]:
         return name_in_file, Path("jobs", str(name_in_file))
     folder = output or new_job_folder()
     return job_name(folder), folder
-
-
-def _check_image(image: str) -> None:
-    if image not in IMAGE_WORDS and not Path(image).is_dir():
-        raise JobError(f"image {image}: expected host, auto or a directory with a root file system; there is none")
 
 
 def _put(values: dict[str, Any], key: str, value: Any) -> None:

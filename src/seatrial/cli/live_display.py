@@ -19,7 +19,7 @@ from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words,
 from seatrial.cli.progress_board import Board
 from seatrial.report.summary import OUTCOMES, SCORED
 from seatrial.report.text import format_cost, format_duration, harmless
-from seatrial.trial.events import Event, TrialFinished, TrialRetried
+from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 
 _SHORTEST_SEC = 0.2
 _TICK_SEC = 1.0
@@ -72,6 +72,8 @@ class LiveDisplay:
         self._board.apply(event, self._clock())
         if isinstance(event, TrialRetried):
             self._console.print(Text(retried_line(event)))
+        elif isinstance(event, Notice):
+            self._console.print(Text(harmless(event.text)))
         elif isinstance(event, TrialFinished) and event.record.outcome not in SCORED:
             # What was not judged would be lost among the counts.
             self._console.print(Text(finished_line(event.record)))

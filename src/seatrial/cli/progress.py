@@ -20,7 +20,7 @@ from seatrial.cli.progress_board import Board
 from seatrial.model.record import TrialRecord
 from seatrial.report.summary import Finished, JobSummary
 from seatrial.report.text import format_duration, format_reward, harmless
-from seatrial.trial.events import Event, TrialFinished, TrialRetried
+from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 
 _log = logging.getLogger(__name__)
 _TYPEWRITERS = ("dumb", "unknown")  # terminals on which nothing can be drawn over
@@ -139,6 +139,8 @@ class LinesDisplay:
             click.echo(f"[{self._board.finished}/{self._board.planned}] {finished_line(event.record)}")
         elif isinstance(event, TrialRetried):
             click.echo(f"[{self._board.finished}/{self._board.planned}] {retried_line(event)}")
+        elif isinstance(event, Notice):
+            click.echo(harmless(event.text))
 
     def close(self) -> None:
         """There is nothing to put away."""

@@ -11,7 +11,7 @@ from seatrial.images.access import Access, new_session
 from seatrial.images.blobs import fetch_blob
 from seatrial.images.credentials import find_credentials
 from seatrial.images.patience import Wait
-from seatrial.images.places import RegistryOptions, places_of, read_options
+from seatrial.images.places import Place, RegistryOptions, is_loopback, places_of, read_options
 from seatrial.images.platforms import Platform, host_platform
 from seatrial.images.progress import LayerProgress, LayerState, OnProgress, say_nothing
 from seatrial.images.reference import Reference, parse_reference
@@ -19,10 +19,11 @@ from seatrial.images.registry import Descriptor, Resolved, resolve
 from seatrial.images.store import Store
 from seatrial.images.stored import StoredImage
 
+OFFLINE = "SEATRIAL_OFFLINE"
 _DOWNLOADS = 4
 _ADVICE = (
-    "Bring it from elsewhere with `seatrial images load FILE`, name a mirror in SEATRIAL_MIRRORS, "
-    "or run without it (--image host)"
+    "Bring it from elsewhere with `seatrial images load FILE`, name a mirror in SEATRIAL_MIRRORS, use another one "
+    "instead (--image-map '{name}=IMAGE'), or run on this machine's own system (--image host)"
 )
 
 
@@ -74,14 +75,19 @@ class _Pull:
         async with new_session() as session:
             for place in places_of(self._reference, self._options.registries):
                 try:
+                    self._check_reach(place)
                     credentials = await find_credentials(place.domain, self._options.environ)
                     access = Access(session, place, self._reference.path, credentials, self._options.wait)
                     return await self._pull_from(access)
                 except ImageError as error:
                     failures.append(error)
         kind = ImageFetchError if all(error.retryable for error in failures) else ImageError
-        tried = "; ".join(map(str, failures))
-        raise kind(f"{self._reference.familiar} cannot be pulled: {tried}. {_ADVICE}") from failures[-1]
+        tried, advice = "; ".join(map(str, failures)), _ADVICE.format(name=self._reference.familiar)
+        raise kind(f"{self._reference.familiar} cannot be pulled: {tried}. {advice}") from failures[-1]
+
+    def _check_reach(self, place: Place) -> None:
+        if self._options.environ.get(OFFLINE) and not is_loopback(place.base.host or ""):
+            raise ImageFetchError(f"{place.domain} is not asked, because {OFFLINE} is set")
 
     async def _pull_from(self, access: Access) -> StoredImage:
         resolved = await resolve(access, self._reference.wanted, self._options.platform)

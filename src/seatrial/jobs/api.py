@@ -5,11 +5,14 @@ import itertools
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from seatrial.agents.api import make_agent
 from seatrial.concurrency import complete
+from seatrial.jobs.attempt import shielded
 from seatrial.jobs.backends import make_backend
+from seatrial.jobs.images import open_images, with_images
 from seatrial.jobs.interrupts import one_interrupt
 from seatrial.jobs.local import JobOutcome, carry_out
 from seatrial.jobs.models import model_access, with_model
@@ -20,7 +23,7 @@ from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
-from seatrial.trial.events import Observer, unobserved
+from seatrial.trial.events import Notice, Observer, unobserved
 from seatrial.trial.run import run_trial as run_one
 from seatrial.trial.spec import TrialSpec
 
@@ -48,10 +51,15 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
     if not job.trials:
         finished = len(job.store.finished())
         return JobOutcome(job.store, finished, finished, 0, "complete")
-    spec = job.store.file.spec
+    spec, tell = job.store.file.spec, shielded(observe)
     with job.store.lock(), one_interrupt():
-        async with make_backend(spec.trial.backend) as backend, model_access(spec.model) as access:
-            return await carry_out(job.store, job.trials, job.tasks, backend, observe, with_model(run_one, access))
+        async with (
+            make_backend(spec.trial.backend) as backend,
+            open_images(backend, lambda line: tell(Notice(line))) as images,
+            model_access(spec.model) as access,
+        ):
+            run = with_model(with_images(run_one, images), access)
+            return await carry_out(job.store, job.trials, job.tasks, backend, observe, run)
 
 
 def run_job(
@@ -97,11 +105,12 @@ def run_trial(
         task_digest=digest_folder(task.root),
         agent=make_agent(chosen),
         options=options,
+        agent_setup=chosen.setup,
     )
 
     async def run(place: Path) -> TrialRecord:
-        async with make_backend(options.backend) as backend:
-            return await run_one(spec, backend, place)
+        async with make_backend(options.backend) as backend, open_images(backend) as images:
+            return await run_one(replace(spec, images=images), backend, place)
 
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

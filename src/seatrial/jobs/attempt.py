@@ -59,6 +59,7 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> Tria
         attempt=plan.attempt,
         job=bench.store.file.spec.name,
         options=bench.store.file.spec.trial,
+        agent_setup=plan.agent.setup,
     )
     earlier = bench.earlier_tries.get(plan.trial_id, 0)
     for tries in count(1):

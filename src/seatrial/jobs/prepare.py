@@ -89,7 +89,7 @@ def check_variables(tasks: Iterable[Task], agents: Iterable[AgentOptions]) -> No
 
 def _image_notices(tasks: Iterable[Task], spec: JobSpec) -> list[str]:
     """What runs elsewhere than its author meant, so that nobody takes the results for what they are not."""
-    if spec.trial.image not in ("auto", "host"):
+    if spec.trial.image != "host":
         return []
     images = {task.config.environment.docker_image for task in tasks} - {None}
     if not images:

@@ -19,6 +19,9 @@ JOB_SCHEMA_VERSION: Literal[1] = 1
 Isolation = Literal["guarded", "kill", "separate"]
 """What happens to the agent's processes while its work is judged: kept apart, ended first, or in another sandbox."""
 
+ImageFallback = Literal["python", "host", "refuse"]
+"""For which images that cannot be had this machine's own system stands in: those that only have Python, all, none."""
+
 Count = Annotated[int, Field(ge=1)]
 
 _MAX_TASK, _MAX_AGENT = 120, 40  # with the rest they stay below 200 bytes; a file name may have 255
@@ -48,11 +51,15 @@ def trial_id(task_id: str, agent: str, attempt: int) -> str:
 
 
 class AgentOptions(StrictModel):
-    """One agent of a job. `name` is a plug-in; `label` tells two of the same name apart. `env` may have templates."""
+    """One agent of a job. `name` is a plug-in; `label` tells two of the same name apart. `env` may have templates.
+
+    `setup` is a shell command that installs it: run once on top of each image, for all trials there.
+    """
 
     name: Annotated[str, Field(min_length=1)]
     label: str | None = None
     command: str | None = None
+    setup: str | None = None
     model: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
 
@@ -63,13 +70,18 @@ class AgentOptions(StrictModel):
 
 
 class TrialOptions(StrictModel):
-    """How every trial of a job is run and judged. `image` is `auto`, `host`, or a directory with a root file system.
+    """How every trial of a job is run and judged.
 
+    `image` is `auto` (the task's own), `host` (this machine's own system), a reference, or the absolute path of a
+    directory with a root file system. `image_map` has others instead of those that tasks and their Dockerfiles name.
     A `staged` solution lies among the tests while the verifier runs, and nowhere before.
     """
 
     backend: str = "embedded"
     image: str = "auto"
+    image_map: dict[str, str] = Field(default_factory=dict)
+    image_fallback: ImageFallback = "python"
+    build: Literal["missing", "always"] = "missing"
     isolation: Isolation = "guarded"
     enforcement: Literal["required", "partial"] = "required"
     network: Literal["task", "none"] = "task"

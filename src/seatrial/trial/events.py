@@ -44,7 +44,14 @@ class TrialFinished:
     record: TrialRecord
 
 
-Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to know that is of no single trial: an image is being pulled, or replaced by another."""
+
+    text: str
+
+
+Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished | Notice
 Observer = Callable[[Event], None]
 
 

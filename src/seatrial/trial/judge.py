@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.images.choice import ImageRequest
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
 from seatrial.model.evaluation import EvaluationResult
@@ -22,15 +23,15 @@ from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import read_verdict
 from seatrial.tasks.environ import resolve_variables
 from seatrial.trial.parcels import packed_tests, packed_tree
-from seatrial.trial.place import Place, choose_network, choose_place
+from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, verifier_image
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.work import Work
 from seatrial.verify.fetch import KeptArtifact
 from seatrial.verify.guard import restore, to_restore
 from seatrial.verify.integrity import integrity_tags
-from seatrial.verify.run import VerifierPlan, fetch_verdict, run_tests
-from seatrial.verify.stage import SOLUTION_DIR, stage_tests
+from seatrial.verify.run import VerifierPlan, fetch_files, run_tests
+from seatrial.verify.stage import SOLUTION_DIR, find_tests, stage_tests
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,14 @@ class Court:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Courtroom:
+    """The sandbox in which is judged, and whether its image brought the tests along."""
+
+    sandbox: Sandbox
+    has_tests: bool = False
+
+
 async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for.
 
@@ -83,14 +92,18 @@ async def _judge(
     async with _courtroom(court, sandbox, taken.isolation, work) as room:
         tests = packed_tests(court.spec, court.of)
         if not taken.shielded:
-            await room.renew_verifier()
-        staged = stage_tests(tests, agent_result)
-        await _show_solution(court, room)
+            await room.sandbox.renew_verifier()
+        if room.has_tests:
+            staged = await find_tests(room.sandbox, agent_result)
+        else:
+            staged = stage_tests(tests, agent_result)
+            await _show_solution(court, room.sandbox)
         logs = court.folder / "verifier"
         shutil.rmtree(logs, ignore_errors=True)
         logs.mkdir(parents=True)
-        ended = await run_tests(room, staged, _plan(court), logs)
-        raw = await fetch_verdict(room, court.of.judged.verifier, ended, work.output, logs / "files")
+        ended = await run_tests(room.sandbox, staged, _plan(court), logs)
+        files = await fetch_files(room.sandbox, staged, court.of.judged.verifier, logs / "files")
+    raw = RawArtifacts(files, work.output, ended.exit_code, ended.timed_out)
     run = _run(court, ended, taken, work.survivors)
     return Judgement(run, _provenance(court, raw, tests.digest), raw)
 
@@ -161,19 +174,25 @@ def _isolation(court: Court) -> IsolationLevel:
 
 
 @asynccontextmanager
-async def _courtroom(court: Court, sandbox: Sandbox, isolation: str, work: Work) -> AsyncIterator[Sandbox]:
+async def _courtroom(court: Court, sandbox: Sandbox, isolation: str, work: Work) -> AsyncIterator[Courtroom]:
     """The sandbox to verify in: the agent's own, or a fresh one into which only artifacts cross."""
     if isolation != "separate":
-        yield sandbox
+        yield Courtroom(sandbox)
         return
-    environment = court.of.verifier.environment or court.of.task.config.environment
-    capabilities = court.place.capabilities
-    place = choose_place(court.of.task, environment, court.spec.options, capabilities, os.environ)
+    own = verifier_image(court.of)
+    place = await _separate_place(court, own or agent_image(court.of.task))
     async with open_sandbox(court.backend, place.sandbox) as fresh:
         for artifact in work.kept:
             if artifact.status == "ok":
                 await _hand_over(fresh, artifact, court.folder / "artifacts" / artifact.destination)
-        yield fresh
+        yield Courtroom(fresh, has_tests=own is not None and place.image_from in ("fetch", "build"))
+
+
+async def _separate_place(court: Court, request: ImageRequest) -> Place:
+    of, options = court.of, court.spec.options
+    environment = of.verifier.environment or of.task.config.environment
+    image = await court.spec.images.resolve(request, image_policy(options))
+    return choose_place(of.task, environment, image, options, court.place.capabilities)
 
 
 async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path) -> None:

@@ -2,18 +2,19 @@
 
 import ipaddress
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from seatrial.errors import HostUnsupportedError
+from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.resolver import ImageOrigin, ResolvedImage
 from seatrial.model.config import EnvironmentSpec, NetworkPolicy
 from seatrial.model.job import TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
-from seatrial.sandbox.api import HOST_IMAGE, NO_NETWORK, Capabilities, Image, Limit, Network, SandboxSpec
+from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.environ import resolve_variables
+from seatrial.trial.rounds import Round
 
 _MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
 _PIDS = 4096
@@ -27,18 +28,34 @@ _PRIVATE_RANGES = tuple(
 _SHARE_OF_MEMORY = 0.75
 
 
-def choose_image(task: Task, options: TrialOptions) -> Image:
-    """The image to run in. Raises HostUnsupportedError for a task that needs one which cannot be made here."""
-    if options.image == "host":
-        return HOST_IMAGE
-    if options.image != "auto":
-        return Image(options.image, layers=(Path(options.image).resolve(),))
-    if task.layout.dockerfile:
-        raise HostUnsupportedError(
-            f"{task.id} is built from {task.layout.dockerfile}, and images cannot be built yet; run it on this "
-            "machine's own system with --image host, or in a root file system of yours with --image DIRECTORY"
-        )
-    return HOST_IMAGE
+def image_policy(options: TrialOptions) -> ImagePolicy:
+    """What a run says about images."""
+    return ImagePolicy(options.image, options.image_map, options.image_fallback, options.build)
+
+
+def agent_image(task: Task, setup: str | None = None) -> ImageRequest:
+    """The image that a task asks for, with an agent set up in it."""
+    environment, dockerfile = task.config.environment, task.layout.dockerfile
+    return ImageRequest(
+        reference=environment.docker_image,
+        dockerfile=task.root / dockerfile if dockerfile else None,
+        build_timeout_sec=environment.build_timeout_sec,
+        setup=setup,
+    )
+
+
+def verifier_image(of: Round) -> ImageRequest | None:
+    """The image that a separate verifier has for itself, with its tests in it; None when it has none."""
+    own, shared = of.verifier.environment, of.task.config.verifier.environment
+    dockerfile = of.layout.verifier_dockerfile
+    if own and own.docker_image:
+        return ImageRequest(own.docker_image)
+    if shared and shared.docker_image and not (dockerfile and dockerfile.startswith("steps/")):
+        return ImageRequest(shared.docker_image)
+    if dockerfile is None:
+        return None
+    patience = (own or shared or of.task.config.environment).build_timeout_sec
+    return ImageRequest(dockerfile=of.task.root / dockerfile, build_timeout_sec=patience)
 
 
 def refuse_impossible(environment: EnvironmentSpec, options: TrialOptions) -> None:
@@ -104,11 +121,12 @@ def _is_private(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a trial takes place: what to make, what was asked for, and what the backend can do."""
+    """Where a trial takes place: what to make, what was asked for, what the backend can do, and whence the image."""
 
     sandbox: SandboxSpec
     asked: LimitSpec
     capabilities: Capabilities
+    image_from: ImageOrigin
 
     @property
     def workdir(self) -> str:
@@ -117,16 +135,26 @@ class Place:
 
 
 def choose_place(
-    task: Task, environment: EnvironmentSpec, options: TrialOptions, capabilities: Capabilities, host: Mapping[str, str]
+    task: Task,
+    environment: EnvironmentSpec,
+    image: ResolvedImage,
+    options: TrialOptions,
+    capabilities: Capabilities,
 ) -> Place:
     """The sandbox for a task, or for its verifier when `environment` is the verifier's own."""
     refuse_impossible(environment, options)
     asked = limits_asked(environment)
     sandbox = SandboxSpec(
-        image=choose_image(task, options),
+        image=image.image,
         limits=limits_to_set(asked, capabilities),
         enforcement=options.enforcement,
-        workdir=environment.workdir or task.workdir,
-        env=resolve_variables(environment.env, host),
+        workdir=environment.workdir or _own_workdir(image) or task.workdir,
+        env=resolve_variables(environment.env, os.environ),
     )
-    return Place(sandbox, asked, capabilities)
+    return Place(sandbox, asked, capabilities, image.how)
+
+
+def _own_workdir(image: ResolvedImage) -> str | None:
+    """Where an image starts its commands; / is what one says that does not care."""
+    workdir = image.image.config.workdir
+    return None if workdir in (None, "/") else workdir

@@ -24,8 +24,14 @@ _MAX_PASSWD_BYTES = 2**20
 async def stage_task(sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place) -> None:
     """Put the task's files in place, once per trial."""
     await _check_users(sandbox, rounds_of(of.task), place)
-    if of.task.layout.environment_files:
+    if of.task.layout.environment_files and _lacks_files(of, place):
         await put_packed(sandbox, place.workdir, packed_tree(spec, of.task.root / "environment", skip=_BUILD_FILES))
+
+
+def _lacks_files(of: Round, place: Place) -> bool:
+    """Whether nobody has put the files of environment/ where they belong: an image made for the task has them."""
+    made_elsewhere = of.task.layout.dockerfile is None and of.task.layout.compose_file is None
+    return made_elsewhere or place.image_from in ("host", "directory")
 
 
 async def stage_round(

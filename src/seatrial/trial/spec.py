@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from seatrial.agents.api import Agent
+from seatrial.images.resolver import HOST_ONLY, ImageResolver
 from seatrial.model.job import TrialOptions
 from seatrial.model.task import Task
 
@@ -23,3 +24,5 @@ class TrialSpec:
     job: str | None = None
     options: TrialOptions = field(default_factory=TrialOptions)
     model: "ModelAccess | None" = None
+    images: ImageResolver = HOST_ONLY
+    agent_setup: str | None = None

@@ -19,7 +19,7 @@ from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.trial.judge import Court, Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
-from seatrial.trial.place import Place, choose_network, choose_place
+from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
@@ -159,12 +159,14 @@ async def open_trial(spec: TrialSpec, backend: SandboxBackend, folder: Path, log
 async def _choose(spec: TrialSpec, backend: SandboxBackend, log: TrialLog) -> Place:
     capabilities = await backend.probe()
     environment = spec.task.config.environment
-    place = choose_place(spec.task, environment, spec.options, capabilities, os.environ)
+    image = await spec.images.resolve(agent_image(spec.task, spec.agent_setup), image_policy(spec.options))
+    place = choose_place(spec.task, environment, image, spec.options, capabilities)
     policy = spec.task.config.agent.network or environment.network
     log.sandbox = SandboxRef(
         backend=capabilities.backend,
         image=place.sandbox.image.reference,
         image_asked=environment.docker_image,
+        image_digest=place.sandbox.image.digest,
         reproducible=place.sandbox.image.reproducible,
         limits_asked=place.asked,
         network=choose_network(policy, spec.options, capabilities).mode,

@@ -1,4 +1,4 @@
-"""Running tests/test.sh and taking out what it wrote, bounded, whatever it wrote."""
+"""Running test.sh and taking out what it wrote, bounded, whatever it wrote."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seatrial.errors import ContentError
-from seatrial.model.artifacts import VERIFIER_FILES, RawArtifacts, RawFile
+from seatrial.model.artifacts import VERIFIER_FILES, RawFile
 from seatrial.model.output import VerifierSpec
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.transfer import get_tree
@@ -34,7 +34,7 @@ async def run_tests(sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, lo
     return await sandbox.exec(
         ExecSpec(
             _COMMAND,
-            phase="verifier",
+            phase=tests.phase,
             env=plan.env,
             cwd=plan.workdir,
             user=plan.user,
@@ -42,27 +42,26 @@ async def run_tests(sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, lo
             network=plan.network,
             stdout_path=logs / "stdout.txt",
             stderr_path=logs / "stderr.txt",
-            files=(tests.directory, tests.archive),
+            files=tests.files,
         )
     )
 
 
-async def fetch_verdict(
-    sandbox: Sandbox, verifier: VerifierSpec, ended: ExecResult, output: RawFile | None, folder: Path
-) -> RawArtifacts:
+async def fetch_files(
+    sandbox: Sandbox, tests: StagedTests, verifier: VerifierSpec, folder: Path
+) -> Mapping[str, RawFile]:
     """Copy what the verifier wrote to `folder` and read it, believing nothing."""
     try:
         with suppress(FileNotFoundError):
-            await get_tree(sandbox, LOGS_DIR, folder, limit=MAX_LOG_BYTES, phase="verifier")
+            await get_tree(sandbox, LOGS_DIR, folder, limit=MAX_LOG_BYTES, phase=tests.phase)
     except (ContentError, OSError):  # too much, or names too long for this machine
-        await _fetch_known_files(sandbox, verifier, folder)
-    files = collect_artifacts(folder, verifier).files if folder.is_dir() else {}  # noqa: ASYNC240 - one look
-    return RawArtifacts(files, output, ended.exit_code, ended.timed_out)
+        await _fetch_known_files(sandbox, tests, verifier, folder)
+    return collect_artifacts(folder, verifier).files if folder.is_dir() else {}  # noqa: ASYNC240 - one look
 
 
-async def _fetch_known_files(sandbox: Sandbox, verifier: VerifierSpec, folder: Path) -> None:
+async def _fetch_known_files(sandbox: Sandbox, tests: StagedTests, verifier: VerifierSpec, folder: Path) -> None:
     """Only the files that matter, one by one: all together are more than anybody keeps."""
     declared = [path.rpartition("/")[2] for path in (verifier.reward_path, verifier.details_path) if path]
     for name in dict.fromkeys([*VERIFIER_FILES, *declared]):
         with suppress(OSError, ContentError):
-            await get_tree(sandbox, f"{LOGS_DIR}/{name}", folder, limit=MAX_LOG_BYTES, phase="verifier")
+            await get_tree(sandbox, f"{LOGS_DIR}/{name}", folder, limit=MAX_LOG_BYTES, phase=tests.phase)

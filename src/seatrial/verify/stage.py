@@ -7,7 +7,8 @@ from pathlib import Path
 
 from seatrial.errors import VerifierStageError
 from seatrial.model.agent import AgentResult
-from seatrial.sandbox.transfer import pack_trees
+from seatrial.sandbox.api import Phase, Sandbox
+from seatrial.sandbox.transfer import pack_files, pack_trees, put_packed
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import IGNORED_FOLDERS
 
@@ -35,10 +36,10 @@ def pack_tests(folders: Sequence[Path]) -> PackedTests:
 
 @dataclass(frozen=True, slots=True)
 class StagedTests:
-    """Tests that may be laid out: where, and what. Only `stage_tests` makes them."""
+    """Tests that may be run, with what is to be laid out for them. Only `stage_tests` and `find_tests` make them."""
 
-    directory: str
-    archive: bytes
+    files: tuple[str, bytes] | None
+    phase: Phase
 
 
 def stage_tests(tests: PackedTests, _: AgentResult) -> StagedTests:
@@ -46,4 +47,10 @@ def stage_tests(tests: PackedTests, _: AgentResult) -> StagedTests:
 
     The AgentResult is the proof that no agent is at work any more.
     """
-    return StagedTests(TESTS_DIR, tests.archive)
+    return StagedTests((TESTS_DIR, tests.archive), "verifier")
+
+
+async def find_tests(sandbox: Sandbox, _: AgentResult) -> StagedTests:
+    """Tests that the image of a separate verifier brings along. No agent has ever been there, so nothing is hidden."""
+    await put_packed(sandbox, LOGS_DIR, pack_files({}))
+    return StagedTests(None, "agent")

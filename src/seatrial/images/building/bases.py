@@ -43,7 +43,7 @@ class Bases:
 
     def _on_image(self, image: Image, platform: Platform) -> Stage:
         digests = [f"sha256:{path.parent.name}" for path in image.layers]
-        below = _host_key() if image.base == "host" else "empty"
+        below = host_key() if image.base == "host" else "empty"
         stage = self._new_stage(_document_of(image.config), platform, make_key("image", below, *digests))
         stage.layers += [self._layer(digest) for digest in digests]
         return replace(stage, base=image.base)
@@ -86,6 +86,6 @@ def _document_of(config: ImageConfig) -> ImageDocument:
     return ImageDocument(config=settings)
 
 
-def _host_key() -> str:
+def host_key() -> str:
     """What tells that this machine's own system has changed."""
     return make_key("host", *(sign.stat().st_mtime_ns for sign in _HOST_SIGNS if sign.exists()))

@@ -1,0 +1,107 @@
+"""The images of the embedded backend: pulled into the store, or built there, without any daemon."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from seatrial.errors import BuildError, ImageError
+from seatrial.images.build import BuildMeans, BuildSpec, Built, build_image
+from seatrial.images.building.bases import ResolveBase, host_key
+from seatrial.images.building.events import BuildEvent, StepBegan, StepLog, ignore_events
+from seatrial.images.building.run_step import RunCommand, run_step
+from seatrial.images.building.step_cache import StepCache, make_key
+from seatrial.images.building.words import WordError
+from seatrial.images.choice import ImagePolicy, ImageRequest, plan_named
+from seatrial.images.platforms import Platform
+from seatrial.images.progress import LayerProgress
+from seatrial.images.pull import PullOptions, pull_image
+from seatrial.images.resolver import Say
+from seatrial.images.store import Store, open_store
+from seatrial.images.stored import StoredImage
+from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, Image, Network, SandboxBackend
+
+SETUP_TIMEOUT_SEC = 1800.0
+
+
+class StoreSource:
+    """Images from the store; Dockerfiles are built on the backend that the images are for."""
+
+    def __init__(self, store: Store, backend: SandboxBackend) -> None:
+        self._store = store
+        self._backend = backend
+
+    async def fetch(self, reference: str, say: Say) -> Image:
+        """An image of the store, pulled first if it is not there."""
+        return self._store.image(await self._pull(reference, None, say), reference)
+
+    async def _pull(self, reference: str, platform: Platform | None, say: Say) -> StoredImage:
+        told: set[str] = set()
+
+        def tell(progress: LayerProgress) -> None:
+            if progress.state == "fetching" and progress.image not in told:
+                told.add(progress.image)
+                say(f"pulling {reference}")
+
+        options = PullOptions(platform=platform) if platform else PullOptions()
+        return await pull_image(self._store, reference, options, tell)
+
+    async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
+        """An image from the Dockerfile of a task, with its folder as the context. The map counts for its bases too."""
+        assert request.dockerfile is not None  # noqa: S101 - nothing else is asked to be built
+
+        async def resolve(name: str, platform: Platform) -> StoredImage | Image:
+            plan = plan_named(policy.instead_of(name) or name)
+            if plan.kind == "host":
+                return HOST_IMAGE
+            if plan.kind == "directory":
+                raise ImageError(f"{plan.name}: a directory cannot be built upon; `seatrial images load` a tar of it")
+            return await self._pull(plan.name, platform, say)
+
+        spec = BuildSpec(request.dockerfile.parent, request.dockerfile, timeout_sec=request.build_timeout_sec)
+        built = await self._build(spec, resolve, f"building {request.dockerfile}", say)
+        return built.image
+
+    async def extend(self, image: Image, setup: str, say: Say) -> Image:
+        """An image with a layer that a command has made, as root. What the image says about itself stays the same."""
+        key = make_key("setup", image.digest or host_key(), [str(layer) for layer in image.layers], setup)
+        digest = f"sha256:{key}"
+        async with self._store.working_on(f"setup-{key}"):
+            layer = self._store.layer(digest)
+            if layer is None:
+                say(f"setting up: {setup}")
+                layer = await self._store.add_tree(await self._set_up(image, setup, key), digest)
+        return replace(image, layers=(*image.layers, layer.path), digest=digest)
+
+    async def _set_up(self, image: Image, setup: str, key: str) -> Path:
+        env = {"PATH": DEFAULT_PATH, **image.config.env}
+        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "root", Network("public"), SETUP_TIMEOUT_SEC)
+        log = StepLog(StepCache(self._store).log_of(key), ignore_events)
+        try:
+            return await run_step(self._backend, self._store, image, command, log)
+        except WordError as error:
+            raise BuildError(f"the agent's setup failed on {image.reference}: {error}") from error
+        finally:
+            log.close()
+
+    async def _build(self, spec: BuildSpec, resolve: ResolveBase, title: str, say: Say) -> Built:
+        started = False
+
+        def observe(event: BuildEvent) -> None:
+            nonlocal started
+            if isinstance(event, StepBegan) and not started:
+                started = True
+                say(title)
+
+        @asynccontextmanager
+        async def backend() -> AsyncIterator[SandboxBackend]:
+            yield self._backend
+
+        return await build_image(spec, BuildMeans(self._store, resolve, backend, observe))
+
+
+@asynccontextmanager
+async def open_store_source(backend: SandboxBackend) -> AsyncIterator[StoreSource]:
+    """The store as a source of images for the length of a block."""
+    async with open_store() as store:
+        yield StoreSource(store, backend)

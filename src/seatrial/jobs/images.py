@@ -1,0 +1,74 @@
+"""The images of a job: where its backend gets them from. Most jobs that run on this machine's own system need none."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.resolver import ImageResolver, ImageSource, Say, open_resolver, unheard
+from seatrial.jobs.attempt import TrialRunner
+from seatrial.model.record import TrialRecord
+from seatrial.sandbox.api import Image, SandboxBackend
+from seatrial.trial.events import Observer
+from seatrial.trial.spec import TrialSpec
+
+OpenSource = Callable[[SandboxBackend], AbstractAsyncContextManager[ImageSource]]
+
+
+@asynccontextmanager
+async def open_images(backend: SandboxBackend, say: Say = unheard) -> AsyncIterator[ImageResolver]:
+    """The images for an open backend, for the length of a block."""
+    open_source = _SOURCES.get((await backend.probe()).backend)
+    async with AsyncExitStack() as stack:
+        source = _OnDemand(lambda: open_source(backend), stack) if open_source else None
+        yield await stack.enter_async_context(open_resolver(source, say))
+
+
+class _OnDemand:
+    """A source that is opened when the first image is wanted, and stays open for the job."""
+
+    def __init__(
+        self, open_source: Callable[[], AbstractAsyncContextManager[ImageSource]], job: AsyncExitStack
+    ) -> None:
+        self._open = open_source
+        self._job = job
+        self._opening = asyncio.Lock()
+        self._source: ImageSource | None = None
+
+    async def _opened(self) -> ImageSource:
+        async with self._opening:
+            if self._source is None:
+                self._source = await self._job.enter_async_context(self._open())
+            return self._source
+
+    async def fetch(self, reference: str, say: Say) -> Image:
+        """An image by its name."""
+        return await (await self._opened()).fetch(reference, say)
+
+    async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
+        """An image from a Dockerfile."""
+        return await (await self._opened()).build(request, policy, say)
+
+    async def extend(self, image: Image, setup: str, say: Say) -> Image:
+        """An image with more on top."""
+        return await (await self._opened()).extend(image, setup, say)
+
+
+def _from_the_store(backend: SandboxBackend) -> AbstractAsyncContextManager[ImageSource]:
+    from seatrial.images.store_source import open_store_source  # noqa: PLC0415 - an HTTP client, slow to import
+
+    return open_store_source(backend)
+
+
+_SOURCES: dict[str, OpenSource] = {"embedded": _from_the_store}
+
+
+def with_images(run: TrialRunner, images: ImageResolver) -> TrialRunner:
+    """A runner of trials that take place in these images."""
+
+    async def run_with_images(spec: TrialSpec, backend: SandboxBackend, folder: Path, observe: Observer) -> TrialRecord:
+        return await run(replace(spec, images=images), backend, folder, observe)
+
+    return run_with_images

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seatrial.errors import VerifierStageError
 from seatrial.model.agent import AgentResult
-from seatrial.sandbox.api import Phase, Sandbox
+from seatrial.sandbox.api import ExecSpec, Phase, Sandbox
 from seatrial.sandbox.transfer import pack_files, pack_trees, put_packed
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import IGNORED_FOLDERS
@@ -15,6 +15,8 @@ from seatrial.tasks.layout import IGNORED_FOLDERS
 TESTS_DIR = "/tests"
 SOLUTION_DIR = f"{TESTS_DIR}/solution"
 LOGS_DIR = "/logs/verifier"
+_MAKE_READY = ("/bin/sh", "-c", f"chmod 777 {LOGS_DIR}; chmod +x {TESTS_DIR}/test.sh")
+_READY_SEC = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +55,5 @@ def stage_tests(tests: PackedTests, _: AgentResult) -> StagedTests:
 async def find_tests(sandbox: Sandbox, _: AgentResult) -> StagedTests:
     """Tests that the image of a separate verifier brings along. No agent has ever been there, so nothing is hidden."""
     await put_packed(sandbox, LOGS_DIR, pack_files({}))
+    await sandbox.exec(ExecSpec(_MAKE_READY, user="root", timeout_sec=_READY_SEC))
     return StagedTests(None, "agent")

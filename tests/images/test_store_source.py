@@ -1,0 +1,135 @@
+"""The images of the embedded backend for real: pulled from a registry here, built, and an agent set up on top."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from seatrial.errors import BuildError, ImageFetchError
+from seatrial.images.archives import load_images
+from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.store import open_store
+from seatrial.images.store_source import StoreSource
+from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.session import open_sandbox
+from tests.images.support import archive, entry, folder, link, needs_root
+
+BUSYBOX = shutil.which("busybox")
+pytestmark = [
+    needs_root,
+    pytest.mark.skipif(BUSYBOX is None, reason="no busybox: install busybox-static"),
+]
+POLICY = ImagePolicy()
+T = TypeVar("T")
+
+
+class Bench:
+    """A source with a small image in its store, and how often its backend made a sandbox."""
+
+    def __init__(self, source: StoreSource, backend: EmbeddedBackend) -> None:
+        self.source = source
+        self.said: list[str] = []
+        self._backend = backend
+
+    async def run(self, image: Image, script: str, user: str | None = None) -> str:
+        async with open_sandbox(self._backend, SandboxSpec(image=image, workdir="/work")) as sandbox:
+            result = await sandbox.exec(ExecSpec(("/bin/sh", "-c", script), user=user))
+            return (result.stdout + result.stderr).decode()
+
+
+def on_bench(tmp_path: Path, work: Callable[[Bench], Awaitable[T]]) -> T:
+    program = Path(BUSYBOX or "").read_bytes()
+    tools = [link(f"bin/{name}", "busybox") for name in ("sh", "cat", "echo", "id", "mkdir", "ls")]
+    passwd = entry("etc/passwd", content=b"root:x:0:0::/root:/bin/sh\nal:x:1000:1000::/:/bin/sh\n")
+    small = [folder("bin"), entry("bin/busybox", content=program, mode=0o755), *tools, passwd, folder("opt")]
+    (tmp_path / "small.tar").write_bytes(archive(small))
+
+    async def play() -> T:
+        async with (
+            asyncio.timeout(60),
+            open_store(tmp_path / "store") as store,
+            EmbeddedBackend() as backend,
+        ):
+            await load_images(store, tmp_path / "small.tar", "test/small:1")
+            return await work(Bench(StoreSource(store, backend), backend))
+
+    return asyncio.run(play())
+
+
+def write_dockerfile(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "environment/Dockerfile"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_an_image_of_the_store_is_there_and_others_are_missed_by_name(tmp_path):
+    async def work(bench: Bench) -> str:
+        with pytest.raises(ImageFetchError, match=r"nobody/none:7 cannot be pulled: .*SEATRIAL_OFFLINE.*--image host"):
+            await bench.source.fetch("nobody/none:7", bench.said.append)
+        return await bench.run(await bench.source.fetch("test/small:1", bench.said.append), "echo here")
+
+    assert on_bench(tmp_path, work) == "here\n"
+
+
+def test_a_dockerfile_is_built_with_its_folder_as_the_context_and_the_map_counts_for_its_base(tmp_path):
+    dockerfile = write_dockerfile(tmp_path, "FROM real:1\nCOPY note /opt/note\nRUN echo more >> /opt/note\nUSER al\n")
+    (dockerfile.parent / "note").write_text("a note\n")
+
+    async def work(bench: Bench) -> tuple[str, list[str]]:
+        policy = ImagePolicy(mapped={"real:*": "test/small:1"})
+        image = await bench.source.build(ImageRequest(dockerfile=dockerfile), policy, bench.said.append)
+        return await bench.run(image, "cat /opt/note; id -u"), bench.said
+
+    said, lines = on_bench(tmp_path, work)
+    assert said == "a note\nmore\n1000\n"
+    assert lines == [f"building {dockerfile}"]
+
+
+def test_a_build_that_fails_says_where(tmp_path):
+    dockerfile = write_dockerfile(tmp_path, "FROM test/small:1\nRUN echo oh no; false\n")
+
+    async def work(bench: Bench) -> None:
+        with pytest.raises(BuildError, match=r"(?s)Dockerfile:2: RUN: it ended with exit code 1.*oh no"):
+            await bench.source.build(ImageRequest(dockerfile=dockerfile), POLICY, bench.said.append)
+
+    on_bench(tmp_path, work)
+
+
+def test_an_agent_is_set_up_once_as_root_and_commands_run_as_before(tmp_path):
+    dockerfile = write_dockerfile(tmp_path, "FROM test/small:1\nUSER al\nENV WHO=al\n")
+
+    async def work(bench: Bench) -> tuple[str, list[str]]:
+        image = await bench.source.build(ImageRequest(dockerfile=dockerfile), POLICY, bench.said.append)
+        setup = "echo installed by $(id -u) for $WHO > /opt/agent"
+        first = await bench.source.extend(image, setup, bench.said.append)
+        again = await bench.source.extend(image, setup, bench.said.append)
+        assert first == again
+        assert first.digest != image.digest
+        other = await bench.source.extend(image, "echo other > /opt/agent", bench.said.append)
+        return await bench.run(first, "cat /opt/agent; id -u") + await bench.run(other, "cat /opt/agent"), bench.said
+
+    said, lines = on_bench(tmp_path, work)
+    assert said == "installed by 0 for al\n1000\nother\n"
+    assert [line.partition(":")[0] for line in lines[1:]] == ["setting up", "setting up"]
+
+
+def test_a_setup_that_fails_is_the_setups_fault(tmp_path):
+    async def work(bench: Bench) -> None:
+        image = await bench.source.fetch("test/small:1", bench.said.append)
+        with pytest.raises(BuildError, match=r"(?s)the agent's setup failed on test/small:1: .*exit code 3.*no such"):
+            await bench.source.extend(image, "echo no such package; exit 3", bench.said.append)
+
+    on_bench(tmp_path, work)
+
+
+def test_an_agent_can_be_set_up_on_this_machines_own_system(tmp_path):
+    async def work(bench: Bench) -> str:
+        image = await bench.source.extend(Image("host", base="host"), "echo agent > /opt/agent", bench.said.append)
+        return await bench.run(image, "cat /opt/agent")
+
+    assert on_bench(tmp_path, work) == "agent\n"

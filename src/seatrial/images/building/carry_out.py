@@ -61,7 +61,7 @@ async def _run(run: Run, stage: Stage, shop: Workshop) -> How:
         network=NO_NETWORK if run.network == "none" else shop.network,
         timeout_sec=shop.run_timeout_sec,
         script=(run.script.name, run.script.text) if run.script else None,
-        caches=tuple(stage.expand(path) for path in run.caches),
+        caches=tuple(resolve(stage.view, _from(stage.draft.workdir, stage.expand(path))) for path in run.caches),
     )
     if not command.argv:
         raise WordError("the list is empty: there is nothing to run")
@@ -100,7 +100,7 @@ def _plan(copy: Copy, stage: Stage, origin: Origin) -> CopyPlan:
         refuse_remote(words)
     destination = stage.expand(copy.destination)
     is_folder = destination.endswith("/") or destination.rpartition("/")[2] in (".", "..")
-    absolute = destination if destination.startswith("/") else f"{stage.draft.workdir}/{destination}"
+    absolute = _from(stage.draft.workdir, destination)
     return CopyPlan(
         destination=absolute.rstrip("/") + ("/" if is_folder or not absolute.rstrip("/") else ""),
         sources=find_sources(origin, words),
@@ -111,6 +111,10 @@ def _plan(copy: Copy, stage: Stage, origin: Origin) -> CopyPlan:
         archives="unpack" if copy.kind == "ADD" else "copy",
         exclude=IgnoreRules(stage.expand(word) for word in copy.exclude),
     )
+
+
+def _from(workdir: str, path: str) -> str:
+    return path if path.startswith("/") else f"{workdir}/{path}"
 
 
 def _content(text: str, stage: Stage, quoted: bool) -> bytes:  # noqa: FBT001 - a fact about the text

@@ -56,7 +56,7 @@ async def run_step(backend: SandboxBackend, store: Store, image: Image, command:
                 stderr_path=_NOWHERE,
                 max_output=_MAX_LOG,
                 on_output=log.write,
-                files=("/", _pack(command)),
+                files=("/", _pack(command)) if command.script or command.caches else None,
             )
         )
         if result.exit_code != 0:

@@ -119,8 +119,8 @@ class Container:
 
     async def restart(self) -> None:
         """End all of it and start it anew: files and limits stay, everything else is lost."""
-        await self._let_go()
         await self.client.ask("POST", f"/containers/{self.name}/restart", t="0")
+        await self._let_go()  # not before: it would end by itself
         await self._attach()
         await self._look()
 

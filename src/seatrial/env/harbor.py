@@ -2,6 +2,8 @@
 
 import datetime as dt
 import logging
+from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE
 from seatrial.env.state import PLACE, RECORD, State
-from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook
+from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, model_options
 from seatrial.env.workplace import Workplace
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
@@ -207,9 +209,12 @@ class HarborEnv(CliAgentEnv):
         )
 
     def _task(self, state: State) -> Task:
-        folder = state["info"].get("task_dir")
+        return self._task_of(state["info"])
+
+    def _task_of(self, info: Mapping[str, Any]) -> Task:
+        folder = info.get("task_dir")
         if not isinstance(folder, str):
-            raise UsageError("the row of this rollout has no info['task_dir'], the folder of its task")
+            raise UsageError("a row for HarborEnv needs info['task_dir'], the folder of its task")
         if folder not in self._tasks:
             self._tasks[folder] = load_task(folder)
         return self._tasks[folder]
@@ -226,20 +231,20 @@ class HarborEnv(CliAgentEnv):
 
     def job_file(self, plan: RunPlan, name: str) -> JobFile | None:
         """The job that these rollouts amount to."""
-        tasks = {row["task"]: self._tasks[row["info"]["task_dir"]] for row in plan.rows}
+        attempts = Counter(row["task"] for row in plan.rows)
+        tasks = {row["task"]: self._task_of(row["info"]) for row in plan.rows}
         agent = AgentOptions(name=_AGENT_NAME, command=self.run_command, model=plan.model)
-        return JobFile(
-            seatrial_version=version("seatrial"),
-            created_at=dt.datetime.now(dt.UTC),
-            spec=JobSpec(
-                name=name,
-                tasks=tuple(str(task.root) for task in tasks.values()),
-                agents=(agent,),
-                attempts=max(sum(row["task"] == task for row in plan.rows) for task in tasks),
-                trial=self.trial_options,
-            ),
-            tasks=tuple(
-                LockedTask(id=task.id, name=task.name, root=str(task.root), digest=self._digest(task))
-                for task in tasks.values()
-            ),
+        spec = JobSpec(
+            name=name,
+            tasks=tuple(str(task.root) for task in tasks.values()),
+            agents=(agent,),
+            attempts=max(attempts.values()),
+            trial=self.trial_options,
+            model=model_options(plan.sampling_args, self.max_turns),
         )
+        locked = (
+            LockedTask(id=name, name=task.name, root=str(task.root), digest=self._digest(task))
+            for name, task in tasks.items()
+        )
+        created_at = dt.datetime.now(dt.UTC)
+        return JobFile(seatrial_version=version("seatrial"), created_at=created_at, spec=spec, tasks=tuple(locked))

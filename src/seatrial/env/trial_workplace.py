@@ -3,11 +3,15 @@
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from seatrial.agents.api import AgentContext, AgentLaunch
+from seatrial.errors import UsageError
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
+from seatrial.model.job import ModelOptions
 from seatrial.model.record import AgentRef, TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.transfer import pack_files, put_packed
@@ -67,6 +71,8 @@ class TrialWorkplace:
 
     async def agent_ended(self, result: AgentResult) -> None:
         """The agent is no more: take stock of what it left."""
+        if result.stdout_path is None:  # one that we have ended cannot tell where its output went
+            result = result.model_copy(update={f"{name}_path": f"agent/{name}.txt" for name in ("stdout", "stderr")})
         self.turn.notes.agent_result = self._ended = result
         self._work = await self.turn.take_stock(result)
 
@@ -99,3 +105,15 @@ def judged_by_hook(reward: float, reason: str | None = None) -> EvaluationResult
         reward=reward if usable else 0.0,
         validity=ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=usable, errors=[line]),
     )
+
+
+def model_options(sampling_args: "Mapping[str, Any]", max_turns: int) -> ModelOptions:
+    """What a job says about its model calls, as far as it has words for it. Raises UsageError."""
+    named = {name: sampling_args.get(name) for name in ("temperature", "top_p", "seed")}
+    try:
+        return ModelOptions(
+            **named, max_output_tokens=sampling_args.get("max_tokens"), max_turns=max_turns if max_turns > 0 else None
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"sampling_args: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

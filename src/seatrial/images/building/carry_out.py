@@ -22,6 +22,7 @@ from seatrial.images.building.trees import resolve
 from seatrial.images.building.words import WordError, expand
 from seatrial.images.store import Store
 from seatrial.images.stored import StoredLayer
+from seatrial.images.workers import remove_trees
 from seatrial.sandbox.api import NO_NETWORK, Network, SandboxBackend
 
 
@@ -74,7 +75,11 @@ async def _run(run: Run, stage: Stage, shop: Workshop) -> How:
             tree = await run_step(await shop.backend(), shop.store, stage.image, command, log)
         finally:
             log.close()
-        return await shop.store.add_tree(tree, f"sha256:{key}")
+        try:
+            return await shop.store.add_tree(tree, f"sha256:{key}")
+        except BaseException:
+            await finish(remove_trees(tree.parent))
+            raise
 
     return await _add(stage, shop, key, make)
 

@@ -73,7 +73,7 @@ def read_flags(words: Sequence[str], known: Mapping[str, Kind]) -> Flags:
 def _cache_target(mount: str) -> str:
     options = dict(part.partition("=")[::2] for part in mount.split(","))
     target = options.get("target") or options.get("dst") or options.get("destination")
-    if options.get("type") not in ("cache", "tmpfs") or "from" in options or not target:
+    if options.get("type") not in ("cache", "tmpfs") or "from" in options or not target or not target.strip("/."):
         raise WordError(
             f"unsupported --mount={mount}; only type=cache and type=tmpfs with a target are; both start empty"
         )

@@ -116,6 +116,8 @@ def _tidy(tree: Path, below: LayerView, caches: Sequence[str]) -> None:
 
 
 def _remove(top: int, parts: Sequence[str]) -> None:
+    if not parts:  # whoever mounts something over the whole root keeps what is there
+        return
     with suppress(FileNotFoundError), closing(open_folder(top, parts[:-1])) as folder:
         try:
             os.unlink(parts[-1], dir_fd=folder)

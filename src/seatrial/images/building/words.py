@@ -15,8 +15,8 @@ _SPECIAL = frozenset("@*#?-$!0")
 _MAX_DEPTH = 50
 _MAX_MATCHED = 4096
 _PATTERN_PART = re.compile(r"\\(.)|(\[)", re.DOTALL)
-# Half letters, but for those that stand for bytes which are no UTF-8 (see PEP 383).
-_HALF_LETTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+# JSON can spell half of a letter; no program can be given one.
+_HALF_LETTER = re.compile("[\ud800-\udfff]")
 
 
 class WordError(ValueError):

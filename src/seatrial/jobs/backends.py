@@ -57,21 +57,22 @@ class AutoBackend:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._backend.__aexit__(kind, error, trace)
+        await self.chosen.__aexit__(kind, error, trace)
 
     @property
-    def _backend(self) -> SandboxBackend:
+    def chosen(self) -> SandboxBackend:
+        """The backend that works. Raises UsageError before it has been found."""
         if self._chosen is None:
             raise UsageError("a backend is used inside its `async with` block")
         return self._chosen
 
     async def probe(self) -> Capabilities:
         """What the chosen backend can do, under its own name."""
-        return await self._backend.probe()
+        return await self.chosen.probe()
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
         """A new sandbox of the chosen backend."""
-        return await self._backend.create(spec)
+        return await self.chosen.create(spec)
 
 
 BACKENDS: Mapping[str, Callable[[], SandboxBackend]] = {

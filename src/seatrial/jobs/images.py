@@ -9,6 +9,7 @@ from pathlib import Path
 from seatrial.images.choice import ImagePolicy, ImageRequest
 from seatrial.images.resolver import ImageResolver, ImageSource, Say, open_resolver, unheard
 from seatrial.jobs.attempt import TrialRunner
+from seatrial.jobs.backends import AutoBackend
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Image, SandboxBackend
 from seatrial.trial.events import Observer
@@ -20,6 +21,7 @@ OpenSource = Callable[[SandboxBackend], AbstractAsyncContextManager[ImageSource]
 @asynccontextmanager
 async def open_images(backend: SandboxBackend, say: Say = unheard) -> AsyncIterator[ImageResolver]:
     """The images for an open backend, for the length of a block."""
+    backend = backend.chosen if isinstance(backend, AutoBackend) else backend
     open_source = _SOURCES.get((await backend.probe()).backend)
     async with AsyncExitStack() as stack:
         source = _OnDemand(lambda: open_source(backend), stack) if open_source else None
@@ -62,7 +64,19 @@ def _from_the_store(backend: SandboxBackend) -> AbstractAsyncContextManager[Imag
     return open_store_source(backend)
 
 
-_SOURCES: dict[str, OpenSource] = {"embedded": _from_the_store}
+def _from_the_daemon(backend: SandboxBackend) -> AbstractAsyncContextManager[ImageSource]:
+    from seatrial.images.engine_source import open_engine_source  # noqa: PLC0415
+    from seatrial.sandbox.engine.backend import EngineBackend  # noqa: PLC0415
+
+    assert isinstance(backend, EngineBackend)  # noqa: S101 - by its name
+    return open_engine_source(backend.client)
+
+
+_SOURCES: dict[str, OpenSource] = {
+    "embedded": _from_the_store,
+    "docker": _from_the_daemon,
+    "podman": _from_the_daemon,
+}
 
 
 def with_images(run: TrialRunner, images: ImageResolver) -> TrialRunner:

@@ -107,6 +107,11 @@ class EngineBackend:
         self._run.release()
 
     @property
+    def client(self) -> EngineClient:
+        """The way to the daemon."""
+        return self._client
+
+    @property
     def run_name(self) -> str:
         """What everything of this run is labelled with."""
         return self._run.name

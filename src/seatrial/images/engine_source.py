@@ -1,0 +1,104 @@
+"""The images of a container engine: its daemon pulls and builds them, with its own credentials, mirrors and cache."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from seatrial.errors import BuildError, HostUnsupportedError, ImageFetchError, SandboxError
+from seatrial.images.building.dockerfile import parse_dockerfile
+from seatrial.images.building.instructions import From, read_steps
+from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.resolver import Say
+from seatrial.sandbox.api import Image, ImageConfig
+from seatrial.sandbox.engine.client import EngineClient
+from seatrial.sandbox.engine.images import BuildSpec, build, inspect, pull
+from seatrial.tasks.digest import digest_folder
+
+_BUILT, _SET_UP = "seatrial-build", "seatrial-setup"
+_SHORT = 24
+
+
+class EngineSource:
+    """Images of the daemon at the other end of a client."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._engine = client.endpoint.engine
+
+    async def fetch(self, reference: str, say: Say) -> Image:
+        """An image that the daemon has, pulled by it first if need be."""
+        found = await inspect(self._client, reference)
+        if found is None:
+            say(f"{self._engine} pulls {reference}")
+            try:
+                await pull(self._client, reference)
+            except SandboxError as error:
+                raise ImageFetchError(
+                    f"{reference} cannot be pulled: {error}. Bring it from elsewhere with `{self._engine} load`, use "
+                    f"another one instead (--image-map '{reference}=IMAGE'), or run on this machine's own system "
+                    "(-e embedded --image host)"
+                ) from error
+            found = await inspect(self._client, reference)
+        return _image(reference, found or {})
+
+    async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
+        """An image that the daemon builds; the folder of the Dockerfile is the context."""
+        assert request.dockerfile is not None  # noqa: S101 - nothing else is asked to be built
+        self._refuse_mapped(request.dockerfile, policy)
+        context = request.dockerfile.parent
+        name = f"{_BUILT}:{digest_folder(context)[:_SHORT]}"
+        return await self._built(BuildSpec(context, name, request.dockerfile.name), f"builds {request.dockerfile}", say)
+
+    async def extend(self, image: Image, setup: str, say: Say) -> Image:
+        """An image with what a command leaves behind, run as root. What the image says about itself stays the same."""
+        if image.layers:
+            raise HostUnsupportedError(
+                f"{image.reference} is not {self._engine}'s own, so no agent can be set up in it"
+            )
+        key = hashlib.sha256(json.dumps([image.digest, image.reference, setup]).encode()).hexdigest()
+        with tempfile.TemporaryDirectory(prefix="seatrial-setup-") as folder:
+            steps = [f"FROM {image.reference}", "USER root", f"RUN {json.dumps(['/bin/sh', '-c', setup])}"]
+            (Path(folder) / "Dockerfile").write_text("\n".join(steps))
+            built = await self._built(BuildSpec(Path(folder), f"{_SET_UP}:{key[:_SHORT]}"), f"sets up: {setup}", say)
+        return replace(built, config=image.config)
+
+    async def _built(self, spec: BuildSpec, title: str, say: Say) -> Image:
+        found = await inspect(self._client, spec.name)
+        if found is None:
+            say(f"{self._engine} {title}")
+            try:
+                await build(self._client, spec)
+            except SandboxError as error:
+                raise BuildError(f"{spec.context / spec.dockerfile}: {error}") from error
+            found = await inspect(self._client, spec.name)
+        return _image(spec.name, found or {})
+
+    def _refuse_mapped(self, dockerfile: Path, policy: ImagePolicy) -> None:
+        """A daemon builds a Dockerfile as it stands; to leave out what the run says about its bases would be a lie."""
+        if not policy.mapped:
+            return
+        steps = read_steps(parse_dockerfile(dockerfile.read_text(errors="replace"), str(dockerfile)))
+        for base in (step.what.image for step in steps if isinstance(step.what, From)):
+            if policy.instead_of(base):
+                raise HostUnsupportedError(
+                    f"{dockerfile}: {self._engine} builds it on {base}, whatever --image-map says; map it with the "
+                    "embedded backend (-e embedded), or leave it out of the map"
+                )
+
+
+def _image(reference: str, found: dict[str, Any]) -> Image:
+    """What the daemon says of an image. Its environment is in every container of it already."""
+    config = found.get("Config") or {}
+    said = ImageConfig(workdir=config.get("WorkingDir") or None, user=config.get("User") or None)
+    return Image(reference, digest=found.get("Id"), config=said)
+
+
+@asynccontextmanager
+async def open_engine_source(client: EngineClient) -> AsyncIterator[EngineSource]:
+    """An engine as a source of images for the length of a block; the client is the backend's, and stays open."""
+    yield EngineSource(client)

@@ -92,7 +92,9 @@ def load(tmp_path: Path, content: bytes | dict[str, bytes], tag: str | None = No
     return found
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=str)
+@pytest.mark.parametrize(
+    "compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=["plain", "gzip", "zstd"]
+)
 def test_an_old_docker_archive(tmp_path, compress):
     raw = old_docker((["app:1", "ghcr.io/x/app"], [ONE, TWO]), ([], [ONE]))
     assert load(tmp_path, compress(raw)) == [
@@ -120,7 +122,9 @@ def test_a_bare_tag_is_no_name(tmp_path):
     assert load(tmp_path, pack(oci_files("latest", ONE)), tag="mine:1") == [(["docker.io/library/mine:1"], ["one"])]
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=str)
+@pytest.mark.parametrize(
+    "compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=["plain", "gzip", "zstd"]
+)
 def test_a_root_file_system(tmp_path, compress):
     """Also one with a file whose name an archive of images has."""
     raw = pack({"manifest.json": b"[]", "etc/name": b"root"}, [folder("./")[0]])
@@ -148,6 +152,17 @@ def changed(files: dict[str, bytes], name: str) -> dict[str, bytes]:
         (pack(changed(oci_files("a:1", ONE), hexadecimal(config(ONE)))), "another content"),
         (pack(without(oci_files("a:1", ONE), hexadecimal(gzip.compress(ONE)))), "is missing"),
         ({"somewhere/else": b"x"}, "no image"),
+    ],
+    ids=[
+        *(
+            "empty",
+            "nonsense",
+            "compressed nonsense",
+            "a manifest of nothing",
+            "half a manifest",
+            "an index of nothing",
+        ),
+        *("no config", "another config", "no layer", "another folder"),
     ],
 )
 def test_what_is_no_image(tmp_path, content, reason):

@@ -155,7 +155,9 @@ def test_a_sparse_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, bz2.compress, lzma.compress], ids=str
+    "compress",
+    [bytes, gzip.compress, zstandard.ZstdCompressor().compress, bz2.compress, lzma.compress],
+    ids=["plain", "gzip", "zstd", "bzip2", "xz"],
 )
 def test_however_it_is_compressed_its_digest_is_that_of_the_archive(tmp_path, compress):
     raw = archive([entry("file", content=b"text")])

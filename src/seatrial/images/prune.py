@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from seatrial.images.building.step_cache import StepCache
 from seatrial.images.store import LAYER_FOLDERS, Store
 from seatrial.images.stored import About, StoredImage, read_stored
 from seatrial.images.workers import remove_trees
@@ -50,6 +51,7 @@ async def prune(store: Store, keep: int) -> Pruned:
             for folder in folders[digest]:
                 folder.rename(trash / f"{folder.parent.name}-{folder.name}")
     await remove_trees(trash)
+    StepCache(store).forget_lost()
     return Pruned(
         images=tuple(item.image for item in going if item.image),
         layers=len(removed),

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class ImageResolver:
     def __init__(self, source: ImageSource | None, say: Say) -> None:
         self._source = source
         self._say = say
+        self._builds = asyncio.Semaphore(os.cpu_count() or 1)
         self._tasks: dict[tuple[ImageRequest, ImagePolicy], asyncio.Task[ResolvedImage]] = {}
 
     async def resolve(self, request: ImageRequest, policy: ImagePolicy) -> ResolvedImage:
@@ -92,7 +94,8 @@ class ImageResolver:
         if self._source is None:
             return self._without_images(plan)
         if plan.kind == "build":
-            return ResolvedImage(await self._source.build(request, policy, self._say), "build")
+            async with self._builds:
+                return ResolvedImage(await self._source.build(request, policy, self._say), "build")
         return await self._fetch(self._source, plan.name, policy)
 
     async def _fetch(self, source: ImageSource, name: str, policy: ImagePolicy) -> ResolvedImage:

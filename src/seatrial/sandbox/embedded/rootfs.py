@@ -37,9 +37,11 @@ _QUIET = MS_NOSUID | MS_NODEV | MS_NOEXEC
 def mount_overlay(lowers: Sequence[str], upper: str, work: str, target: str, *, rootless: bool) -> None:
     """Lay directories over each other, the first one on top, with `upper` taking the writes.
 
-    As root, `volatile` makes fsync inside free: a sandbox is not expected to survive a power cut.
+    As root, `volatile` makes fsync inside free: a sandbox is not expected to survive a power cut. What is written must
+    be whole files where they are seen, whatever this kernel's habits: they are looked at, copied and stored from there.
     """
-    options = f"lowerdir={':'.join(lowers)},upperdir={upper},workdir={work},{'userxattr' if rootless else 'volatile'}"
+    manner = "userxattr" if rootless else "volatile,redirect_dir=off,metacopy=off"
+    options = f"lowerdir={':'.join(lowers)},upperdir={upper},workdir={work},{manner}"
     mount("overlay", target, "overlay", MS_NODEV, options)
 
 

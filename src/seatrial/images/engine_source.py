@@ -57,12 +57,10 @@ class EngineSource:
     async def extend(self, image: Image, setup: str, say: Say) -> Image:
         """An image with what a command leaves behind, run as root. What the image says about itself stays the same."""
         if image.layers:
-            raise HostUnsupportedError(
-                f"{image.reference} is not {self._engine}'s own, so no agent can be set up in it"
-            )
+            raise HostUnsupportedError(f"no agent can be set up in {image.reference}: {self._engine} does not have it")
         key = hashlib.sha256(json.dumps([image.digest, image.reference, setup]).encode()).hexdigest()
         with tempfile.TemporaryDirectory(prefix="seatrial-setup-") as folder:
-            steps = [f"FROM {image.reference}", "USER root", f"RUN {json.dumps(['/bin/sh', '-c', setup])}"]
+            steps = [f"FROM {image.reference}", "USER 0", f"RUN {json.dumps(['/bin/sh', '-c', setup])}"]
             (Path(folder) / "Dockerfile").write_text("\n".join(steps))
             built = await self._built(BuildSpec(Path(folder), f"{_SET_UP}:{key[:_SHORT]}"), f"sets up: {setup}", say)
         return replace(built, config=image.config)

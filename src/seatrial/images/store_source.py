@@ -75,7 +75,7 @@ class StoreSource:
 
     async def _set_up(self, image: Image, setup: str, key: str) -> Path:
         env = {"PATH": DEFAULT_PATH, **image.config.env}
-        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "root", Network("public"), SETUP_TIMEOUT_SEC)
+        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "0", Network("public"), SETUP_TIMEOUT_SEC)
         log = StepLog(StepCache(self._store).log_of(key), ignore_events)
         try:
             return await run_step(self._backend, self._store, image, command, log)

@@ -55,5 +55,5 @@ def stage_tests(tests: PackedTests, _: AgentResult) -> StagedTests:
 async def find_tests(sandbox: Sandbox, _: AgentResult) -> StagedTests:
     """Tests that the image of a separate verifier brings along. No agent has ever been there, so nothing is hidden."""
     await put_packed(sandbox, LOGS_DIR, pack_files({}))
-    await sandbox.exec(ExecSpec(_MAKE_READY, user="root", timeout_sec=_READY_SEC))
+    await sandbox.exec(ExecSpec(_MAKE_READY, user=0, timeout_sec=_READY_SEC))
     return StagedTests(None, "agent")

@@ -1,0 +1,100 @@
+"""The images of a container engine, by a real daemon: found, built, and an agent set up on top."""
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from seatrial.errors import BuildError, HostUnsupportedError, ImageFetchError
+from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.engine_source import EngineSource
+from seatrial.sandbox.api import Image, SandboxSpec
+from seatrial.sandbox.engine.backend import EngineBackend
+from seatrial.sandbox.session import open_sandbox
+from tests.docker_daemon import IMAGE, needs
+from tests.sandbox.engine.support import run, sh
+
+pytestmark = needs("docker")
+POLICY = ImagePolicy()
+T = TypeVar("T")
+
+
+class Bench:
+    """A source, what it said, and sandboxes of its images."""
+
+    def __init__(self, backend: EngineBackend) -> None:
+        self.source = EngineSource(backend.client)
+        self.said: list[str] = []
+        self._backend = backend
+
+    async def sh(self, image: Image, script: str) -> str:
+        async with open_sandbox(self._backend, SandboxSpec(image=image, workdir="/")) as sandbox:
+            return await sh(sandbox, script)
+
+
+def on_bench(work: Callable[[Bench], Awaitable[T]]) -> T:
+    return run(lambda backend: work(Bench(backend)))
+
+
+def write(tmp_path: Path, text: str) -> ImageRequest:
+    path = tmp_path / "environment/Dockerfile"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return ImageRequest(dockerfile=path)
+
+
+def test_an_image_the_daemon_has_is_taken_and_another_missed_with_ways_out():
+    async def work(bench: Bench) -> Image:
+        ways = r"(?s)localhost:1/none:7 cannot be pulled: .*docker load.*--image-map.*--image host"
+        with pytest.raises(ImageFetchError, match=ways):
+            await bench.source.fetch("localhost:1/none:7", bench.said.append)
+        assert bench.said == ["docker pulls localhost:1/none:7"]
+        return await bench.source.fetch(IMAGE, bench.said.append)
+
+    image = on_bench(work)
+    assert image.reference == IMAGE
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", image.digest or "")
+
+
+def test_a_dockerfile_is_built_once_and_an_agent_set_up_as_root(tmp_path):
+    lines = (f"FROM {IMAGE}", "COPY note /opt/note", "WORKDIR /work", "USER 1000")
+    request = write(tmp_path, "\n".join(lines))
+    (tmp_path / "environment/note").write_text(str(tmp_path))  # so that nobody has built it before
+
+    async def work(bench: Bench) -> tuple[Image, Image, str]:
+        built = await bench.source.build(request, POLICY, bench.said.append)
+        assert await bench.source.build(request, POLICY, bench.said.append) == built
+        setup = 'echo "it\'s set up by $(id -u)" > /opt/agent'
+        ready = await bench.source.extend(built, setup, bench.said.append)
+        assert await bench.source.extend(built, setup, bench.said.append) == ready
+        assert [line.split()[1] for line in bench.said] == ["builds", "sets"]
+        return built, ready, await bench.sh(ready, "cat /opt/note /opt/agent; id -u")
+
+    built, ready, said = on_bench(work)
+    assert (built.config.workdir, built.config.user) == ("/work", "1000")
+    assert ready.config == built.config
+    assert said == f"{tmp_path}it's set up by 0\n1000\n"
+
+
+def test_a_build_that_fails_says_of_what(tmp_path):
+    request = write(tmp_path, f"FROM {IMAGE}\nRUN exit 7\n")
+
+    async def work(bench: Bench) -> None:
+        with pytest.raises(BuildError, match=r"environment/Dockerfile: docker: .*code: 7"):
+            await bench.source.build(request, POLICY, bench.said.append)
+
+    on_bench(work)
+
+
+def test_what_a_daemon_cannot_do_is_refused(tmp_path):
+    request = write(tmp_path, "FROM python:3.11-slim\nRUN true\n")
+
+    async def work(bench: Bench) -> None:
+        with pytest.raises(HostUnsupportedError, match=r"builds it on python:3.11-slim, whatever --image-map says"):
+            await bench.source.build(request, ImagePolicy(mapped={"python:*": "host"}), bench.said.append)
+        with pytest.raises(HostUnsupportedError, match="no agent can be set up in"):
+            await bench.source.extend(Image("mine", (tmp_path,)), "true", bench.said.append)
+
+    on_bench(work)

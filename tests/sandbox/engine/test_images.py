@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import SandboxError
+from seatrial.images.archives import load_images
+from seatrial.images.store import open_store
 from seatrial.sandbox.api import Image, ImageConfig, SandboxSpec
-from seatrial.sandbox.engine.images import BuildSpec, Progress, build, inspect, pull, split_reference
+from seatrial.sandbox.engine.images import BuildSpec, Progress, build, inspect, pull, save, split_reference
 from seatrial.sandbox.engine.layers import identify, pack_layer
 from seatrial.sandbox.session import open_sandbox
 from tests.docker_daemon import IMAGE, busybox_archive, needs
@@ -104,6 +106,20 @@ def test_the_same_image_is_not_handed_over_twice(layers):
         assert known.name == found["Id"]
         more = await backend._images.ensure(replace(image, layers=layers))
         assert more.name.startswith("seatrial-image:")
+
+    run(work)
+
+
+@needs("docker")
+def test_an_image_that_the_daemon_has_can_be_had_from_it_and_is_known_again(tmp_path):
+    async def work(backend):
+        with (tmp_path / "saved.tar").open("wb") as file:
+            await save(backend._client, IMAGE, file)
+        async with open_store(tmp_path / "store") as store:
+            (stored,) = await load_images(store, tmp_path / "saved.tar")
+            image = store.image(stored)
+            assert (image.layers[0] / "bin/busybox").is_file()
+            assert (await backend._images.ensure(image)).name == image.digest
 
     run(work)
 

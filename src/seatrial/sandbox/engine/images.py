@@ -125,6 +125,14 @@ async def pull(client: EngineClient, reference: str, observe: Observer = unobser
         observe(word)
 
 
+async def save(client: EngineClient, reference: str, archive: BinaryIO) -> None:
+    """Have the daemon write one of its images into a file, as `docker save` does. Raises EngineError without one."""
+    async with client.open("GET", f"/images/{reference}/get", patience=_LONG_SEC) as response:
+        async for data in response.content.iter_any():
+            await asyncio.to_thread(archive.write, data)
+    archive.flush()
+
+
 def split_reference(reference: str) -> tuple[str, str]:
     """A reference as an engine wants it: the name, and the tag or digest."""
     if "@" in reference:

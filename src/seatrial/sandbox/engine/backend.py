@@ -4,6 +4,8 @@ import asyncio
 import itertools
 import os
 import shutil
+import socket
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +23,9 @@ from seatrial.sandbox.engine.endpoint import Endpoint, Engine, find_endpoint
 from seatrial.sandbox.engine.files import Files
 from seatrial.sandbox.engine.images import Images
 from seatrial.sandbox.engine.leftovers import labels, remove_container, remove_run, sweep
-from seatrial.sandbox.engine.listening import why_not
 from seatrial.sandbox.engine.programs import programs
 from seatrial.sandbox.engine.sandbox import EngineSandbox, Made
+from seatrial.sandbox.engine.visitor import Visit, listen_by_visit
 from seatrial.sandbox.transfer import new_archive, pack_files
 
 _INSTEAD = "use the embedded backend"
@@ -33,6 +35,7 @@ _MISSING = {
     "guarded_phases": f"all processes of a container see each other, so the agent's are ended first; {_INSTEAD}",
     "frozen_system": f"a container has one file system for all its processes; {_INSTEAD}",
 }
+_REMOTE = "the daemon is on another machine, and nothing can listen in its containers; use a local one"
 _SWITCHES: dict[Limit, str] = {"memory_mb": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
 
 
@@ -85,8 +88,8 @@ class EngineBackend:
         switched_off = {name for name, switch in _SWITCHES.items() if info.get(switch) is False}
         self._missing: dict[str, str] = dict(_MISSING)
         self._missing |= dict.fromkeys(switched_off, f"the daemon's kernel does not limit it; {_INSTEAD}")
-        if reason := why_not(local=endpoint.socket is not None):
-            self._missing |= dict.fromkeys(("listen", "allowlist", "public"), reason)
+        if endpoint.socket is None:
+            self._missing |= dict.fromkeys(("listen", "allowlist", "public"), _REMOTE)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -146,7 +149,12 @@ class EngineBackend:
             except BaseException:
                 await finish(_undo(building))
                 raise
-        sandbox = EngineSandbox(container, Made(spec, limits, known.user, self._missing, self._forget))
+
+        def visit(container: str, port: int) -> Awaitable[socket.socket]:
+            where = Visit(container, known.name, self._run.path, labels(self._run))
+            return listen_by_visit(self._client, where, port)
+
+        sandbox = EngineSandbox(container, Made(spec, limits, known.user, self._missing, visit, self._forget))
         self._sandboxes.add(sandbox)
         if self._podman:
             await sandbox.forget_changes()  # Podman writes files of its own into every container

@@ -14,10 +14,9 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import ExecResult, ExecSpec, Phase, SandboxSpec, SystemView
-from seatrial.sandbox.engine import archives, changes, snapshot, usage
+from seatrial.sandbox.engine import archives, changes, listening, snapshot, usage
 from seatrial.sandbox.engine.command import Command, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
-from seatrial.sandbox.engine.listening import listen
 from seatrial.sandbox.engine.programs import EVERYBODY_GONE
 from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
@@ -34,6 +33,7 @@ class Made:
     limits: LimitSpec
     user: str | None
     refused: dict[str, str]
+    visit: Callable[[str, int], Awaitable[socket.socket]]
     forget: Callable[["EngineSandbox"], Awaitable[None]]
 
 
@@ -128,9 +128,9 @@ class EngineSandbox:
         if reason := self._made.refused.get("listen"):
             raise HostUnsupportedError(f"nothing can listen inside the container: {reason}")
         pid = self._container.local_pid()
-        if pid is None:
-            raise HostUnsupportedError("nothing can listen inside the container: it runs in another machine")
-        return await listen(pid, port)
+        if pid is not None and listening.may_enter():
+            return await listening.listen(pid, port)
+        return await self._made.visit(self._container.name, port)
 
     async def kill_all(self, phase: Phase = "agent") -> None:
         """End every process, whosever it is; returns when they are gone. The first one outlives it and reaps."""

@@ -44,10 +44,10 @@ def test_all_users_have_the_same_backend_and_the_last_one_closes_it(events):
     shared = SharedBackend("embedded")
 
     async def use(entered, leave):
-        async with shared.use() as backend:
+        async with shared.use() as machinery:
             entered.set()
             await leave.wait()
-            return backend
+            return machinery.backend
 
     async def run():
         leave, entered = asyncio.Event(), [asyncio.Event(), asyncio.Event()]
@@ -145,8 +145,8 @@ def test_the_callers_own_backend_stays_open(events):
     own = Counted()
 
     async def run():
-        async with SharedBackend(own).use() as backend:
-            return backend
+        async with SharedBackend(own).use() as machinery:
+            return machinery.backend
 
     assert asyncio.run(run()) is own
     assert events() == []

@@ -18,10 +18,11 @@ from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
 from seatrial.env.results import Results
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
-from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, ImageFallback, SandboxSettings
+from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.state import PLACE, State
 from seatrial.env.workplace import PlainWorkplace, Workplace
 from seatrial.errors import UsageError
+from seatrial.model.job import ImageFallback
 from seatrial.sandbox.api import SandboxBackend
 
 if TYPE_CHECKING:  # an HTTP server and client, which are slow to import

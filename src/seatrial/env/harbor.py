@@ -4,6 +4,7 @@ import datetime as dt
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from seatrial.env.state import PLACE, RECORD, State
 from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, model_options
 from seatrial.env.workplace import Workplace
 from seatrial.errors import SeatrialError, UsageError
+from seatrial.images.resolver import ResolvedImage
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
@@ -28,6 +30,7 @@ from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.events import unobserved
 from seatrial.trial.log import TrialLog
+from seatrial.trial.place import agent_image
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.steps import open_trial
@@ -76,6 +79,9 @@ class HarborEnv(CliAgentEnv):
             self.add_rubric(given)
         settings = self._sandboxes.settings
         self.trial_options = TrialOptions(
+            image=settings.image,
+            image_map=dict(settings.image_map),
+            image_fallback=settings.image_fallback,
             enforcement=settings.enforcement,
             network="none" if settings.network == "none" else "task",
             reward_policy="text_first",
@@ -168,23 +174,25 @@ class HarborEnv(CliAgentEnv):
         if state.get(_WORKPLACE) is not None and (error is not None or state["reward"] is not None):
             state[RECORD] = await self._workplace(state).record(error, state["reward"] or 0.0)
         elif error is not None and "harbor_task_dir" in state:  # it has not come so far as to have a sandbox
-            log = TrialLog(self._spec(state, self.docker_image, "auto", None), unobserved)
+            log = TrialLog(self._spec(state, self.docker_image), unobserved)
             log.fail(error)
             state[RECORD] = log.record()
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
-        image = self._sandboxes.choose_image(state, docker_image)
-        backend = await self._sandboxes.backend(state)
-        spec = self._spec(state, docker_image, image, model)
+        machinery = await self._sandboxes.machinery(state)
+        spec = replace(self._spec(state, docker_image), model=model, images=machinery.images)
         log = TrialLog(spec, unobserved)
         resources = self._sandboxes.resources(state)
-        trial = await resources.enter_async_context(open_trial(spec, backend, self._folder(state), log))
+        opening = open_trial(spec, machinery.backend, self._folder(state), log)
+        trial = await resources.enter_async_context(opening)
         turn = trial.begin(Round(spec.task))
         workplace = state[_WORKPLACE] = TrialWorkplace(trial, turn, self.agent_workdir)
+        used = ResolvedImage(trial.place.sandbox.image, trial.place.image_from)
+        self._sandboxes.note_image(state, agent_image(spec.task).title, used)
         await self._sandboxes.introduce(state, trial.sandbox, turn.network)
         return workplace
 
-    def _spec(self, state: State, docker_image: str, image: str, model: "ModelAccess | None") -> TrialSpec:
+    def _spec(self, state: State, docker_image: str) -> TrialSpec:
         place, task = state[PLACE], self._adapted(self._task(state), docker_image)
         return TrialSpec(
             trial_id=place.trial_id if place else f"{state['task']}.{state['trajectory_id']}",
@@ -193,15 +201,16 @@ class HarborEnv(CliAgentEnv):
             agent=RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"])),
             attempt=place.attempt if place else 1,
             job=place.job if place else None,
-            options=self.trial_options.model_copy(update={"image": image}),
-            model=model,
+            options=self.trial_options,
         )
 
     def _adapted(self, task: Task, docker_image: str) -> Task:
-        """The task with what the environment says instead of it."""
+        """The task with what the environment says instead of it. One with a Dockerfile needs no default image."""
         config = task.config
         limits = {name: value for name, value in self._sandboxes.settings.limits if value is not None}
-        environment = config.environment.model_copy(update={"docker_image": docker_image, **limits})
+        built = task.layout.dockerfile is not None and docker_image == self.docker_image
+        image = config.environment.docker_image if built else docker_image
+        environment = config.environment.model_copy(update={"docker_image": image, **limits})
         patience = config.agent.timeout_sec or (USUAL_SECONDS if self.timeout_seconds is None else None)
         agent = config.agent.model_copy(update={"timeout_sec": patience})
         return task.model_copy(

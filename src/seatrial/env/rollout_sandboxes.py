@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from seatrial.env.sandbox_client import SandboxClient
-from seatrial.env.sandbox_settings import SandboxSettings, is_plain_python
-from seatrial.env.shared_backend import SharedBackend
+from seatrial.env.sandbox_settings import SandboxSettings
+from seatrial.env.shared_backend import Machinery, SharedBackend
 from seatrial.env.state import State
+from seatrial.images.choice import HOST, ImageRequest, is_plain_python
+from seatrial.images.resolver import ResolvedImage
 from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
@@ -33,7 +35,7 @@ class RolloutSandboxes:
         self._replaced: set[str] = set()
         self._start_command = None if start_command == _IDLE else start_command
 
-    def in_use(self) -> AbstractAsyncContextManager[SandboxBackend]:
+    def in_use(self) -> AbstractAsyncContextManager[Machinery]:
         """The backend for the length of a block, open until nobody uses it any more."""
         return self._backend.use()
 
@@ -46,31 +48,35 @@ class RolloutSandboxes:
         stack: AsyncExitStack = state.setdefault(_RESOURCES, AsyncExitStack())
         return stack
 
-    async def backend(self, state: State) -> SandboxBackend:
-        """The backend, open until the rollout ends."""
+    async def machinery(self, state: State) -> Machinery:
+        """The backend and its images, open until the rollout ends."""
         return await self.resources(state).enter_async_context(self._backend.use())
 
     async def make(
         self, state: State, docker_image: str, workdir: str, env: Mapping[str, str]
     ) -> tuple[Sandbox, Network]:
-        """A sandbox for a rollout without a task, and whom it may reach. Raises SandboxError or UsageError."""
-        image = self.choose_image(state, docker_image)
-        backend = await self.backend(state)
-        capabilities = await backend.probe()
+        """A sandbox for a rollout without a task, and whom it may reach. Raises TrialError or UsageError."""
+        machinery = await self.machinery(state)
+        resolved = await machinery.images.resolve(ImageRequest(docker_image), self.settings.policy)
+        self.note_image(state, docker_image, resolved)
+        capabilities = await machinery.backend.probe()
         network = self.settings.reach(capabilities)
-        spec = self.settings.sandbox_spec(image, capabilities, workdir, env)
-        sandbox = await self.resources(state).enter_async_context(open_sandbox(backend, spec))
+        spec = self.settings.sandbox_spec(resolved.image, capabilities, workdir, env)
+        sandbox = await self.resources(state).enter_async_context(open_sandbox(machinery.backend, spec))
         await self.introduce(state, sandbox, network)
         return sandbox, network
 
-    def choose_image(self, state: State, docker_image: str) -> str:
-        """What to use for an image; the state says both. Another one than was asked for is warned of, once."""
-        choice = self.settings.choose_image(docker_image)
-        if choice.by == "fallback" and docker_image not in self._replaced:
-            self._replaced.add(docker_image)
-            _log.warning("the image %s is not here: rollouts run in %s instead", docker_image, choice.image)
-        state["docker_image"], state["image_used"] = docker_image, choice.image
-        return choice.image
+    def note_image(self, state: State, asked: str, resolved: ResolvedImage) -> None:
+        """Say on the state what was asked for and what is used. What nobody asked for is warned of, once.
+
+        Raises HostUnsupportedError where this machine must not stand in for an image.
+        """
+        image = resolved.image
+        used = image.digest or asked if resolved.how == "build" else image.reference
+        state["docker_image"], state["image_used"] = asked, used
+        if self.settings.stands_in(asked, used) and asked not in self._replaced:
+            self._replaced.add(asked)
+            _log.warning("the image %s is not here: rollouts run on this machine's own system (host) instead", asked)
 
     async def introduce(self, state: State, sandbox: Sandbox, network: Network) -> None:
         """Let hooks reach the sandbox of a rollout, and start what is to run in it all the time."""
@@ -90,5 +96,5 @@ class RolloutSandboxes:
 
 def _lacks_python(state: State) -> bool:
     """Whether this machine stands in for an image of Python and has none under that name."""
-    stands_in = state["image_used"] == "host" and is_plain_python(state["docker_image"])
+    stands_in = state["image_used"] == HOST and is_plain_python(state["docker_image"])
     return stands_in and shutil.which("python", path=DEFAULT_PATH) is None

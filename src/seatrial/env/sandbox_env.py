@@ -8,8 +8,9 @@ from seatrial.env.hooks import blaming, settled
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.results import Results
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
-from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, ImageFallback, SandboxSettings
+from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.state import State
+from seatrial.model.job import ImageFallback
 from seatrial.sandbox.api import SandboxBackend
 
 

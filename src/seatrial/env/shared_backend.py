@@ -1,4 +1,4 @@
-"""SharedBackend: one sandbox backend for all rollouts of an environment, open as long as somebody uses it.
+"""SharedBackend: one sandbox backend with its images for all rollouts of an environment, open as long as it is used.
 
 To open one takes longer than a small rollout, so it stays open for a moment, in case somebody comes back. An
 environment may be used from several event loops, one after the other or in threads; a backend belongs to one.
@@ -7,10 +7,11 @@ environment may be used from several event loops, one after the other or in thre
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from seatrial.concurrency import finish
+from seatrial.images.resolver import ImageResolver
 from seatrial.jobs.admission import LimitedStarts, cores
 from seatrial.jobs.backends import check_backend, make_backend
 from seatrial.sandbox.api import SandboxBackend
@@ -20,11 +21,19 @@ _LINGER_SEC = 2.0
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """An open backend, and where its images come from."""
+
+    backend: SandboxBackend
+    images: ImageResolver
+
+
 @dataclass(eq=False, slots=True)
 class _Kept:
-    """A backend of ours in one event loop, and how many use it."""
+    """What is open in one event loop, and how many use it."""
 
-    ready: "asyncio.Future[SandboxBackend]"
+    ready: "asyncio.Future[Machinery]"
     users: int = 0
     closing: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -50,7 +59,7 @@ class _Kept:
 class SharedBackend:
     """A backend by name, opened for the first who uses it and closed after the last; or an open one of the caller's.
 
-    Raises UsageError for a name that there is not.
+    What is worth telling of its images is logged. Raises UsageError for a name that there is not.
     """
 
     def __init__(self, given: str | SandboxBackend) -> None:
@@ -61,17 +70,14 @@ class SharedBackend:
         self._keepers: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def use(self) -> AsyncIterator[SandboxBackend]:
+    async def use(self) -> AsyncIterator[Machinery]:
         """The backend, open at least as long as the block lasts. Raises HostUnsupportedError or SandboxError."""
-        if not isinstance(self._given, str):
-            yield self._given
-            return
         loop = asyncio.get_running_loop()
         kept = self._kept.get(loop)
         if kept is None:
             kept = self._kept[loop] = _Kept(loop.create_future())
             # It outlives whoever was the last to use it; the end of the event loop ends it too.
-            keeper = asyncio.create_task(self._keep(self._given, kept))
+            keeper = asyncio.create_task(self._keep(kept))
             self._keepers.add(keeper)
             keeper.add_done_callback(self._keepers.discard)
         kept.change(+1)
@@ -89,10 +95,10 @@ class SharedBackend:
             if not kept.users:
                 await asyncio.wait([keeper for keeper in self._keepers if keeper.get_loop() is kept.ready.get_loop()])
 
-    async def _keep(self, name: str, kept: _Kept) -> None:
+    async def _keep(self, kept: _Kept) -> None:
         try:
-            async with LimitedStarts(make_backend(name), 2 * cores()) as backend:
-                kept.ready.set_result(backend)
+            async with AsyncExitStack() as stack:
+                kept.ready.set_result(await self._open(stack))
                 try:
                     await kept.until_unwanted()
                 finally:
@@ -100,10 +106,18 @@ class SharedBackend:
         except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
             self._forget(kept)
             if kept.ready.done():
-                _log.exception("the %s backend did not close as it should", name)
+                _log.exception("the backend %s did not close as it should", self._given)
             else:
                 kept.ready.set_exception(error)
                 kept.ready.exception()  # seen: there may be nobody left to raise it
+
+    async def _open(self, stack: AsyncExitStack) -> Machinery:
+        from seatrial.jobs.images import open_images  # noqa: PLC0415 - much, and only needed to run something
+
+        given = self._given
+        backend = await stack.enter_async_context(make_backend(given)) if isinstance(given, str) else given
+        images = await stack.enter_async_context(open_images(backend, lambda line: _log.warning("%s", line)))
+        return Machinery(LimitedStarts(backend, 2 * cores()) if isinstance(given, str) else backend, images)
 
     def _forget(self, kept: _Kept) -> None:
         if self._kept.get(kept.ready.get_loop()) is kept:

@@ -1,7 +1,7 @@
 """The workplace of an agent with a Harbor task: a trial, taken step by step by its rollout."""
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,20 +24,19 @@ if TYPE_CHECKING:
     from seatrial.gateway.access import OpenAccess
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class RolloutAgent:
-    """The agent of a trial that a rollout drives: its command is known only when its variables are."""
+    """The agent of a trial that a rollout drives: it brings nothing along, and the rollout starts its command."""
 
     ref: AgentRef
-    launch: AgentLaunch = field(default_factory=lambda: AgentLaunch(()))
 
     def templates(self, _: Task) -> "Mapping[str, str]":
         """Nothing of the host's."""
         return {}
 
     def prepare(self, _: AgentContext) -> AgentLaunch | None:
-        """What the rollout has decided to run."""
-        return self.launch
+        """Nothing of its own."""
+        return AgentLaunch(())
 
 
 @dataclass(eq=False, slots=True)

@@ -194,8 +194,7 @@ def _await(daemon: subprocess.Popen[bytes], folder: Path) -> str:
 
 
 def _import_image(folder: Path) -> str:
-    name, _, tag = IMAGE.partition(":")
-    path = f"/images/create?fromSrc=-&repo={name}&tag={tag}"
+    path = f"/images/create?fromSrc=-&repo={IMAGE}"
     return "" if _ask(folder, "POST", path, busybox_archive()) else "the image cannot be imported"
 
 

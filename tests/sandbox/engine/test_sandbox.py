@@ -143,6 +143,25 @@ def test_networks_and_limits_that_cannot_be_had_are_refused_with_the_reason():
     run(work)
 
 
+def test_listed_hosts_are_reached_through_our_proxy_and_no_others():
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+        writer.close()
+
+    async def work(backend):
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server, open_sandbox(backend, SPEC) as sandbox:
+            port = server.sockets[0].getsockname()[1]
+            fetch = ExecSpec(
+                ("wget", "-q", "-O", "-", f"http://127.0.0.1:{port}/"), env={"no_proxy": "", "NO_PROXY": ""}
+            )
+            for hosts, said in ((f"127.0.0.1:{port}", b"hello"), ("127.0.0.1:1", b"")):
+                result = await sandbox.exec(replace(fetch, network=Network("allowlist", (hosts,))))
+                assert result.stdout == said, result.stderr
+
+    run(work)
+
+
 def test_a_closed_backend_makes_nothing():
     async def work(backend):
         return backend

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from seatrial.gateway.access import ModelAccess
+from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.session import SessionOptions
+from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.sandbox.engine.backend import EngineBackend
 from tests.docker_daemon import busybox_archive, engine_endpoint, needs
 from tests.trial.attacks import PLANTED, program
@@ -123,6 +127,18 @@ def test_a_separate_verifier_gets_the_artifacts_and_a_container_of_its_own(desk,
     task = write_task(desk.new_folder() / "task", toml=toml)
     ran = play(desk, image, f"echo right > {ANSWER}", task, isolation="separate")
     assert (ran.reward, ran.run.isolation) == (1.0, "separate")
+
+
+def test_an_agent_reaches_its_model(desk, image):
+    ask = """wget -q -O - --header "Authorization: Bearer $OPENAI_API_KEY" --header "Content-Type: application/json" \\
+        --post-data '{"model": "m", "messages": []}' "$OPENAI_BASE_URL/chat/completions" | grep -o right | head -n 1"""
+    spec = trial_spec(write_task(desk.new_folder() / "task"), f"{ask} > {ANSWER}")
+    model = ModelAccess(ScriptedModel([{"text": "right"}]), SessionOptions(), PriceTable(models={}))
+    options = spec.options.model_copy(update={"image": str(image)})
+    ran = desk.run_spec(replace(spec, options=options, model=model))
+    assert ran.reward == 1.0
+    assert ran.record.model_usage is not None
+    assert ran.record.model_usage.calls == 1
 
 
 def test_the_host_image_is_refused_with_the_way_out(desk):

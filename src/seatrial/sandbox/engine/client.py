@@ -74,7 +74,7 @@ class EngineClient:
         `patience` is how long it may take, in seconds, when it is not the usual. Raises like `ask`.
         """
         content: dict[str, Any] = {}
-        if isinstance(body, BinaryIO) or hasattr(body, "read"):
+        if hasattr(body, "read"):
             content = {"data": _pieces(body), "headers": {"Content-Type": "application/x-tar"}}
         elif body is not None:
             content = {"json": body}
@@ -85,7 +85,7 @@ class EngineClient:
                 if response.status >= _FAILED:
                     raise EngineError(_message(await response.read(), response), response.status)
                 yield response
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise SandboxError(self.endpoint.explain(error)) from error
 
     async def stream(self, path: str, body: Any = None, /, **query: str) -> Stream:

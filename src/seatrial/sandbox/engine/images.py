@@ -66,7 +66,7 @@ class Images:
             self._known[image] = asyncio.ensure_future(self._find(image))
         try:
             return await asyncio.shield(self._known[image])
-        except SandboxError:
+        except (SandboxError, HostUnsupportedError):
             self._known.pop(image, None)  # the next one may try again
             raise
 
@@ -105,6 +105,9 @@ class Images:
             task.cancel()
         if self._known:
             await asyncio.wait(self._known.values())
+        for task in self._known.values():
+            if not task.cancelled():
+                task.exception()  # heard by whoever waited; nobody else wants to know
 
 
 async def inspect(client: EngineClient, reference: str) -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 from seatrial.errors import HostUnsupportedError, SandboxError
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, setns
 
 BACKLOG = 4096
 
@@ -31,6 +30,8 @@ async def listen(pid: int, port: int) -> socket.socket:
 
 
 def _listen(pid: int, port: int) -> socket.socket:
+    from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, setns  # noqa: PLC0415 - only Linux has them
+
     try:
         descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:

@@ -97,6 +97,20 @@ def test_the_model_is_asked_what_the_agent_asks_and_what_the_run_sets():
     assert request["tools"] == [tool]
 
 
+def test_the_agent_gets_the_whole_answer_with_what_the_loop_has_no_use_for():
+    async def telling(messages):
+        choice = {"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop", "index": 0}
+        return {"choices": [{**choice, "logprobs": {"content": []}}], "system_fingerprint": "fp"}
+
+    answers: list[Any] = []
+
+    async def agent(spec, sandbox):
+        answers.append((await ask(spec, "x"))[1])
+
+    only(evaluate(cli_env(agent), telling))
+    assert (answers[0]["system_fingerprint"], answers[0]["choices"][0]["logprobs"]) == ("fp", {"content": []})
+
+
 def test_an_override_of_get_model_response_answers_the_agent():
     class Wise(CliAgentEnv):
         async def get_model_response(self, state, prompt, *args, **kwargs):

@@ -5,6 +5,7 @@ import openai
 import pytest
 
 import seatrial as vf
+from seatrial.env import interception
 from seatrial.testing.fake import answer
 from tests.env.worlds import cli_env, echo, evaluate, only
 
@@ -78,7 +79,11 @@ def echo_text(messages: vf.Messages) -> str:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_sdk_is_told_at_once_that_there_are_no_more_answers(way):
+def test_every_sdk_is_told_once_that_there_are_no_more_answers_and_does_not_try_again(way, monkeypatch):
+    told = []
+    refusal = interception._refusal
+    monkeypatch.setattr(interception, "_refusal", lambda ended: told.append(ended) or refusal(ended))
+
     async def agent(spec, sandbox):
         await way(spec)
         try:
@@ -87,7 +92,7 @@ def test_every_sdk_is_told_at_once_that_there_are_no_more_answers(way):
             return answer(f"{error.status_code}")
 
     output = only(evaluate(cli_env(agent, max_turns=1), echo_text))
-    assert (output["agent_stdout"], output["stop_condition"]) == ("429", "max_turns_reached")
+    assert (output["agent_stdout"], output["stop_condition"], len(told)) == ("429", "max_turns_reached", 1)
 
 
 def test_a_tool_call_comes_to_the_agent_whole():

@@ -80,9 +80,14 @@ def echo_text(messages: vf.Messages) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_sdk_is_told_once_that_there_are_no_more_answers_and_does_not_try_again(way, monkeypatch):
-    told = []
+    told: list[interception.Ended] = []
     refusal = interception._refusal
-    monkeypatch.setattr(interception, "_refusal", lambda ended: told.append(ended) or refusal(ended))
+
+    def counted(ended):
+        told.append(ended)
+        return refusal(ended)
+
+    monkeypatch.setattr(interception, "_refusal", counted)
 
     async def agent(spec, sandbox):
         await way(spec)

@@ -117,7 +117,11 @@ BAD = {
         (b"<a/><b/>", "line 1, column 5"),
     ],
     "html": [(b"just words", "no element"), (b"a < b", "no element")],
-    "txt": [(b"a\nb\0", "line 2, column 2"), (b"\xff\xfea\0", "UTF-16")],
+    "txt": [
+        (b"a\nb\0", "line 2, column 2"),
+        (b"\xff\xfea\0", "UTF-16"),
+        (b"\xef\xbb\xbfab\xfe", "0xfe, expected UTF-8 text (line 1, column 3)"),
+    ],
     "pdf": [(b"hello", "%PDF-"), (b"%PDF-1.7\n", "cut short")],
     "png": [
         (b"", "signature"),

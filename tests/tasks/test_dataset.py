@@ -9,6 +9,7 @@ import pytest
 from seatrial.errors import DatasetNotFoundError
 from seatrial.model.task import BrokenTask, SkippedFolder, Task
 from seatrial.tasks.dataset import load_dataset, scan
+from seatrial.tasks.layout import list_files
 
 
 def ids(path):
@@ -114,6 +115,7 @@ def test_wild_6_a_broken_task_is_reported_beside_the_good_ones(make_task, tmp_pa
     make_task("c")
     dataset = load_dataset(tmp_path)
     assert [task.id for task in dataset.tasks] == ["a", "c"]
+    assert dataset.files == {tmp_path / name: list_files(tmp_path / name) for name in ("a", "c")}
     assert [(task.id, task.root) for task in dataset.broken] == [("b/broken", tmp_path / "b/broken")]
     assert dataset.broken[0].problems[0].code == "bad-toml"
 

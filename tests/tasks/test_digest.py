@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import list_files
 
 
 @pytest.fixture
@@ -80,6 +81,13 @@ def test_a_copy_has_the_same_digest_wherever_and_whenever(folder, tmp_path):
     shutil.copytree(folder, copy, symlinks=True)
     os.utime(copy / "test.sh", (0, 0))
     assert digest_folder(copy) == digest_folder(folder)
+
+
+def test_whoever_listed_the_files_gets_the_same_digest(folder):
+    files = list_files(folder)
+    assert digest_folder(folder, files) == digest_folder(folder)
+    change_content(folder)
+    assert digest_folder(folder, files) == digest_folder(folder)
 
 
 def test_the_order_of_creation_does_not_matter(tmp_path):

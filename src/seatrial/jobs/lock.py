@@ -1,24 +1,31 @@
 """The lock of a job: exactly which content of which task it is about."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
+from pathlib import Path
 
 from seatrial.model.job import JobFile, JobSpec, LockedTask
 from seatrial.model.task import Task
 from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import TaskFiles
 
 
-def lock_task(task: Task) -> LockedTask:
-    """A task with the digest of its folder as it is now."""
-    return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=digest_folder(task.root))
+def lock_task(task: Task, files: TaskFiles | None = None) -> LockedTask:
+    """A task with the digest of its folder as it is now; `files` are those just found there."""
+    try:
+        digest = digest_folder(task.root, files)
+    except FileNotFoundError:  # such as what an editor keeps there for a moment
+        digest = digest_folder(task.root)
+    return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=digest)
 
 
-def make_job_file(spec: JobSpec, tasks: Iterable[Task]) -> JobFile:
-    """What is stored of a job that begins now."""
+def make_job_file(spec: JobSpec, tasks: Iterable[Task], files: Mapping[Path, TaskFiles] | None = None) -> JobFile:
+    """What is stored of a job that begins now; `files` are those just found in the folders of its tasks."""
+    listed = files or {}
     return JobFile(
         seatrial_version=version("seatrial"),
         created_at=dt.datetime.now(dt.UTC),
         spec=spec,
-        tasks=tuple(lock_task(task) for task in tasks),
+        tasks=tuple(lock_task(task, listed.get(task.root)) for task in tasks),
     )

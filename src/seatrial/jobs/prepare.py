@@ -44,7 +44,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     make_agents(spec.agents)
     selection = select_tasks(spec)
     check_variables(selection.tasks.values(), spec.agents)
-    store = JobStore.create(folder, make_job_file(spec, selection.tasks.values()))
+    store = JobStore.create(folder, make_job_file(spec, selection.tasks.values(), selection.files))
     notices = [*selection.notices, *_image_notices(selection.tasks.values(), spec)]
     return PreparedJob(store, _plan(store.file), selection.tasks, notices)
 
@@ -120,7 +120,7 @@ def _take_over(store: JobStore, spec: JobSpec, *, extend: bool) -> list[str]:
     if not extend:
         _refuse(store.path, more, "add to the job by `--extend`, or resume without options")
     selection = select_tasks(spec, {Path(task.root): task.id for task in old.tasks})
-    locked = {task.id: lock_task(task) for task in selection.tasks.values()}
+    locked = {task.id: lock_task(task, selection.files.get(task.root)) for task in selection.tasks.values()}
     now = {task.id: locked[task.id].digest if task.id in locked else None for task in old.tasks}
     _refuse(store.path, changed_tasks(old.tasks, now))
     known = {task.id for task in old.tasks}

@@ -11,14 +11,19 @@ from seatrial.errors import JobError
 from seatrial.model.job import JobSpec
 from seatrial.model.task import BrokenTask, Task
 from seatrial.tasks.dataset import Dataset, load_dataset
+from seatrial.tasks.layout import TaskFiles
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tasks of a job by id, in order, and what the user should know about those that are not in it."""
+    """The tasks of a job by id, in order, and what the user should know about those that are not in it.
+
+    `files` are those that were found in each task's folder, by its root.
+    """
 
     tasks: Mapping[str, Task]
     notices: list[str] = field(default_factory=list)
+    files: Mapping[Path, TaskFiles] = field(default_factory=dict)
 
 
 def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Selection:
@@ -34,7 +39,8 @@ def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Sele
     notices = [_why_left_out(task) for task in broken if _is_chosen(spec, (task.id,))] + _idle_globs(spec, names)
     if not chosen:
         raise JobError(_nothing_left(spec, tasks, notices))
-    return Selection(chosen, notices)
+    files = {root: listed for dataset in datasets for root, listed in dataset.files.items()}
+    return Selection(chosen, notices, files)
 
 
 def _named(tasks: Iterable[Task], known: Mapping[Path, str]) -> list[Task]:

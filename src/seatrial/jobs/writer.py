@@ -1,4 +1,8 @@
-"""Writes results beside the event loop, for the disk makes one wait; what comes due meanwhile is written together."""
+"""Writes results beside the event loop, for the disk makes one wait; what comes due meanwhile is written together.
+
+So is what comes due in the same turn of the loop. A thread that writes while the loop computes fights it for the
+interpreter at every system call, which costs more than the writing; one that writes while all wait for it does not.
+"""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +24,7 @@ class Writer:
         self._busy = False
 
     def __enter__(self) -> Self:
+        self._thread.submit(bool)  # a machine that has no room for the thread says so now, and not to the first trial
         return self
 
     def __exit__(
@@ -45,6 +50,9 @@ class Writer:
         if self._busy or not self._due:
             return
         self._busy = True
+        asyncio.get_running_loop().call_soon(self._write)
+
+    def _write(self) -> None:
         batch, self._due = self._due, []
         work = asyncio.get_running_loop().run_in_executor(self._thread, commit_together, [due for due, _ in batch])
         work.add_done_callback(lambda done: self._end([answer for _, answer in batch], done))

@@ -89,6 +89,8 @@ def _check_scalar(item: object) -> None:
 
 
 def _whole_minutes(when: dt.datetime) -> dt.datetime:
+    if when.tzinfo is dt.UTC:
+        return when
     offset = when.utcoffset()
     if offset is None or offset % dt.timedelta(minutes=1):
         raise ValueError(f"the offset {offset} has seconds, which stored times cannot hold")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -44,9 +45,14 @@ def read_details(raw: RawArtifacts, spec: VerifierSpec, extras: Mapping[str, Any
 
 
 def _details_file(raw: RawArtifacts, spec: VerifierSpec) -> RawFile | None:
-    declared = [PurePosixPath(spec.details_path).name] if spec.details_path else []
-    files = (raw.file(name) for name in dict.fromkeys([*declared, *DETAILS_NAMES]))
+    files = map(raw.file, _details_names(spec.details_path))
     return next((file for file in files if file.status != "missing"), None)
+
+
+@lru_cache(maxsize=64)
+def _details_names(declared: str | None) -> tuple[str, ...]:
+    first = [PurePosixPath(declared).name] if declared else []
+    return tuple(dict.fromkeys([*first, *DETAILS_NAMES]))
 
 
 def _read_object(file: RawFile, findings: list[Finding]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ by which a verifier says it could not judge, and a file that is about something 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -47,16 +48,20 @@ class Verdict:
 
 def reward_order(spec: VerifierSpec, policy: RewardPolicy = "declared") -> tuple[str, ...]:
     """The reward file names in the order in which they decide."""
-    declared = PurePosixPath(spec.reward_path).name
+    return _reward_order(spec.reward_path, policy)
+
+
+@lru_cache(maxsize=64)
+def _reward_order(path: str, policy: RewardPolicy) -> tuple[str, ...]:
+    declared = PurePosixPath(path).name
     names = (REWARD_TXT, REWARD_JSON) if policy == "text_first" else (declared, REWARD_JSON, REWARD_TXT)
     return tuple(dict.fromkeys(names))
 
 
 def read_verdict(raw: RawArtifacts, spec: VerifierSpec, policy: RewardPolicy = "declared") -> Verdict:
     """Read every reward file and settle which one counts. Never raises on their content."""
-    found = [
-        read_reward_file(raw.file(name)) for name in reward_order(spec, policy) if raw.file(name).status != "missing"
-    ]
+    files = map(raw.file, reward_order(spec, policy))
+    found = [read_reward_file(file) for file in files if file.status != "missing"]
     extras = {key: value for file in reversed(found) for key, value in file.extras.items()}
     winner = next((file for file in found if not file.foreign), None)
     if raw.verifier_timed_out:

@@ -22,7 +22,8 @@ def decode(data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Unreadable("found UTF-16 text, expected UTF-8", 1, 1)
     try:
-        return data.decode("utf-8-sig")
+        # Not the codec "utf-8-sig": that one is written in Python and counts offsets from behind the mark.
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         start = data.rfind(b"\n", 0, error.start) + 1
         column = len(data[start : error.start].decode("utf-8-sig", "replace")) + 1

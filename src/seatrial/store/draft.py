@@ -54,8 +54,8 @@ class Commit:
         """Complete the folder, see its files to the disk."""
         if self.record.trial_id != self.draft.trial_id:
             raise StoreError(f"the record of {self.record.trial_id!r} was given for the trial {self.draft.trial_id!r}")
-        create_file(f"{self.draft.path}/{RECORD}", to_json(self.record))
         self._folders = sync_files(str(self.draft.path))
+        create_file(f"{self.draft.path}/{RECORD}", to_json(self.record))
 
     def settle(self) -> None:
         """See the names of its files to the disk."""

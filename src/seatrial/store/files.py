@@ -38,10 +38,11 @@ def store_error(path: Path, error: OSError) -> StoreError:
 
 
 def create_file(path: str, content: bytes) -> None:
-    """Write a file that is not there yet."""
+    """Write a file that is not there yet, and see it safely on the disk."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         write_all(file, content)
+        os.fsync(file)
     finally:
         os.close(file)
 
@@ -58,7 +59,6 @@ def replace_file(path: Path, content: bytes) -> None:
     draft.unlink(missing_ok=True)  # left by a crash
     try:
         create_file(str(draft), content)
-        sync_file(str(draft))
         draft.replace(path)
     except OSError:
         with suppress(OSError):

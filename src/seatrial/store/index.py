@@ -4,8 +4,8 @@ It is a cache. Lines are only ever appended; one that is torn, damaged or missin
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass
-from operator import contains
+from dataclasses import dataclass, fields
+from operator import attrgetter, contains
 from types import NoneType
 from typing import Any, get_args
 
@@ -49,6 +49,7 @@ _KINDS: tuple[tuple[type, ...], ...] = (
     *((int, NoneType), (int, NoneType), (int, NoneType), (float, NoneType)),
 )
 _LENGTHS = (len(_KINDS), _WITHOUT_MODEL)
+_values = attrgetter(*(field.name for field in fields(TrialEntry)))
 
 
 def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
@@ -76,7 +77,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
 
 def write_line(entry: TrialEntry) -> bytes:
     """The line of an entry."""
-    values = astuple(entry)
+    values = _values(entry)
     return orjson.dumps(values if entry.model_calls is not None else values[:_WITHOUT_MODEL]) + b"\n"
 
 

@@ -96,7 +96,7 @@ class JobStore:
     @contextmanager
     def draft(self, trial_id: str) -> Iterator[Draft]:
         """A folder to write a trial into; it is gone after the block unless it was committed."""
-        path = self.path / ".drafts" / f"{trial_id}.{secrets.token_hex(4)}"
+        path = self.path.joinpath(".drafts", f"{trial_id}.{secrets.token_hex(4)}")
         with storing(path):
             path.mkdir()
         draft = Draft(path, trial_id, str(self.path), self._note)

@@ -2,14 +2,14 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from seatrial.errors import DatasetNotFoundError
 from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
-from seatrial.tasks.layout import IGNORED_FOLDERS
+from seatrial.tasks.layout import IGNORED_FOLDERS, TaskFiles, list_files
 from seatrial.tasks.load import load_folder
 from seatrial.tasks.toml import TASK_TOML
 
@@ -20,21 +20,23 @@ _NOT_YET_TASKS = frozenset({"template", "templates", "task-template", "task_temp
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Everything found below one path."""
+    """Everything found below one path; `files` are those of each task, by its root."""
 
     tasks: tuple[Task, ...]
     broken: tuple[BrokenTask, ...]
     skipped: tuple[SkippedFolder, ...]
+    files: Mapping[Path, TaskFiles] = field(default_factory=dict, repr=False)
 
 
 def load_dataset(path: Path | str) -> Dataset:
     """Every task below a path; broken ones stop no other. Raises DatasetNotFoundError when there is none at all."""
     with _no_collections():
-        entries = list(scan(path))
+        found = list(_scan(path))
     return Dataset(
-        tasks=tuple(entry for entry in entries if isinstance(entry, Task)),
-        broken=tuple(entry for entry in entries if isinstance(entry, BrokenTask)),
-        skipped=tuple(entry for entry in entries if isinstance(entry, SkippedFolder)),
+        tasks=tuple(entry for entry, _ in found if isinstance(entry, Task)),
+        broken=tuple(entry for entry, _ in found if isinstance(entry, BrokenTask)),
+        skipped=tuple(entry for entry, _ in found if isinstance(entry, SkippedFolder)),
+        files={entry.root: files for entry, files in found if isinstance(entry, Task) and files},
     )
 
 
@@ -56,11 +58,16 @@ def _no_collections() -> Iterator[None]:
 
 def scan(path: Path | str) -> Iterator[Entry]:
     """Yield tasks, broken tasks and skipped folders one by one, in the order of their paths."""
+    for entry, _ in _scan(path):
+        yield entry
+
+
+def _scan(path: Path | str) -> Iterator[tuple[Entry, TaskFiles | None]]:
     root = _dataset_root(Path(path))
     found = False
-    for entry in _scan_folder(root):
+    for entry, files in _scan_folder(root):
         found = found or not isinstance(entry, SkippedFolder)
-        yield entry
+        yield entry, files
     if not found:
         raise DatasetNotFoundError(
             f"{path}: no folder with a {TASK_TOML} at any depth; point to a task folder or a folder of them"
@@ -80,7 +87,7 @@ def _dataset_root(path: Path) -> Path:
     raise DatasetNotFoundError(f"{path}: found a file, expected a task folder or a folder of them")
 
 
-def _scan_folder(root: Path) -> Iterator[Entry]:
+def _scan_folder(root: Path) -> Iterator[tuple[Entry, TaskFiles | None]]:
     # A list of what is still to do, not calls within calls: strangers decide how deep their folders go.
     pending: list[tuple[str, str, str | None]] = [(str(root), "", None)]
     while pending:
@@ -88,20 +95,20 @@ def _scan_folder(root: Path) -> Iterator[Entry]:
         if reason:
             # Such a name cannot be stored as text, so it is shown with the odd bytes written out.
             path = Path(os.fsencode(folder).decode("utf-8", "backslashreplace"))
-            yield SkippedFolder(path=path, reason=reason)
+            yield SkippedFolder(path=path, reason=reason), None
             continue
         if os.path.lexists(f"{folder}/{TASK_TOML}"):
-            yield load_folder(Path(folder), relative or root.name)
+            yield _load(Path(folder), relative or root.name)
             continue
         try:
             with os.scandir(folder) as entries:
                 children = sorted(entries, key=lambda entry: entry.name, reverse=True)
         except OSError as error:
-            yield SkippedFolder(path=Path(folder), reason=f"cannot be read: {error.strerror}")
+            yield SkippedFolder(path=Path(folder), reason=f"cannot be read: {error.strerror}"), None
             continue
         names = {child.name for child in children}
         if "instruction.md" in names and names & {"tests", "solution", "environment"}:
-            yield _without_config(Path(folder), relative or root.name)
+            yield _without_config(Path(folder), relative or root.name), None
         else:
             prefix = f"{relative}/" if relative else ""
             pending += [
@@ -109,6 +116,14 @@ def _scan_folder(root: Path) -> Iterator[Entry]:
                 for child in children
                 if child.name not in IGNORED_FOLDERS and not child.name.startswith(".") and _is_folder(child)
             ]
+
+
+def _load(root: Path, task_id: str) -> tuple[Entry, TaskFiles | None]:
+    try:
+        files = list_files(root)
+    except OSError:  # loading says of the task what is wrong with it
+        files = None
+    return load_folder(root, task_id, files), files
 
 
 def _is_folder(child: os.DirEntry[str]) -> bool:

@@ -4,20 +4,22 @@ import hashlib
 import os
 from pathlib import Path
 
-from seatrial.tasks.layout import walk
+from seatrial.tasks.layout import TaskFiles, walk
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _AT_ONCE = 2**20  # a file of up to this size is read by one call, a larger one piece by piece
 
 
-def digest_folder(root: Path) -> str:
-    """SHA-256 over the sorted paths, executable bits and contents of a folder. Links count by where they point."""
+def digest_folder(root: Path, files: TaskFiles | None = None) -> str:
+    """SHA-256 over the sorted paths, executable bits and contents of a folder. Links count by where they point.
+
+    Whoever has just listed the folder can say which `files` it holds.
+    """
     place = str(root)
-    regular, links, _ = walk(place)
-    is_link = frozenset(links)
+    regular, links = (files.regular, files.links) if files else map(frozenset, walk(place)[:2])
     total = []
-    for relative in sorted(regular + links):
-        if relative in is_link:
+    for relative in sorted(regular | links):
+        if relative in links:
             kind, content = b"link", hashlib.sha256(os.fsencode((root / relative).readlink())).digest()
         else:
             kind, content = _kind_and_content(f"{place}/{relative}")

@@ -28,7 +28,10 @@ _CONTEXT = 400  # what is further away from a path than this says nothing about 
 
 def strip_canary(text: str) -> str:
     """The instruction as the agent may see it: without the leading comment lines that hold a canary."""
-    lines = text.removeprefix("\ufeff").split("\n")
+    text = text.removeprefix("\ufeff")
+    if not _CANARY.match(text):
+        return text
+    lines = text.split("\n")
     first = 0
     while first < len(lines) and (_CANARY.match(lines[first]) or (first and not lines[first].strip())):
         first += 1
@@ -155,4 +158,4 @@ def _role(sentence: str, match: re.Match[str], lead: str) -> Role:
     after = sentence[match.end() : match.end() + _CONTEXT]
     if says_to_keep(after):
         return "input"
-    return cue_before(before) or cue_after(after) or cue_before(lead) or "mentioned"
+    return cue_before(before) or cue_after(after) or (cue_before(lead) if lead else None) or "mentioned"

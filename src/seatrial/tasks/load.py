@@ -30,11 +30,14 @@ def load_task(folder: Path | str) -> Task:
     return task
 
 
-def load_folder(root: Path, task_id: str) -> Task | BrokenTask:
-    """The task in `root`, or what is wrong with it. Never raises on the folder's content."""
+def load_folder(root: Path, task_id: str, files: TaskFiles | None = None) -> Task | BrokenTask:
+    """The task in `root`, or what is wrong with it. Never raises on the folder's content.
+
+    Whoever has just listed the folder can say which `files` it holds.
+    """
     report = Report(TASK_TOML)
     try:
-        return _Loader(root, task_id, report).load()
+        return _Loader(root, task_id, report).load(files)
     except _UnreadableTask:
         return BrokenTask(id=task_id, root=root, problems=tuple(report.problems))
 
@@ -57,8 +60,8 @@ class _Loader:
         self._id = task_id
         self._report = report
 
-    def load(self) -> Task:
-        files = self._files()
+    def load(self, listed: TaskFiles | None) -> Task:
+        files = self._files(listed)
         config = self._config()
         layout = read_layout(files, config.environment.os)
         workdir = self._workdir(config, layout)
@@ -83,9 +86,9 @@ class _Loader:
             problems=tuple(self._report.problems),
         )
 
-    def _files(self) -> TaskFiles:
+    def _files(self, listed: TaskFiles | None) -> TaskFiles:
         try:
-            files = list_files(self._root)
+            files = listed or list_files(self._root)
         except OSError as error:
             self._fail("unreadable", error.filename or ".", str(error.strerror), "make the folder readable")
             raise _UnreadableTask from None

@@ -29,14 +29,14 @@ class Shelf(Generic[T]):
         self._kept: OrderedDict[Hashable, T] = OrderedDict()
         self._bytes = 0
 
-    def take(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under a key, made now if it is not."""
+    def take(self, key: Hashable, make: Callable[[], T], may_keep: Callable[[], bool] = lambda: True) -> T:
+        """What is kept under a key; if nothing is, it is made now, and kept if that may be."""
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
         made = make()
         size = self._size_of(made)
-        if size <= _MOST_BYTES:
+        if size <= _MOST_BYTES and may_keep():
             self._kept[key] = made
             self._bytes += size
         while self._bytes > _KEPT_BYTES:
@@ -56,9 +56,10 @@ def packed_for_agent(spec: TrialSpec, of: Round, trees: Mapping[str, Path]) -> b
         files = {INSTRUCTION_PATH: of.instruction(), f"{TASK_DIR}/task.toml": config}
         return pack_layout(files, trees, skip=IGNORED_FOLDERS)
 
-    if not all(source.is_relative_to(spec.task.root) for source in trees.values()):
-        return pack()  # what an agent brings from elsewhere may change
-    return _archives.take((spec.task_digest, of.name, *trees.items()), pack)
+    def stays_the_same() -> bool:  # what an agent brings from elsewhere may change
+        return all(source.is_relative_to(spec.task.root) for source in trees.values())
+
+    return _archives.take((spec.task_digest, spec.task.root, of.name, *trees.items()), pack, stays_the_same)
 
 
 def packed_tree(spec: TrialSpec, source: Path, skip: Set[str] = frozenset()) -> bytes:

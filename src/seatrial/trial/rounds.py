@@ -88,8 +88,8 @@ class Round:
 
     def workdir_files(self) -> Path | None:
         """What a step adds to the working directory."""
-        folder = self.task.root / f"steps/{self.name}/workdir"
-        return folder if self.step and folder.is_dir() else None
+        folder = self.task.root / f"steps/{self.name}/workdir" if self.step else None
+        return folder if folder and folder.is_dir() else None
 
     def staged_files(self, workdir: str) -> Set[str]:
         """Where in the sandbox the task's own files are."""

@@ -1,5 +1,6 @@
 """Putting files back as an image has them, from layers of this machine."""
 
+import asyncio
 import io
 import tarfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxSpec
 from seatrial.sandbox.session import open_sandbox, run_shell
 from seatrial.sandbox.transfer import put_file
 from seatrial.verify.guard import restore, to_restore
+from seatrial.verify.originals import LocalOriginals
 from tests.sandbox.embedded.support import needs_root, run
 
 
@@ -49,9 +51,7 @@ class Recorder:
 
 def restored(image: Image, *paths: str) -> Recorder:
     recorder = Recorder()
-    work = restore(recorder, image, paths)  # type: ignore[arg-type]
-    with pytest.raises(StopIteration):
-        work.send(None)
+    asyncio.run(restore(recorder, LocalOriginals(image), paths))  # type: ignore[arg-type]
     return recorder
 
 
@@ -85,7 +85,7 @@ def test_a_folder_of_programs_comes_back_with_its_programs(image):
 
 def test_shadows_are_those_of_the_image(image):
     changes = FileChanges(added=("/usr/local/bin/sort", "/usr/local/bin/uv", "/usr/local/bin/env"))
-    assert to_restore(changes, image) == ("/usr/local/bin/sort",)
+    assert asyncio.run(to_restore(changes, LocalOriginals(image))) == ("/usr/local/bin/sort",)
 
 
 @pytest.mark.parametrize("path", ["/etc/shadow", "/root/.ssh/id_rsa", "/home/x", "/var/lib/x", "/conftest.py"])
@@ -100,7 +100,9 @@ def test_in_a_sandbox_odd_names_are_removed_and_links_not_followed():
             await put_file(sandbox, "/app/a 'b'\n-rf/pytest.py", b"x")
             await put_file(sandbox, "/app/victim", b"kept")
             await run_shell(sandbox, "ln -s /app/victim /conftest.py; ln -s /app /pytest.ini")
-            await restore(sandbox, HOST_IMAGE, ("/app/a 'b'\n-rf/pytest.py", "/conftest.py", "/pytest.ini"))
+            await restore(
+                sandbox, LocalOriginals(HOST_IMAGE), ("/app/a 'b'\n-rf/pytest.py", "/conftest.py", "/pytest.ini")
+            )
             result = await run_shell(sandbox, "find /app /conftest.py /pytest.ini -not -type d; cat /app/victim")
             return result.stdout
 

@@ -16,7 +16,7 @@ from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.output import RewardPolicy
 from seatrial.model.record import FileChanges, IsolationLevel, Provenance, VerifierRun
-from seatrial.sandbox.api import ExecResult, Image, Sandbox, SandboxBackend
+from seatrial.sandbox.api import ExecResult, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
@@ -30,6 +30,7 @@ from seatrial.trial.work import Work
 from seatrial.verify.fetch import KeptArtifact
 from seatrial.verify.guard import restore, to_restore
 from seatrial.verify.integrity import integrity_tags
+from seatrial.verify.originals import Originals, open_originals
 from seatrial.verify.run import VerifierPlan, fetch_files, run_tests
 from seatrial.verify.stage import SOLUTION_DIR, find_tests, stage_tests
 
@@ -78,10 +79,13 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
 
     One that says nothing while processes of the agent run is run again without them: they may have starved it.
     """
-    taken = await _take_precautions(court, sandbox, work)
+    image = court.place.sandbox.image
+    async with open_originals(court.backend, image) as originals:
+        taken = await _take_precautions(court, sandbox, work, originals)
     judgement = await _judge(court, sandbox, agent_result, work, taken)
     if judgement.provenance.reward_file is None and work.survivors and taken.isolation == "guarded":
-        taken = await _end_and_restore(sandbox, court.place.sandbox.image, work)
+        async with open_originals(court.backend, image) as originals:
+            taken = await _end_and_restore(sandbox, originals, work)
         judgement = await _judge(court, sandbox, agent_result, work, taken)
     return judgement
 
@@ -115,38 +119,38 @@ async def _show_solution(court: Court, room: Sandbox) -> None:
         await put_packed(room, SOLUTION_DIR, packed_tree(court.spec, solution), phase="verifier")
 
 
-async def _take_precautions(court: Court, sandbox: Sandbox, work: Work) -> Precautions:
+async def _take_precautions(court: Court, sandbox: Sandbox, work: Work, originals: Originals) -> Precautions:
     """End what must not run on, put back what must not be as it is, and shield the verifier from what may run on."""
-    isolation, image = _isolation(court), court.place.sandbox.image
+    isolation = _isolation(court)
     if isolation == "exposed" and court.spec.options.isolation == "kill":
         await sandbox.kill_all()
     if isolation not in ("guarded", "kill"):
         return Precautions(isolation)
-    if isolation == "guarded" and not to_restore(work.found, image):
+    if isolation == "guarded" and not await to_restore(work.found, originals):
         if not work.survivors and not work.found.truncated:
             return Precautions("guarded")
         frozen = await _freeze_system(sandbox)
-        if frozen and not frozen.truncated and not to_restore(frozen, image):
+        if frozen and not frozen.truncated and not await to_restore(frozen, originals):
             return Precautions("guarded", shielded=True)
-    return await _end_and_restore(sandbox, image, work)
+    return await _end_and_restore(sandbox, originals, work)
 
 
-async def _end_and_restore(sandbox: Sandbox, image: Image, work: Work) -> Precautions:
+async def _end_and_restore(sandbox: Sandbox, originals: Originals, work: Work) -> Precautions:
     """End the agent's processes, and put back what they or it did to the verifier's tools."""
     await sandbox.kill_all()
-    restored = await _find_takeovers(sandbox, image, work)
+    restored = await _find_takeovers(sandbox, originals, work)
     if restored:
-        await restore(sandbox, image, restored)
+        await restore(sandbox, originals, restored)
     return Precautions("kill", restored)
 
 
-async def _find_takeovers(sandbox: Sandbox, image: Image, work: Work) -> tuple[str, ...]:
+async def _find_takeovers(sandbox: Sandbox, originals: Originals, work: Work) -> tuple[str, ...]:
     """What has to be put back, now that nobody is there any more to do it again."""
     found = await sandbox.changes() if work.survivors else work.found
-    restored = {*to_restore(found, image)}
+    restored = {*await to_restore(found, originals)}
     # Where too much has changed to list all of it, a frozen system still shows all that matters.
     if found.truncated and (frozen := await _freeze_system(sandbox)):
-        restored.update(to_restore(frozen, image))
+        restored.update(await to_restore(frozen, originals))
     return tuple(sorted(restored))
 
 

@@ -4,110 +4,76 @@ A file of the image gets its own content again; a file the image does not have i
 program of the image, becomes a link to that program.
 """
 
-import io
 import os
-import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from seatrial.errors import SandboxError
 from seatrial.model.record import FileChanges
-from seatrial.sandbox.api import DEFAULT_PATH, ExecSpec, Image, Sandbox
+from seatrial.sandbox.api import ExecSpec, Sandbox
 from seatrial.verify.integrity import takeovers
+from seatrial.verify.originals import PROGRAM_FOLDERS, Originals
 
-_PROGRAM_FOLDERS = tuple(DEFAULT_PATH.split(":"))
-_HOST_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib")
+# As good as nothing: a link to where nobody can put anything. It takes no room on a disk.
+_NOWHERE = "/proc/removed"
 _REMOVE = ("/bin/sh", "-c", "xargs -0 rm -rf --")
 _REMOVAL_TIMEOUT_SEC = 60.0
 
 
-def to_restore(changes: FileChanges, image: Image) -> tuple[str, ...]:
+async def to_restore(changes: FileChanges, originals: Originals) -> tuple[str, ...]:
     """The files of the sandbox that have to be as in the image before anything is judged there."""
-    return takeovers(changes, lambda path: _shadowed(image, path) is not None)
+    shadowed = await _shadowed(takeovers(changes, lambda _: True), originals)
+    return takeovers(changes, shadowed.__contains__)
 
 
-async def restore(sandbox: Sandbox, image: Image, paths: Sequence[str]) -> None:
+async def restore(sandbox: Sandbox, originals: Originals, paths: Sequence[str]) -> None:
     """Put files of the sandbox back as the image has them. The agent's processes must be gone: they would undo it."""
-    originals = {path: list(_originals(image, path)) for path in paths}
-    try:
-        await _put(sandbox, image, [member for path in paths for member in originals[path] or [_gone(path)]])
-    except SandboxError:
-        # A full disk, most likely, and whoever filled it shall not gain by it: what is not there forges nothing.
-        await _put(sandbox, image, [_gone(path) for path in paths])
-    if strange := [path for path in paths if not originals[path]]:
-        names = b"".join(os.fsencode(path) + b"\0" for path in strange)
-        await sandbox.exec(ExecSpec(_REMOVE, cwd="/", stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
-
-
-async def _put(sandbox: Sandbox, image: Image, members: Sequence[tarfile.TarInfo]) -> None:
+    known = await originals.kinds(paths)
+    shadowed = await _shadowed([path for path in paths if path not in known], originals)
+    strange = [path for path in paths if path not in known and path not in shadowed]
     with tempfile.TemporaryFile() as archive:
         with tarfile.open(fileobj=archive, mode="w") as tar:
-            for member in members:
-                found = _in_image(image, f"/{member.name}") if member.isreg() else None
-                content = found.read_bytes() if found else b""
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
+            await originals.pack(known, tar)
+            _add_links(shadowed | dict.fromkeys(strange, _NOWHERE), tar)
+        archive.seek(0)
+        try:
+            await sandbox.put("/", archive)
+        except SandboxError:
+            # A full disk, most likely, and whoever filled it shall not gain by it: what is not there forges nothing.
+            await _take_away(sandbox, paths)
+    if strange:
+        names = b"".join(os.fsencode(path) + b"\0" for path in strange)
+        await sandbox.exec(ExecSpec(_REMOVE, cwd="/", user=0, stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
+
+
+async def _take_away(sandbox: Sandbox, paths: Sequence[str]) -> None:
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            _add_links(dict.fromkeys(paths, _NOWHERE), tar)
         archive.seek(0)
         await sandbox.put("/", archive)
 
 
-def _gone(path: str) -> tarfile.TarInfo:
-    """As good as nothing: a link to where nobody can put anything. It takes no room on a disk."""
-    member = tarfile.TarInfo(path.lstrip("/"))
-    member.type, member.linkname = tarfile.SYMTYPE, "/proc/removed"
-    return member
-
-
-def _originals(image: Image, path: str) -> Iterator[tarfile.TarInfo]:
-    """What the image has there: a file, or a folder with the programs in it. Nothing when there is nothing."""
-    if found := _in_image(image, path):
-        yield _member(path, found)
-    elif folders := [root / path.lstrip("/") for root in _roots(image, path) if (root / path.lstrip("/")).is_dir()]:
-        member = _member(path, folders[0])
-        member.type = tarfile.DIRTYPE
-        yield member
-        if path in _PROGRAM_FOLDERS:
-            names = sorted({entry.name for folder in folders for entry in folder.iterdir()})
-            files = ((f"{path}/{name}", _in_image(image, f"{path}/{name}")) for name in names)
-            yield from (_member(name, file) for name, file in files if file)
-    elif shadowed := _shadowed(image, path):
+def _add_links(targets: Mapping[str, str], tar: tarfile.TarFile) -> None:
+    for path, target in targets.items():
         member = tarfile.TarInfo(path.lstrip("/"))
-        member.type, member.linkname = tarfile.SYMTYPE, shadowed
-        yield member
+        member.type, member.linkname = tarfile.SYMTYPE, target
+        tar.addfile(member)
 
 
-def _member(path: str, found: Path) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(path.lstrip("/"))
-    member.mode = stat.S_IMODE(found.lstat().st_mode)
-    if found.is_symlink():
-        member.type, member.linkname = tarfile.SYMTYPE, str(found.readlink())
-    return member
+async def _shadowed(paths: Sequence[str], originals: Originals) -> dict[str, str]:
+    """The programs of the image that programs of the same name stand in front of, by the latter."""
+    others = {path: _others(path) for path in paths}
+    known = await originals.kinds([other for found in others.values() for other in found])
+    programs = {
+        path: next((each for each in found if known.get(each) == "file"), None) for path, found in others.items()
+    }
+    return {path: program for path, program in programs.items() if program}
 
 
-def _in_image(image: Image, path: str) -> Path | None:
-    """Where this machine keeps a file of the image; a layer's mark of removal counts as no file."""
-    for root in _roots(image, path):
-        place = root / path.lstrip("/")
-        if place.is_symlink() or place.is_file():
-            return place
-        if os.path.lexists(place):
-            return None
-    return None
-
-
-def _roots(image: Image, path: str) -> Iterator[Path]:
-    yield from reversed(image.layers)
-    # Nothing else of this machine is in the host image, so nothing else may come from it.
-    if image.base == "host" and path.startswith(_HOST_PROGRAMS):
-        yield Path("/")
-
-
-def _shadowed(image: Image, path: str) -> str | None:
-    """The program of the image that a new program of the same name stands in front of."""
+def _others(path: str) -> list[str]:
+    """Where else on the PATH a program of that name may be."""
     folder, _, name = path.rpartition("/")
-    if folder not in _PROGRAM_FOLDERS:
-        return None
-    others = (f"{other}/{name}" for other in _PROGRAM_FOLDERS)
-    return next((other for other in others if other != path and _in_image(image, other)), None)
+    places = [f"{other}/{name}" for other in PROGRAM_FOLDERS] if folder in PROGRAM_FOLDERS else []
+    return [place for place in places if place != path]

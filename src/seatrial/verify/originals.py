@@ -1,0 +1,226 @@
+"""What an image has, to compare with and to put back: read on this machine, or asked from a fresh sandbox of it."""
+
+import io
+import os
+import shlex
+import stat
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Literal, Protocol
+
+from seatrial.errors import SandboxError
+from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec
+from seatrial.sandbox.session import open_sandbox
+
+PROGRAM_FOLDERS = tuple(DEFAULT_PATH.split(":"))
+
+Kind = Literal["file", "folder"]
+
+_HOST_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib")
+_LOOK = b"""look() {
+if [ ! -e "$1" ]; then echo nothing
+elif [ -L "$1" ] || [ -f "$1" ]; then echo file
+elif [ -d "$1" ]; then echo folder
+else echo nothing; fi
+}
+"""
+_LOOK_SEC = 60.0
+_PACK_SEC = 600.0
+
+
+class Originals(Protocol):
+    """The files of one image."""
+
+    async def kinds(self, paths: Sequence[str]) -> Mapping[str, Kind]:
+        """What the image has at each path; where it has nothing, the path is left out. A link counts as a file."""
+        ...
+
+    async def pack(self, known: Mapping[str, Kind], tar: tarfile.TarFile) -> None:
+        """Add what `kinds` has found. A folder is empty, unless it is one of programs: it comes with those in it."""
+        ...
+
+
+@asynccontextmanager
+async def open_originals(backend: SandboxBackend, image: Image) -> AsyncIterator[Originals]:
+    """What an image has. One that is nowhere on this machine is asked by a sandbox, made at the first question."""
+    if image.layers or image.base == "host":
+        yield LocalOriginals(image)
+        return
+    async with AsyncExitStack() as stack:
+        yield RemoteOriginals(backend, image, stack)
+
+
+class LocalOriginals:
+    """The files of an image whose layers are directories of this machine."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    async def kinds(self, paths: Sequence[str]) -> Mapping[str, Kind]:
+        """What the layers have, taken together."""
+        found = {path: self._kind(path) for path in paths}
+        return {path: kind for path, kind in found.items() if kind}
+
+    async def pack(self, known: Mapping[str, Kind], tar: tarfile.TarFile) -> None:
+        """Add files with their content in the topmost layer that has them."""
+        for path, kind in known.items():
+            if kind == "file":
+                self._add_file(path, tar)
+            else:
+                self._add_folder(path, tar)
+
+    def _add_folder(self, path: str, tar: tarfile.TarFile) -> None:
+        folders = self._folders(path)
+        member = _member(path, folders[0])
+        member.type = tarfile.DIRTYPE
+        tar.addfile(member)
+        if path in PROGRAM_FOLDERS:
+            for name in sorted({entry.name for folder in folders for entry in folder.iterdir()}):
+                self._add_file(f"{path}/{name}", tar)
+
+    def _add_file(self, path: str, tar: tarfile.TarFile) -> None:
+        if found := self._file(path):
+            member = _member(path, found)
+            content = found.read_bytes() if member.isreg() else b""
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+    def _kind(self, path: str) -> Kind | None:
+        return "file" if self._file(path) else "folder" if self._folders(path) else None
+
+    def _file(self, path: str) -> Path | None:
+        """Where this machine keeps a file of the image; a layer's mark of removal counts as no file."""
+        for root in self._roots(path):
+            place = root / path.lstrip("/")
+            if place.is_symlink() or place.is_file():
+                return place
+            if os.path.lexists(place):
+                return None
+        return None
+
+    def _folders(self, path: str) -> list[Path]:
+        places = (root / path.lstrip("/") for root in self._roots(path))
+        return [place for place in places if place.is_dir()]
+
+    def _roots(self, path: str) -> Iterator[Path]:
+        yield from reversed(self._image.layers)
+        # Nothing else of this machine is in the host image, so nothing else may come from it.
+        if self._image.base == "host" and path.startswith(_HOST_PROGRAMS):
+            yield Path("/")
+
+
+def _member(path: str, found: Path) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(path.lstrip("/"))
+    member.mode = stat.S_IMODE(found.lstat().st_mode)
+    if found.is_symlink():
+        member.type, member.linkname = tarfile.SYMTYPE, str(found.readlink())
+    return member
+
+
+class RemoteOriginals:
+    """The files of an image that only a daemon has, seen from a sandbox where nobody has been before."""
+
+    def __init__(self, backend: SandboxBackend, image: Image, stack: AsyncExitStack) -> None:
+        self._backend = backend
+        self._image = image
+        self._stack = stack
+        self._sandbox: Sandbox | None = None
+
+    async def kinds(self, paths: Sequence[str]) -> Mapping[str, Kind]:
+        """What a shell of the image finds, all in one go. A link to nothing is nothing."""
+        if not paths:
+            return {}
+        questions = "".join(f"look {shlex.quote(path)}\n" for path in paths)
+        sandbox = await self._fresh()
+        spec = ExecSpec(("/bin/sh", "-s"), user=0, stdin=_LOOK + os.fsencode(questions), timeout_sec=_LOOK_SEC)
+        result = await sandbox.exec(spec)
+        answers = result.stdout.decode(errors="replace").split()
+        if result.exit_code != 0 or len(answers) != len(paths):
+            said = result.stderr.decode(errors="replace").strip()[-200:]
+            raise SandboxError(
+                f"{self._image.reference}: its /bin/sh cannot be asked which files the image has, to put back those "
+                f"that the agent changed (exit code {result.exit_code}): {said}"
+            )
+        found: dict[str, Kind] = {}
+        for path, answer in zip(paths, answers, strict=True):
+            if answer in ("file", "folder"):
+                found[path] = "file" if answer == "file" else "folder"
+        return found
+
+    async def pack(self, known: Mapping[str, Kind], tar: tarfile.TarFile) -> None:
+        """Add files by the image's own tar, and what it does not give one by one."""
+        for path in (path for path, kind in known.items() if kind == "folder"):
+            await self._pack_folder(path, tar)
+        files = {path for path, kind in known.items() if kind == "file"}
+        for path in sorted(files - await self._pack_together(files, tar)):
+            await self._pack_file(path, tar)
+
+    async def _fresh(self) -> Sandbox:
+        if self._sandbox is None:
+            spec = SandboxSpec(image=self._image, workdir="/")
+            self._sandbox = await self._stack.enter_async_context(open_sandbox(self._backend, spec))
+        return self._sandbox
+
+    async def _pack_folder(self, path: str, tar: tarfile.TarFile) -> None:
+        folder = tarfile.TarInfo(path.lstrip("/"))
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(folder)
+        if path not in PROGRAM_FOLDERS:
+            return
+        with tempfile.TemporaryFile() as archive:
+            await (await self._fresh()).get(path, archive)
+            archive.seek(0)
+            with tarfile.open(fileobj=archive, mode="r:") as source:
+                for member in source:
+                    name = member.name.removeprefix("./")
+                    if "/" not in name and not member.isdir():
+                        _copy(source, member, f"{path}/{name}", tar)
+
+    async def _pack_together(self, paths: Set[str], tar: tarfile.TarFile) -> set[str]:
+        """Add what the image's tar gives: a daemon takes long for each file, and an upgrade changes hundreds."""
+        packed: set[str] = set()
+        if not paths:
+            return packed
+        with tempfile.NamedTemporaryFile() as archive:
+            spec = ExecSpec(
+                ("tar", "-c", "-f", "-", "-C", "/", "-T", "-"),
+                user=0,
+                stdin=os.fsencode("".join(f"{path.lstrip('/')}\n" for path in sorted(paths))),
+                timeout_sec=_PACK_SEC,
+                stdout_path=Path(archive.name),
+                max_output=MAX_ARCHIVE_BYTES,
+            )
+            result = await (await self._fresh()).exec(spec)
+            # Without a tar there is nothing, and for names that it takes for something else, less than asked for.
+            if result.exit_code != 0 or result.truncated:
+                return packed
+            with tarfile.open(archive.name, mode="r:") as source:
+                for member in source:
+                    if (path := f"/{member.name}") in paths:
+                        _copy(source, member, path, tar)
+                        packed.add(path)
+        return packed
+
+    async def _pack_file(self, path: str, tar: tarfile.TarFile) -> None:
+        with tempfile.TemporaryFile() as archive:
+            await (await self._fresh()).get(path, archive)
+            archive.seek(0)
+            with tarfile.open(fileobj=archive, mode="r:") as source:
+                for member in source:
+                    _copy(source, member, path, tar)
+
+
+def _copy(source: tarfile.TarFile, member: tarfile.TarInfo, path: str, tar: tarfile.TarFile) -> None:
+    """Add a file or link of another archive under a name of its own, a hard link as a file."""
+    copy = tarfile.TarInfo(path.lstrip("/"))
+    copy.mode, copy.uid, copy.gid, copy.mtime = member.mode, member.uid, member.gid, member.mtime
+    if member.issym():
+        copy.type, copy.linkname = tarfile.SYMTYPE, member.linkname
+        tar.addfile(copy)
+    elif content := source.extractfile(member):
+        copy.size = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        tar.addfile(copy, content)

@@ -138,7 +138,7 @@ def test_the_default_image_is_replaced_with_a_warning_and_the_record_says_so(tmp
     output = only(evaluate(harbor_env(make_tasks(tmp_path), image="auto")))
     assert (output["docker_image"], output["image_used"]) == ("python:3.11-slim", "host")
     assert (output["_record"].sandbox.image_asked, output["_record"].sandbox.image) == ("python:3.11-slim", "host")
-    assert "the image python:3.11-slim is not here: rollouts run on this machine's own system (host) instead" in caplog.text
+    assert "the image python:3.11-slim is not here: rollouts run on this machine's own system (host)" in caplog.text
 
 
 def test_the_state_keys_harbor_config_harbor_task_dir_and_reward(tmp_path):

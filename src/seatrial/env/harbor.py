@@ -127,8 +127,7 @@ class HarborEnv(CliAgentEnv):
         await self._workplace(state).set_up()
 
     async def post_rollout(self, state: State) -> None:
-        """See the agent to its end, then judge what it left. `reward` is 0.0 when there is nothing to judge."""
-        state["reward"] = 0.0
+        """See the agent to its end, then judge what it left."""
         await super().post_rollout(state)
         agent = state.get(AGENT)
         if state["error"] is None and agent is not None and agent.run is not None:
@@ -169,10 +168,12 @@ class HarborEnv(CliAgentEnv):
 
     @cleanup(priority=50)
     async def keep_record(self, state: State) -> None:
-        """Leave the trial's record on the state, before the sandbox is gone."""
+        """Leave the trial's record on the state, before the sandbox is gone. The reward of one that failed is 0.0."""
         error = state["error"]
-        if state.get(_WORKPLACE) is not None and (error is not None or state["reward"] is not None):
-            state[RECORD] = await self._workplace(state).record(error, state["reward"] or 0.0)
+        if error is not None:
+            state["reward"] = 0.0
+        if state.get(_WORKPLACE) is not None and state["reward"] is not None:
+            state[RECORD] = await self._workplace(state).record(error, state["reward"])
         elif error is not None and "harbor_task_dir" in state:  # it has not come so far as to have a sandbox
             log = TrialLog(self._spec(state, self.docker_image), unobserved)
             log.fail(error)

@@ -39,7 +39,7 @@ def test_paths_are_stored_whole(spec, tasks, tmp_path, monkeypatch):
     ("changes", "complaint"),
     [
         ({"agents": (AgentOptions(name="nobody"),)}, "no agent called 'nobody'"),
-        ({"trial": TrialOptions(backend="cloud")}, "no sandbox backend called 'cloud'; there are: embedded, local"),
+        ({"trial": TrialOptions(backend="cloud")}, "no sandbox backend called 'cloud'; there are: auto, docker, "),
         ({"include": ("nothing",)}, "none is left"),
         ({"agents": (AgentOptions(name="command", command="x", env={"KEY": "${NO_SUCH_KEY}"}),)}, "NO_SUCH_KEY"),
     ],
@@ -166,3 +166,11 @@ def test_failed_trials_are_run_again_when_asked_for(make_job):
     run(again, FakeTrials())
     assert [(entry.outcome, entry.tries) for entry in job.store.entries()] == [("pass", 1), ("pass", 2), ("pass", 1)]
     assert [path.name for path in (job.store.path / "tries").iterdir()] == ["merge.noop.1.1"]
+
+
+def test_rollouts_of_an_environment_are_left_to_it(spec, tmp_path):
+    store = prepare_job(spec, tmp_path / "job").store
+    with store.lock():
+        store.update(store.file.model_copy(update={"driver": "environment"}))
+    with pytest.raises(JobError, match="only a program with that environment can go on"):
+        prepare_resume(tmp_path / "job")

@@ -256,5 +256,10 @@ class HarborEnv(CliAgentEnv):
             LockedTask(id=name, name=task.name, root=str(task.root), digest=self._digest(task))
             for name, task in tasks.items()
         )
-        created_at = dt.datetime.now(dt.UTC)
-        return JobFile(seatrial_version=version("seatrial"), created_at=created_at, spec=spec, tasks=tuple(locked))
+        return JobFile(
+            seatrial_version=version("seatrial"),
+            created_at=dt.datetime.now(dt.UTC),
+            spec=spec,
+            tasks=tuple(locked),
+            driver="environment",
+        )

@@ -58,6 +58,11 @@ def prepare_resume(
     JobError that lists every difference when the spec or a task is not what it was.
     """
     store = JobStore.open(folder)
+    if store.file.driver == "environment":
+        raise JobError(
+            f"{folder}: these are rollouts of an environment; only a program with that environment can go on with them: "
+            "evaluate(…, save_to=FOLDER, resume=True)"
+        )
     notices: list[str] = []
     if spec is not None:
         notices = _take_over(store, _with_whole_paths(spec), extend=extend)

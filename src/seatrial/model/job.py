@@ -164,10 +164,11 @@ class LockedTask(StrictModel):
 
 
 class JobFile(StrictModel):
-    """The stored form of a job."""
+    """The stored form of a job. One of an `environment` are rollouts that a program drives, and only it can go on."""
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = JOB_SCHEMA_VERSION
     seatrial_version: str
     created_at: Timestamp
     spec: JobSpec
     tasks: tuple[LockedTask, ...]
+    driver: Literal["job", "environment"] = "job"

@@ -172,5 +172,5 @@ def test_rollouts_of_an_environment_are_left_to_it(spec, tmp_path):
     store = prepare_job(spec, tmp_path / "job").store
     with store.lock():
         store.update(store.file.model_copy(update={"driver": "environment"}))
-    with pytest.raises(JobError, match="only a program with that environment can go on"):
+    with pytest.raises(JobError, match="only a program with it can go on"):
         prepare_resume(tmp_path / "job")

@@ -60,7 +60,7 @@ def prepare_resume(
     store = JobStore.open(folder)
     if store.file.driver == "environment":
         raise JobError(
-            f"{folder}: these are rollouts of an environment; only a program with that environment can go on with them: "
+            f"{folder}: these are rollouts of an environment; only a program with it can go on with them: "
             "evaluate(…, save_to=FOLDER, resume=True)"
         )
     notices: list[str] = []

@@ -17,7 +17,8 @@ POLICY = ImagePolicy()
 class Shelf:
     """A source that has what is on it, and counts how often it is asked."""
 
-    def __init__(self, *names: str, missing: type[ImageError] = ImageFetchError) -> None:
+    def __init__(self, *names: str, missing: type[ImageError] = ImageFetchError, has_host: bool = True) -> None:
+        self.has_host = has_host
         self.names = set(names)
         self.asked: Counter[str] = Counter()
         self.gate = asyncio.Event()
@@ -85,6 +86,7 @@ def test_this_machine_stands_in_for_python_that_cannot_be_had_and_says_so():
         (Shelf(), "python:3.11-slim", ImagePolicy(fallback="refuse")),
         # It is there but not for us, or does not exist: that will not be mended by the weather.
         (Shelf(missing=ImageError), "python:3.11-slim", POLICY),
+        (Shelf(has_host=False), "python:3.11-slim", POLICY),
     ],
 )
 def test_nothing_else_is_stood_in_for(source, name, policy):

@@ -26,6 +26,8 @@ _SHORT = 24
 class EngineSource:
     """Images of the daemon at the other end of a client."""
 
+    has_host = False
+
     def __init__(self, client: EngineClient) -> None:
         self._client = client
         self._engine = client.endpoint.engine

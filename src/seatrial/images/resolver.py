@@ -22,6 +22,11 @@ Say = Callable[[str], None]
 class ImageSource(Protocol):
     """Where the images of one backend come from. `say` takes what is worth telling meanwhile."""
 
+    @property
+    def has_host(self) -> bool:
+        """Whether the backend can run on this machine's own system, so that it may stand in for an image."""
+        ...
+
     async def fetch(self, reference: str, say: Say) -> Image:
         """An image by its name. Raises ImageError; ImageFetchError when nobody could be asked."""
         ...
@@ -102,7 +107,7 @@ class ImageResolver:
         try:
             return ResolvedImage(await source.fetch(name, self._say), "fetch")
         except ImageFetchError as error:
-            if not policy.may_fall_back(name):
+            if not source.has_host or not policy.may_fall_back(name):
                 raise
             self._say(str(error))
         self._say(f"Tasks that ask for {name} run on this machine's own system instead, which is not reproducible")

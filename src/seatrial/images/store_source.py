@@ -27,6 +27,8 @@ SETUP_TIMEOUT_SEC = 1800.0
 class StoreSource:
     """Images from the store; Dockerfiles are built on the backend that the images are for."""
 
+    has_host = True
+
     def __init__(self, store: Store, backend: SandboxBackend) -> None:
         self._store = store
         self._backend = backend

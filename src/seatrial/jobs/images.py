@@ -22,9 +22,10 @@ OpenSource = Callable[[SandboxBackend], AbstractAsyncContextManager[ImageSource]
 async def open_images(backend: SandboxBackend, say: Say = unheard) -> AsyncIterator[ImageResolver]:
     """The images for an open backend, for the length of a block."""
     backend = backend.chosen if isinstance(backend, AutoBackend) else backend
-    open_source = _SOURCES.get((await backend.probe()).backend)
+    name = (await backend.probe()).backend
+    open_source = _SOURCES.get(name)
     async with AsyncExitStack() as stack:
-        source = _OnDemand(lambda: open_source(backend), stack) if open_source else None
+        source = _OnDemand(lambda: open_source(backend), stack, has_host=name == "embedded") if open_source else None
         yield await stack.enter_async_context(open_resolver(source, say))
 
 
@@ -32,8 +33,13 @@ class _OnDemand:
     """A source that is opened when the first image is wanted, and stays open for the job."""
 
     def __init__(
-        self, open_source: Callable[[], AbstractAsyncContextManager[ImageSource]], job: AsyncExitStack
+        self,
+        open_source: Callable[[], AbstractAsyncContextManager[ImageSource]],
+        job: AsyncExitStack,
+        *,
+        has_host: bool,
     ) -> None:
+        self.has_host = has_host
         self._open = open_source
         self._job = job
         self._opening = asyncio.Lock()

@@ -21,9 +21,9 @@ from tests.sandbox.embedded.support import needs_root, run
 
 pytestmark = needs_root
 
-ODD = "/usr/local/bin/it's \\n a\nname"
-FILES = ("/usr/local/bin/tool", "/usr/local/bin/link", "/usr/bin/env", "/bin/sh", ODD)
-NOTHING = ("/conftest.py", "/usr/local/bin/env", "/usr/local/bin/dangling", "/no/such", "/usr/bin/env/x")
+ODD, CODED = "/usr/local/bin/it's a\nname", r"/usr/local/bin/coded\n"
+FILES = ("/usr/local/bin/tool", "/usr/local/bin/link", "/usr/bin/env", "/bin/sh", ODD, CODED)
+NOTHING = ("/conftest.py", "/usr/local/bin/env", "/no/such", "/usr/bin/env/x")
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def image(tmp_path: Path) -> Image:
     """A few programs of its own on top of this machine's."""
     programs = tmp_path / "layer/usr/local/bin"
     programs.mkdir(parents=True)
-    for path in ("/usr/local/bin/tool", ODD):
+    for path in ("/usr/local/bin/tool", ODD, CODED):
         (tmp_path / "layer" / path[1:]).write_text(f"#!/bin/sh\necho {len(path)}\n")
         (tmp_path / "layer" / path[1:]).chmod(0o4755)
     (programs / "twin").hardlink_to(programs / "tool")
@@ -50,10 +50,20 @@ class WithoutTar:
         self._sandbox = sandbox
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
-        return ExecResult(127, 0.0) if spec.argv[0] == "tar" else await self._sandbox.exec(spec)
+        return ExecResult(127, 0.0) if b"tar" in spec.stdin else await self._sandbox.exec(spec)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sandbox, name)
+
+
+class OnlyTar(WithoutTar):
+    """A sandbox whose image has one, and that takes long for anything else."""
+
+    async def exec(self, spec: ExecSpec) -> ExecResult:
+        return await self._sandbox.exec(spec)
+
+    async def get(self, path: str, _: object) -> None:
+        raise AssertionError(path)
 
 
 @dataclass
@@ -134,22 +144,22 @@ def test_a_sandbox_finds_what_the_layers_have(image):
     assert ask(image, kinds) == locally(image, kinds) == expected
 
 
-@pytest.mark.parametrize("wrap", [lambda sandbox: sandbox, WithoutTar], ids=["tar", "no-tar"])
+@pytest.mark.parametrize("wrap", [OnlyTar, WithoutTar])
 def test_a_sandbox_gives_what_the_layers_have(image, wrap):
-    question = pack("/usr/local/bin/tool", "/usr/local/bin/link", "/usr/local/bin/twin", "/usr/bin/env")
-    assert ask(image, question, wrap) == locally(image, question)
-
-
-def test_names_that_tar_takes_for_something_else_are_had_all_the_same(image):
-    question = pack("/usr/local/bin/tool", ODD)
-    found = ask(image, question)
+    question = pack("/usr/local/bin/tool", "/usr/local/bin/link", "/usr/local/bin/twin", "/usr/bin/env", ODD)
+    found = ask(image, question, wrap)
     assert found == locally(image, question)
     assert found[ODD[1:]][3] == b"#!/bin/sh\necho %d\n" % len(ODD)
 
 
+def test_names_that_tar_takes_for_others_are_had_all_the_same(image):
+    question = pack("/usr/local/bin/tool", CODED)
+    assert ask(image, question) == locally(image, question)
+
+
 def test_a_folder_of_programs_comes_with_its_programs_and_another_without_anything(image):
     found = ask(image, pack("/usr/local/bin", "/usr/lib"))
-    ours = {f"usr/local/bin/{name}" for name in ("tool", "twin", "link", ODD.rpartition("/")[2])}
+    ours = {f"usr/local/bin/{name}" for name in ("tool", "twin", "link", "coded\\n")}
     assert set(found) >= ours | {"usr/local/bin", "usr/lib"}
     assert set(found) - {"usr/lib"} == {name for name in found if name.startswith("usr/local/bin")}
     assert found["usr/local/bin/twin"][3] == b"#!/bin/sh\necho 19\n"

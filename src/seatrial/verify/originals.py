@@ -20,6 +20,8 @@ PROGRAM_FOLDERS = tuple(DEFAULT_PATH.split(":"))
 Kind = Literal["file", "folder"]
 
 _HOST_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib")
+# What to do comes on standard input: there may be many names, of any bytes.
+_SHELL = ("/bin/sh", "-s")
 _LOOK = b"""look() {
 if [ ! -e "$1" ]; then echo nothing
 elif [ -L "$1" ] || [ -f "$1" ]; then echo file
@@ -29,6 +31,7 @@ else echo nothing; fi
 """
 _LOOK_SEC = 60.0
 _PACK_SEC = 600.0
+_AT_ONCE = 500
 
 
 class Originals(Protocol):
@@ -135,7 +138,7 @@ class RemoteOriginals:
             return {}
         questions = "".join(f"look {shlex.quote(path)}\n" for path in paths)
         sandbox = await self._fresh()
-        spec = ExecSpec(("/bin/sh", "-s"), user=0, stdin=_LOOK + os.fsencode(questions), timeout_sec=_LOOK_SEC)
+        spec = ExecSpec(_SHELL, user=0, stdin=_LOOK + os.fsencode(questions), timeout_sec=_LOOK_SEC)
         result = await sandbox.exec(spec)
         answers = result.stdout.decode(errors="replace").split()
         if result.exit_code != 0 or len(answers) != len(paths):
@@ -154,9 +157,14 @@ class RemoteOriginals:
         """Add files by the image's own tar, and what it does not give one by one."""
         for path in (path for path, kind in known.items() if kind == "folder"):
             await self._pack_folder(path, tar)
-        files = {path for path, kind in known.items() if kind == "file"}
-        for path in sorted(files - await self._pack_together(files, tar)):
-            await self._pack_file(path, tar)
+        files = [path for path, kind in known.items() if kind == "file"]
+        plain = [path for path in files if "\\" not in path]  # some take what follows one for a code
+        packed: set[str] = set()
+        for start in range(0, len(plain), _AT_ONCE):
+            packed |= await self._pack_together(set(plain[start : start + _AT_ONCE]), tar)
+        for path in files:
+            if path not in packed:
+                await self._pack_file(path, tar)
 
     async def _fresh(self) -> Sandbox:
         if self._sandbox is None:
@@ -181,32 +189,33 @@ class RemoteOriginals:
 
     async def _pack_together(self, paths: Set[str], tar: tarfile.TarFile) -> set[str]:
         """Add what the image's tar gives: a daemon takes long for each file, and an upgrade changes hundreds."""
+        names = " ".join(shlex.quote(f".{path}") for path in sorted(paths))
         packed: set[str] = set()
-        if not paths:
-            return packed
         with tempfile.NamedTemporaryFile() as archive:
             spec = ExecSpec(
-                ("tar", "-c", "-f", "-", "-C", "/", "-T", "-"),
+                _SHELL,
                 user=0,
-                stdin=os.fsencode("".join(f"{path.lstrip('/')}\n" for path in sorted(paths))),
+                stdin=os.fsencode(f"exec tar -c -f - -C / {names}\n"),
                 timeout_sec=_PACK_SEC,
                 stdout_path=Path(archive.name),
                 max_output=MAX_ARCHIVE_BYTES,
             )
             result = await (await self._fresh()).exec(spec)
-            # Without a tar there is nothing, and for names that it takes for something else, less than asked for.
-            if result.exit_code != 0 or result.truncated:
+            if result.exit_code != 0 or result.truncated:  # there may be none
                 return packed
             with tarfile.open(archive.name, mode="r:") as source:
                 for member in source:
-                    if (path := f"/{member.name}") in paths:
+                    if (path := f"/{member.name.removeprefix('./')}") in paths:
                         _copy(source, member, path, tar)
                         packed.add(path)
         return packed
 
     async def _pack_file(self, path: str, tar: tarfile.TarFile) -> None:
         with tempfile.TemporaryFile() as archive:
-            await (await self._fresh()).get(path, archive)
+            try:
+                await (await self._fresh()).get(path, archive)
+            except FileNotFoundError as error:  # a link, perhaps, to what only a running container has
+                raise SandboxError(f"{self._image.reference}: {path} of the image cannot be read: {error}") from error
             archive.seek(0)
             with tarfile.open(fileobj=archive, mode="r:") as source:
                 for member in source:

@@ -11,6 +11,7 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.engine import client as module
 from seatrial.sandbox.engine.client import EngineClient, EngineError
 from seatrial.sandbox.engine.endpoint import Endpoint
+from seatrial.sandbox.engine.streams import upgrade
 
 PONG = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
 
@@ -82,6 +83,30 @@ def test_hanging_up_in_the_middle_is_an_error_of_ours(tmp_path):
     for work in (ask, lambda client: client.stream("/thing")):
         with pytest.raises(SandboxError):
             serve(tmp_path, [PONG, b"HTTP/1.1 20"], work)
+
+
+def test_hanging_up_waits_for_nobody_who_does_not_read(tmp_path):
+    """A command need not read its input, and the daemon then takes no more of it."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 101 UPGRADED\r\n\r\n")
+        await done.wait()
+        writer.close()
+
+    done = asyncio.Event()
+
+    async def play() -> None:
+        path = str(tmp_path / "socket")
+        async with await asyncio.start_unix_server(answer, path):
+            stream, _, _ = await upgrade(Endpoint("docker", path), "/thing", None)
+            assert stream is not None
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(stream.send(bytes(10_000_000)), 0.1)
+            await stream.close()
+            done.set()
+
+    asyncio.run(asyncio.wait_for(play(), 20))
 
 
 def test_a_stream_carries_both_outputs_and_ends(tmp_path):

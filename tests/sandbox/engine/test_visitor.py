@@ -4,6 +4,7 @@ import os
 import pwd
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,21 +51,20 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.fixture
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """An ordinary user who may use the daemon, as members of the docker group may."""
-    name, folder = f"seatrial-{os.getpid()}-d", tmp_path_factory.mktemp("user")
+def user() -> Iterator[tuple[str, Path]]:
+    """An ordinary user who may use the daemon, as members of the docker group may; gone afterwards."""
+    name, socket = f"seatrial-{os.getpid()}-d", Path(str(engine_endpoint("docker").socket))
     subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True, capture_output=True)
-    socket = Path(str(engine_endpoint("docker").socket))
-    try:
-        account = pwd.getpwnam(name)
-        for parent in (folder.parent.parent, folder.parent, socket.parent):
-            parent.chmod(parent.stat().st_mode | 0o011)
-        os.chown(folder, account.pw_uid, account.pw_gid)
-        os.chown(socket, 0, account.pw_gid)
-        yield name, folder
-    finally:
-        os.chown(socket, 0, 0)
-        subprocess.run(["userdel", name], check=True, capture_output=True)
+    with tempfile.TemporaryDirectory(prefix="seatrial-user-", ignore_cleanup_errors=True) as folder:
+        try:
+            account = pwd.getpwnam(name)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+            socket.parent.chmod(0o711)
+            os.chown(socket, 0, account.pw_gid)
+            yield name, Path(folder)
+        finally:
+            os.chown(socket, 0, 0)
+            subprocess.run(["userdel", name], check=True, capture_output=True)
 
 
 @needs("docker")

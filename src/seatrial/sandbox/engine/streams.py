@@ -76,7 +76,7 @@ async def upgrade(endpoint: Endpoint, target: str, body: Any) -> tuple[Stream | 
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    writer.close()
+    writer.transport.abort()  # an orderly end would wait until all is sent, and whoever does not read never takes it
     with suppress(OSError):
         await writer.wait_closed()
 

@@ -1,16 +1,14 @@
-"""What is noted about a call while it is under way, and the ModelCall that becomes of it."""
+"""What is noted about a call while it is under way, and what becomes of it when it has ended."""
 
 import datetime as dt
 import time
 from typing import Any
 
-from pydantic import ValidationError
-
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.calls import EndedCall
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.session import Session
-from seatrial.model.base import check_json_object
-from seatrial.model.trace import CallError, CallErrorKind, Dialect, ModelCall
+from seatrial.model.trace import CallError, CallErrorKind, Dialect
 
 _LONGEST_MESSAGE = 4000
 
@@ -49,45 +47,34 @@ class CallNotes:
         """Why there is no answer, or only a part of one. The first reason counts."""
         self._error = self._error or CallError(kind=kind, status=status, message=message[:_LONGEST_MESSAGE])
 
-    def call(self) -> ModelCall:
+    def call(self) -> EndedCall:
         """The call as it is kept, with all its messages."""
         request, payload = self._request, self._payload
         dialect = DIALECTS[request.dialect] if request.dialect else None
         spoken = DIALECTS[self._spoken] if self._spoken else None
         response = self._response if isinstance(self._response, dict) else None
         usage = spoken.usage(response) if spoken and response else None
-        model, upstream_model = (_text(each.get("model")) for each in (request.payload or {}, payload))
-        fields: dict[str, Any] = {
-            "index": self._index,
-            "dialect": request.dialect,
-            "path": request.path,
-            "started_at": self._started_at,
-            "duration_sec": time.perf_counter() - self._started,
-            "first_token_sec": self._first_token,
-            "stream": request.stream,
-            "model": model,
-            "upstream_model": upstream_model,
-            "messages": dialect.messages(payload) if dialect else [],
-            "status": self._status,
-            "finish_reason": spoken.finish_reason(response) if spoken and response else None,
-            "usage": usage,
-            "cost_usd": self._session.cost_of(upstream_model, usage),
-            "retry_of": self._retry_of,
-            "error": self._error,
-        }
-        rest = dialect.without_messages(payload) if dialect else None
-        try:
-            return ModelCall(**fields, request=rest, response=response)
-        except ValidationError:
-            return ModelCall(**fields, request=_kept(rest), response=_kept(response))
-
-
-def _kept(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a stranger wrote, as far as it can be stored."""
-    try:
-        return None if value is None else check_json_object(value)
-    except ValueError as error:
-        return {"not_kept": str(error)}
+        upstream_model = _text(payload.get("model"))
+        return EndedCall(
+            index=self._index,
+            dialect=request.dialect,
+            path=request.path,
+            started_at=self._started_at,
+            duration_sec=time.perf_counter() - self._started,
+            first_token_sec=self._first_token,
+            stream=request.stream,
+            model=_text(request.payload.get("model")) if request.payload else None,
+            upstream_model=upstream_model,
+            messages=dialect.messages(payload) if dialect else [],
+            request=dialect.without_messages(payload) if dialect else None,
+            response=response,
+            status=self._status,
+            finish_reason=spoken.finish_reason(response) if spoken and response else None,
+            usage=usage,
+            cost_usd=self._session.cost_of(upstream_model, usage),
+            retry_of=self._retry_of,
+            error=self._error,
+        )
 
 
 def _text(value: Any) -> str | None:

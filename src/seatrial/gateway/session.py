@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
+from seatrial.gateway.calls import EndedCall
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.model.record import ModelUsage
-from seatrial.model.trace import ModelCall, TokenUsage
+from seatrial.model.trace import TokenUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
 
@@ -36,7 +37,7 @@ class SessionOptions:
 class Journal(Protocol):
     """Where calls are written down."""
 
-    def write(self, call: ModelCall) -> None:
+    def write(self, call: EndedCall) -> None:
         """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
         ...
 
@@ -98,7 +99,7 @@ class Session:
         found = self._found[model]
         return cost(usage, found) if found else None
 
-    def end(self, call: ModelCall) -> None:
+    def end(self, call: EndedCall) -> None:
         """Add a call to what was used, and write it down."""
         self._answered += call.status is not None
         if call.usage:

@@ -9,6 +9,7 @@ import pytest
 
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.calls import CallLog
+from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import Session, SessionOptions
@@ -16,7 +17,6 @@ from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.upstreams.render import render_stream
 from seatrial.gateway.upstreams.reply import Reply
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import ModelCall
 
 FIRST, *MIDDLE, STOP, USAGE, DONE = render_stream("openai_chat", Reply(text="a stream of many words, " * 40))
 LONG = (FIRST, *MIDDLE * 20, STOP, USAGE, DONE)
@@ -41,7 +41,7 @@ class Listener:
         self.heard.append(data)
 
 
-async def passed_on(chunks: Sequence[bytes], listener: Listener, folder: Path, *, hides_usage: bool) -> ModelCall:
+async def passed_on(chunks: Sequence[bytes], listener: Listener, folder: Path, *, hides_usage: bool) -> EndedCall:
     """The call that a stream makes; fails if a chunk is asked for before the last one was passed on."""
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -60,7 +60,7 @@ async def passed_on(chunks: Sequence[bytes], listener: Listener, folder: Path, *
         return notes.call()
 
 
-def said(call: ModelCall) -> str:
+def said(call: EndedCall) -> str:
     assert call.response is not None
     text: str = call.response["choices"][0]["message"]["content"]
     return text

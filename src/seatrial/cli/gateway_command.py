@@ -18,7 +18,8 @@ import click
 from seatrial.cli.job_options import model_options
 from seatrial.errors import UsageError
 from seatrial.gateway.access import agent_variables, known_secrets
-from seatrial.gateway.calls import CALLS_FILE, CallLog, EndedCall
+from seatrial.gateway.calls import CALLS_FILE, CallLog
+from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session
 from seatrial.gateway.upstreams.per_trial import for_trial

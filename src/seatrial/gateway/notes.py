@@ -5,8 +5,8 @@ import time
 from typing import Any
 
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.calls import EndedCall
 from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.session import Session
 from seatrial.model.trace import CallError, CallErrorKind, Dialect
 
@@ -15,6 +15,11 @@ _LONGEST_MESSAGE = 4000
 
 class CallNotes:
     """Filled in as a call goes on."""
+
+    __slots__ = (
+        *("_error", "_first_token", "_index", "_payload", "_request", "_response", "_retry_of", "_session", "_spoken"),
+        *("_started", "_started_at", "_status"),
+    )
 
     def __init__(self, session: Session, request: ModelRequest, index: int, retry_of: int | None) -> None:
         self._session = session

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -53,16 +53,15 @@ class _Underway:
         self._tasks: set[asyncio.Task[Any] | None] = set()
         self._none = asyncio.Event()
 
-    async def one(self, answering: Awaitable[web.StreamResponse]) -> web.StreamResponse:
-        """Count a request as long as it takes."""
-        task = asyncio.current_task()
+    def begin(self, task: asyncio.Task[Any] | None) -> None:
+        """Count the request that a task answers."""
         self._tasks.add(task)
-        try:
-            return await answering
-        finally:
-            self._tasks.discard(task)
-            if not self._tasks:
-                self._none.set()
+
+    def done(self, task: asyncio.Task[Any] | None) -> None:
+        """It is answered, or will not be."""
+        self._tasks.discard(task)
+        if not self._tasks:
+            self._none.set()
 
     async def end(self) -> None:
         """Break all of them off; returns when they have ended, and there will be no more."""
@@ -76,6 +75,8 @@ class _Underway:
 
 class _Response:
     """The way back to the agent, over HTTP."""
+
+    __slots__ = ("_request", "response")
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
@@ -105,7 +106,12 @@ class _Response:
 async def _handle(session: Session, underway: _Underway, request: web.BaseRequest) -> web.StreamResponse:
     if underway.closed:
         raise ConnectionResetError("the gateway is closed")
-    return await underway.one(_answer(session, request))
+    task = asyncio.current_task()
+    underway.begin(task)
+    try:
+        return await _answer(session, request)
+    finally:
+        underway.done(task)
 
 
 async def _answer(session: Session, request: web.BaseRequest) -> web.StreamResponse:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
-from seatrial.gateway.calls import EndedCall
+from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.model.record import ModelUsage
 from seatrial.model.trace import TokenUsage

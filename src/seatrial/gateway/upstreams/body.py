@@ -28,9 +28,16 @@ class Body:
         self._timer: asyncio.TimerHandle | None = None
         self._waiting_since: float | None = None
 
-    async def begin(self) -> None:
-        """Wait for the first bytes, which are then the first chunk. Raises what aiohttp raises."""
-        self._first = await self._content.readany()
+    @classmethod
+    async def begun(cls, response: aiohttp.ClientResponse, idle_sec: float) -> Self:
+        """The body of a response, once its first bytes are here. Raises what aiohttp raises."""
+        body = cls(response, idle_sec)
+        try:
+            body._first = await response.content.readany()
+        except BaseException:
+            body.close()
+            raise
+        return body
 
     def __aiter__(self) -> Self:
         return self

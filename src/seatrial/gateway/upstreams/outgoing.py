@@ -1,7 +1,7 @@
 """Outgoing: a request in the form in which it goes to a provider, as often as it takes."""
 
 import io
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 from yarl import URL
@@ -15,8 +15,7 @@ _LARGE = 512 * 1024
 _MADE_UP = ("content-type", "user-agent")
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """What is sent. The key is ours, not the agent's."""
 
     method: str

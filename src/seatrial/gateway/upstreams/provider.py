@@ -32,6 +32,7 @@ from seatrial.gateway.upstreams.backoff import (
 from seatrial.gateway.upstreams.body import Body
 from seatrial.gateway.upstreams.outgoing import Outgoing, prepare
 from seatrial.gateway.upstreams.passing_on import returned_headers
+from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
 
@@ -75,6 +76,7 @@ class HttpProvider:
         self._sleep = sleep
         self._chance = chance
         self._slots = asyncio.Semaphore(options.max_concurrent)
+        self._patience = Patience(options.first_byte_timeout_sec)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -89,6 +91,7 @@ class HttpProvider:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._patience.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -147,28 +150,25 @@ class HttpProvider:
         """An answer whose first bytes are here, so that a cut before them can still be made good."""
         if self._session is None:
             raise RuntimeError("a provider answers only inside its `async with` block")
-        limit = self.options.first_byte_timeout_sec
         try:
-            async with asyncio.timeout(limit):
-                response = await self._session.request(
-                    outgoing.method,
-                    outgoing.url,
-                    headers=outgoing.headers,
-                    skip_auto_headers=outgoing.left_out(),
-                    data=outgoing.data(),
-                    allow_redirects=False,
-                )
-                body = Body(response, self.options.idle_timeout_sec)
+            async with asyncio.timeout(None) as wait:
+                self._patience.begin(wait)
                 try:
-                    await body.begin()
-                except BaseException:
-                    body.close()
-                    raise
-                return body, response
+                    response = await self._session.request(
+                        outgoing.method,
+                        outgoing.url,
+                        headers=outgoing.headers,
+                        skip_auto_headers=outgoing.left_out(),
+                        data=outgoing.data(),
+                        allow_redirects=False,
+                    )
+                    return await Body.begun(response, self.options.idle_timeout_sec), response
+                finally:
+                    self._patience.end(wait)
         except aiohttp.ClientError as error:
             return _Failure(f"{self._where} cannot be reached: {self._hide(str(error)) or type(error).__name__}")
         except TimeoutError:
-            return _Failure(f"{self._where} did not begin to answer within {limit:g} s")
+            return _Failure(f"{self._where} did not begin to answer within {self.options.first_byte_timeout_sec:g} s")
         except OSError as error:
             return _Failure(f"{self._where} cannot be reached: {error}")
 

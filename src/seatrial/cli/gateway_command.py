@@ -19,7 +19,7 @@ from seatrial.cli.job_options import model_options
 from seatrial.errors import UsageError
 from seatrial.gateway.access import agent_variables, known_secrets
 from seatrial.gateway.calls import CALLS_FILE, CallLog
-from seatrial.gateway.ended import EndedCall
+from seatrial.gateway.ended import EndedCall, checked
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session
 from seatrial.gateway.upstreams.per_trial import for_trial
@@ -131,7 +131,7 @@ class _Journal:
         if self._log is not None:
             self._log.write(call)
         with contextlib.suppress(OSError):  # a reader who has gone away is no reason to fail the agent
-            self._tell(call.checked())
+            self._tell(checked(call))
 
 
 async def _serve(options: ModelOptions, model: str | None, place: _Place, teller: _Teller) -> None:

@@ -47,16 +47,17 @@ class CallLog:
     def write(self, call: EndedCall | ModelCall) -> None:
         """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
         values = line_values(call)
-        fingerprints = _fingerprints(call.messages)
+        messages = values["messages"]
+        fingerprints = _fingerprints(messages)
         index, count = self._known(fingerprints)
-        values["messages"] = call.messages[count:]
+        values["messages"] = messages[count:]
         if count:
             values["known"] = {"call": index, "count": count}
         line = as_line(values)
         if "messages" in values:
             # In place of the conversation that it goes on with.
             others = [entry for entry in self._conversations if not count or entry[0] != index]
-            self._conversations = [*others[-_CONVERSATIONS + 1 :], (call.index, fingerprints)]
+            self._conversations = [*others[-_CONVERSATIONS + 1 :], (values["index"], fingerprints)]
         self._append(line)
 
     def _append(self, line: bytes) -> None:

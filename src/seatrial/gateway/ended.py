@@ -5,28 +5,23 @@ a parser reads is refused by the next one, unless it is nested too deeply.
 """
 
 import datetime as dt
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 
 from seatrial.model.base import MAX_JSON_DEPTH
 from seatrial.model.trace import CallError, Dialect, ModelCall, TokenUsage
 
-_HEAD = (
-    *("index", "dialect", "path", "started_at", "duration_sec", "first_token_sec", "stream", "model", "upstream_model"),
-    *("request", "response", "status", "finish_reason", "cost_usd", "retry_of"),
-)
-_head = attrgetter(*_HEAD)
 _CONTENT = ("messages", "request", "response")
 _NOT_KEPT = {"not_kept": f"nested deeper than {MAX_JSON_DEPTH} levels"}
 _FORMAT = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
 
-@dataclass(slots=True)  # not frozen: that takes three times as long, and there is one for every call
-class EndedCall:
-    """A call with all its messages; the fields are those of ModelCall."""
+class EndedCall(TypedDict):
+    """A call with all its messages; the fields are those of ModelCall.
+
+    Plain values, for there is one with every call: to make a checked one takes longer than to write it down.
+    """
 
     index: int
     dialect: Dialect | None
@@ -47,20 +42,21 @@ class EndedCall:
     retry_of: int | None
     error: CallError | None
 
-    def checked(self) -> ModelCall:
-        """The same as a ModelCall, without what is nested too deeply."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        deep = [name for name in ("request", "response") if _is_too_deep(values[name])]
-        return ModelCall(**{**values, **dict.fromkeys(deep, _NOT_KEPT)})
+
+def checked(call: EndedCall) -> ModelCall:
+    """The same as a ModelCall, without what is nested too deeply."""
+    values: dict[str, Any] = dict(call)
+    deep = [name for name in ("request", "response") if _is_too_deep(values[name])]
+    return ModelCall(**{**values, **dict.fromkeys(deep, _NOT_KEPT)})
 
 
 def line_values(call: EndedCall | ModelCall) -> dict[str, Any]:
-    """What is written of a call, but for its messages."""
-    values = {name: value for name, value in zip(_HEAD, _head(call), strict=True) if value is not None}
-    if call.usage is not None:
-        values["usage"] = vars(call.usage)
-    if call.error is not None:
-        values["error"] = call.error.model_dump(exclude_none=True)
+    """What there is to write of a call."""
+    values: dict[str, Any] = {name: value for name, value in dict(call).items() if value is not None}
+    if "usage" in values:
+        values["usage"] = vars(values["usage"])
+    if "error" in values:
+        values["error"] = values["error"].model_dump(exclude_none=True)
     return values
 
 

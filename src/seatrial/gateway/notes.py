@@ -60,26 +60,26 @@ class CallNotes:
         response = self._response if isinstance(self._response, dict) else None
         usage = spoken.usage(response) if spoken and response else None
         upstream_model = _text(payload.get("model"))
-        return EndedCall(
-            index=self._index,
-            dialect=request.dialect,
-            path=request.path,
-            started_at=self._started_at,
-            duration_sec=time.perf_counter() - self._started,
-            first_token_sec=self._first_token,
-            stream=request.stream,
-            model=_text(request.payload.get("model")) if request.payload else None,
-            upstream_model=upstream_model,
-            messages=dialect.messages(payload) if dialect else [],
-            request=dialect.without_messages(payload) if dialect else None,
-            response=response,
-            status=self._status,
-            finish_reason=spoken.finish_reason(response) if spoken and response else None,
-            usage=usage,
-            cost_usd=self._session.cost_of(upstream_model, usage),
-            retry_of=self._retry_of,
-            error=self._error,
-        )
+        return {
+            "index": self._index,
+            "dialect": request.dialect,
+            "path": request.path,
+            "started_at": self._started_at,
+            "duration_sec": time.perf_counter() - self._started,
+            "first_token_sec": self._first_token,
+            "stream": request.stream,
+            "model": _text(request.payload.get("model")) if request.payload else None,
+            "upstream_model": upstream_model,
+            "messages": dialect.messages(payload) if dialect else [],
+            "request": dialect.without_messages(payload) if dialect else None,
+            "response": response,
+            "status": self._status,
+            "finish_reason": spoken.finish_reason(response) if spoken and response else None,
+            "usage": usage,
+            "cost_usd": self._session.cost_of(upstream_model, usage),
+            "retry_of": self._retry_of,
+            "error": self._error,
+        }
 
 
 def _text(value: Any) -> str | None:

@@ -1,0 +1,117 @@
+"""Events that differ in a text alone: told from the others exactly, whatever a server writes."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.gateway.dialects import openai_chat_stream
+from seatrial.gateway.dialects.alike import Alike, News
+from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
+from seatrial.gateway.sse import SseEvent
+
+TEXTS = st.text(max_size=6) | st.sampled_from(["x", '"', "\\", "\n", "m", "assistant", "é", " and", "\x00", "}"])
+
+
+def part(text, *, name="content", index=0, **more):
+    """A part of an answer, as servers write it."""
+    head = {"id": "1", "object": "chat.completion.chunk", "model": "m", "usage": None}
+    return {**head, "choices": [{"index": index, "delta": {name: text}, "finish_reason": None}], **more}
+
+
+def read(data):
+    (delta,) = (choice["delta"] for choice in orjson.loads(data)["choices"])
+    ((name, text),) = delta.items()
+    return News(name, text)
+
+
+def written(chunk):
+    return orjson.dumps(chunk).decode()
+
+
+@pytest.fixture
+def alike():
+    known = Alike()
+    assert known.learn(written(part("one")), News("content", "one"), read)
+    return known
+
+
+@pytest.mark.parametrize("text", ["two", "", "Ümläut", "}]}", " "])
+def test_another_text_is_found(alike, text):
+    assert (alike.name, alike.text(written(part(text)))) == ("content", text)
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        part("two", index=1),
+        part("two", model="n"),
+        part("two", obfuscation="x"),
+        part("two", name="refusal"),
+        part('say "two"'),
+        part("a\\b"),
+        part("a\nb"),
+        part(None),
+        part(["two"]),
+    ],
+)
+def test_any_other_difference_is_noticed(alike, chunk):
+    assert alike.text(written(chunk)) is None
+
+
+def test_an_event_in_which_both_ends_overlap_is_none(alike):
+    first, _, rest = written(part("one")).partition('one"')
+    assert alike.text(first + rest) is None
+    assert alike.text(first[:-1] + '"' + rest) is None
+
+
+def test_a_text_that_stands_elsewhere_too_is_not_mistaken_for_it():
+    known = Alike()
+    # The first "m" is the name of the model, and the text is written with an escape.
+    data = written(part("m")).replace('{"content":"m"}', '{"content":"\\u006d"}')
+    assert not known.learn(data, News("content", "m"), read)
+    assert known.text(data) is None
+
+
+def test_it_is_given_up_with_a_server_that_writes_something_new_into_each_event():
+    known, learnt = Alike(), 0
+    for number in range(100):
+        data = written(part("text", obfuscation=str(number)))
+        assert known.text(data) is None
+        learnt += known.may_learn() and known.learn(data, News("content", "text"), read)
+    assert 0 < learnt < 20
+
+
+class Never(Alike):
+    """Knows no event."""
+
+    def may_learn(self) -> bool:
+        return False
+
+
+choices = st.fixed_dictionaries(
+    {"delta": st.dictionaries(st.sampled_from(["content", "reasoning", "role", "id"]), TEXTS | st.none(), max_size=3)},
+    optional={
+        "index": st.sampled_from([0, 1, None]),
+        "finish_reason": st.sampled_from([None, "stop"]),
+        "logprobs": st.sampled_from([None, {"content": [1]}, {"text": "x"}]),
+    },
+)
+chunks = st.fixed_dictionaries(
+    {"choices": st.lists(choices, max_size=2)},
+    optional={"id": st.sampled_from(["1", "m"]), "model": st.just("m"), "usage": st.none() | st.just({"n": 1})},
+)
+likely = st.builds(part, TEXTS, name=st.sampled_from(["content", "reasoning"]), index=st.sampled_from([0, 0, 0, 1]))
+
+
+@given(st.lists(likely | chunks, max_size=30))
+def test_what_is_put_together_is_the_same_as_if_every_event_were_parsed(parts):
+    assembled = []
+    for kind in (Alike, Never):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(openai_chat_stream, "Alike", kind)
+            assembler = ChatAssembler()
+        for each in parts:
+            assembler.feed(SseEvent(None, written(each)))
+        assembled.append((assembler.response(), assembler.first_token, assembler.finished, assembler.error))
+    assert assembled[0] == assembled[1]

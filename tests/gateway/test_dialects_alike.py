@@ -104,14 +104,31 @@ chunks = st.fixed_dictionaries(
 likely = st.builds(part, TEXTS, name=st.sampled_from(["content", "reasoning"]), index=st.sampled_from([0, 0, 0, 1]))
 
 
-@given(st.lists(likely | chunks, max_size=30))
-def test_what_is_put_together_is_the_same_as_if_every_event_were_parsed(parts):
+def repeated(chunk, texts):
+    """A part, and then the same with other texts, which are in its first choice if it has any."""
+    first, *others = chunk["choices"] or [{"delta": {}}]
+    parts = [{**chunk, "choices": [{**first, "delta": {**first["delta"], "content": text}}, *others]} for text in texts]
+    return [chunk, *parts]
+
+
+@given(st.lists(st.builds(repeated, likely | chunks, st.lists(TEXTS, max_size=4)), max_size=8))
+def test_what_is_put_together_is_the_same_as_if_every_event_were_parsed(runs):
     assembled = []
     for kind in (Alike, Never):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(openai_chat_stream, "Alike", kind)
             assembler = ChatAssembler()
-        for each in parts:
+        for each in (each for run in runs for each in run):
             assembler.feed(SseEvent(None, written(each)))
         assembled.append((assembler.response(), assembler.first_token, assembler.finished, assembler.error))
     assert assembled[0] == assembled[1]
+
+
+def test_what_grows_beside_the_text_grows_with_every_event():
+    chunk = part("x")
+    chunk["choices"][0]["logprobs"] = {"content": [1]}
+    assembler = ChatAssembler()
+    for _ in range(3):
+        assembler.feed(SseEvent(None, written(chunk)))
+    (choice,) = (assembler.response() or {})["choices"]
+    assert (choice["message"]["content"], choice["logprobs"]) == ("xxx", {"content": [1, 1, 1]})

@@ -36,7 +36,7 @@ def alike():
     return known
 
 
-@pytest.mark.parametrize("text", ["two", "", "Ümläut", "}]}", " "])
+@pytest.mark.parametrize("text", ["two", "", "Ümläut", "}]}", " ", 'say "two"', "a\\b", "a\nb", '","role":"x'])
 def test_another_text_is_found(alike, text):
     assert (alike.name, alike.text(written(part(text)))) == ("content", text)
 
@@ -48,15 +48,23 @@ def test_another_text_is_found(alike, text):
         part("two", model="n"),
         part("two", obfuscation="x"),
         part("two", name="refusal"),
-        part('say "two"'),
-        part("a\\b"),
-        part("a\nb"),
         part(None),
         part(["two"]),
     ],
 )
 def test_any_other_difference_is_noticed(alike, chunk):
     assert alike.text(written(chunk)) is None
+
+
+@pytest.mark.parametrize("text", ['x","role":"y', 'x"', '"', "\\", "\\ud800", "a\tb", "x\n"])
+def test_what_would_not_be_one_text_is_none(alike, text):
+    before, _, after = written(part("one")).partition("one")
+    assert alike.text(before + text + after) is None
+
+
+def test_nothing_is_known_once_it_is_forgotten(alike):
+    alike.forget()
+    assert alike.text(written(part("one"))) is None
 
 
 def test_an_event_in_which_both_ends_overlap_is_none(alike):
@@ -132,3 +140,11 @@ def test_what_grows_beside_the_text_grows_with_every_event():
         assembler.feed(SseEvent(None, written(chunk)))
     (choice,) = (assembler.response() or {})["choices"]
     assert (choice["message"]["content"], choice["logprobs"]) == ("xxx", {"content": [1, 1, 1]})
+
+
+def test_what_an_event_says_beside_its_text_counts_again_after_another_one():
+    assembler = ChatAssembler()
+    for chunk in (part("a"), part("b"), part("\n", model="other"), part("d")):
+        assembler.feed(SseEvent(None, written(chunk)))
+    answer = assembler.response() or {}
+    assert (answer["model"], answer["choices"][0]["message"]["content"]) == ("m", "ab\nd")

@@ -66,6 +66,7 @@ class ChatAssembler:
             self._take(data, chunk)
 
     def _take(self, data: str, chunk: Payload) -> None:
+        self._alike.forget()  # after this one, what the known one says beside its text may be news again
         head = self._head
         for name, value in chunk.items():
             if value is not None or name not in head:

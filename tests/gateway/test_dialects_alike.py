@@ -38,7 +38,7 @@ def alike():
 
 @pytest.mark.parametrize("text", ["two", "", "Ümläut", "}]}", " ", 'say "two"', "a\\b", "a\nb", '","role":"x'])
 def test_another_text_is_found(alike, text):
-    assert (alike.name, alike.text(written(part(text)))) == ("content", text)
+    assert alike.text(written(part(text))) == text
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ class News(NamedTuple):
 
 
 class Alike:
-    """Knows one event of a stream by what stands before its text and what stands after it. `name` is of its field."""
+    """Knows one event of a stream by what stands before its text and what stands after it."""
 
-    __slots__ = ("_after", "_before", "_tries", "name")
+    __slots__ = ("_after", "_before", "_tries")
 
     def __init__(self) -> None:
-        self.name = self._before = self._after = ""
+        self._before = self._after = ""
         self._tries = _TRIES
 
     def text(self, data: str) -> str | None:
@@ -60,7 +60,7 @@ class Alike:
         # There may be more such texts in an event. The right one is the one that makes the difference.
         if not found or read(before + _PROBE + after) != News(news.name, _PROBE):
             return False
-        self.name, self._before, self._after = news.name, before, after
+        self._before, self._after = before, after
         return True
 
 

@@ -48,13 +48,13 @@ class ChatAssembler:
         self._head: Payload = {}
         self._choices: dict[Any, _Choice] = {}
         self._alike = Alike()
-        self._growing = _Choice()  # whose text the events are that are alike
+        self._growing: list[str] = []  # what the events that are alike are pieces of
 
     def feed(self, event: SseEvent) -> None:
         """Take one event."""
         data = event.data
         if (said := self._alike.text(data)) is not None:
-            self._growing.say(self._alike.name, said)
+            self._growing.append(said)
             return
         if data.startswith("[DONE]"):
             self.finished = True
@@ -80,7 +80,7 @@ class ChatAssembler:
     def _learn(self, data: str, chunk: Payload) -> None:
         news = _only_news(chunk)
         if self._alike.learn(data, news, _read_only_news) and news is not None:
-            self._growing = self._choices[number(chunk["choices"][0].get("index")) or 0]
+            self._growing = self._choices[number(chunk["choices"][0].get("index")) or 0].pieces(news.name)
 
     def _take_choice(self, choice: Payload) -> None:
         index = number(choice.get("index")) or 0
@@ -118,9 +118,10 @@ class _Choice:
                 _join(self._fields, name, value, fixed=True)
         return content
 
-    def say(self, name: str, text: str) -> None:
-        """Take a part that has nothing new in it but a text."""
-        _join(self._message, name, text, fixed=False)
+    def pieces(self, name: str) -> list[str]:
+        """The text that a field of the message has so far, to be added to."""
+        pieces: _Pieces = self._message[name]
+        return pieces
 
     def _take_delta(self, delta: Payload) -> bool:
         content = False

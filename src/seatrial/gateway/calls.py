@@ -6,7 +6,7 @@ calls only the fingerprints of the last few conversations are remembered, so tha
 
 import hashlib
 from collections.abc import Sequence
-from io import BufferedWriter
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,7 +32,7 @@ class CallLog:
         self._secrets = sorted((secret for secret in secrets if len(secret) >= _LEAST_SECRET), key=len, reverse=True)
         self._written_secrets = [_as_written(secret) for secret in self._secrets]
         self._conversations: list[tuple[int, list[bytes]]] = []
-        self._file: BufferedWriter | None = None
+        self._file: FileIO | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -66,9 +66,11 @@ class CallLog:
                 line = self._scrubbed(line)
                 break
         if self._file is None:
-            self._file = self._path.open("ab")
-        self._file.write(line)
-        self._file.flush()
+            self._file = self._path.open("ab", buffering=0)
+        # At once, not by way of a buffer: whatever ends this process ends it before a line or after it.
+        rest = memoryview(line)
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
     def _known(self, fingerprints: list[bytes]) -> tuple[int, int]:
         """The earlier call that had most of a conversation already, and how much of it."""

@@ -1,6 +1,7 @@
 """calls.jsonl: each message once, every conversation whole again, nothing secret, whatever strangers send."""
 
 import datetime as dt
+import io
 import json
 import tracemalloc
 from pathlib import Path
@@ -207,6 +208,23 @@ def test_messages_nested_too_deeply_do_not_make_the_others_unreadable(tmp_path, 
         tmp_path, call(0, [say(1)]), call(1, [say(1), deep]), call(2, [say(1), deep]), call(3, [say(1), say(2)])
     )
     assert [conversation(calls, index) for index in range(4)] == [[say(1)], [], [], [say(1), say(2)]]
+
+
+class Reluctant(io.FileIO):
+    """A file that takes only a few bytes at a time, as one on a full disk may."""
+
+    def write(self, data: Any) -> int:
+        return super().write(data[:100])
+
+
+@pytest.mark.parametrize("kind", [io.FileIO, Reluctant])
+def test_a_call_is_in_the_file_as_soon_as_it_is_written(tmp_path, monkeypatch, kind):
+    with CallLog(tmp_path) as log:
+        for index in range(3):
+            with monkeypatch.context() as patch:
+                patch.setattr(Path, "open", lambda path, mode, buffering: kind(path, mode.replace("b", "")))
+                log.write(call(index, [say("x" * 100_000 * index)]))
+            assert [each.index for each in read_calls(tmp_path / CALLS_FILE)] == list(range(index + 1))
 
 
 def test_a_line_that_is_no_call_is_refused(tmp_path):

@@ -86,6 +86,18 @@ def test_the_agents_credentials_are_replaced_and_its_meaningful_headers_kept():
         assert received.headers["x-stainless-retry-count"] == "1"
 
 
+def test_a_name_that_the_agent_does_not_give_is_not_made_up():
+    async def run():
+        async with provider() as (upstream, fake):
+            await ask(upstream, call())
+            await ask(upstream, ModelRequest("/v1/models", "DELETE"))
+            return fake.received
+
+    posted, deleted = asyncio.run(run())
+    assert "user-agent" not in posted.headers | deleted.headers
+    assert (posted.headers["content-type"], deleted.headers.get("content-type")) == ("application/json", None)
+
+
 @pytest.mark.parametrize(
     ("dialects", "headers", "expected"),
     [

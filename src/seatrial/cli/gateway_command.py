@@ -19,6 +19,7 @@ from seatrial.cli.job_options import model_options
 from seatrial.errors import UsageError
 from seatrial.gateway.access import agent_variables, known_secrets
 from seatrial.gateway.calls import CALLS_FILE, CallLog
+from seatrial.gateway.ended import EndedCall, checked
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session
 from seatrial.gateway.upstreams.per_trial import for_trial
@@ -126,11 +127,11 @@ class _Journal:
         self._log = log
         self._tell = tell
 
-    def write(self, call: ModelCall) -> None:
+    def write(self, call: EndedCall) -> None:
         if self._log is not None:
             self._log.write(call)
         with contextlib.suppress(OSError):  # a reader who has gone away is no reason to fail the agent
-            self._tell(call)
+            self._tell(checked(call))
 
 
 async def _serve(options: ModelOptions, model: str | None, place: _Place, teller: _Teller) -> None:

@@ -7,7 +7,7 @@ that is not understood is lost.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from seatrial.model.trace import Dialect
 
@@ -25,8 +25,7 @@ class ModelRequest:
     stream: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReply:
+class ModelReply(NamedTuple):
     """An answer on its way: its pieces come as they come from upstream."""
 
     status: int

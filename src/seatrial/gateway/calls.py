@@ -6,21 +6,20 @@ calls only the fingerprints of the last few conversations are remembered, so tha
 
 import hashlib
 from collections.abc import Sequence
-from io import BufferedWriter
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import orjson
 
-from seatrial.model.base import check_json_object
-from seatrial.model.trace import KnownMessages, ModelCall
+from seatrial.gateway.ended import EndedCall, as_line, line_values
+from seatrial.model.trace import ModelCall
 
 CALLS_FILE = "calls.jsonl"
 _CONVERSATIONS = 4
 _LEAST_SECRET = 8
 _SCRUBBED = "[secret]"
-_CONTENT = {"messages", "known", "request", "response"}
 _STRANGERS = ("path", "model", "upstream_model", "messages", "request", "response", "finish_reason")
 
 
@@ -33,7 +32,7 @@ class CallLog:
         self._secrets = sorted((secret for secret in secrets if len(secret) >= _LEAST_SECRET), key=len, reverse=True)
         self._written_secrets = [_as_written(secret) for secret in self._secrets]
         self._conversations: list[tuple[int, list[bytes]]] = []
-        self._file: BufferedWriter | None = None
+        self._file: FileIO | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -45,55 +44,52 @@ class CallLog:
             self._file.close()
             self._file = None
 
-    def write(self, call: ModelCall) -> None:
+    def write(self, call: EndedCall | ModelCall) -> None:
         """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
-        head = call.model_dump_json(exclude_none=True, exclude=_CONTENT).encode()
-        content = orjson.dumps(
-            {
-                **self._new_messages(call),
-                **({"request": call.request} if call.request is not None else {}),
-                **({"response": call.response} if call.response is not None else {}),
-            }
-        )
-        if any(secret in part for secret in self._written_secrets for part in (head, content)):
-            head, content = self._scrubbed(head), self._scrubbed(content)
+        values = line_values(call)
+        messages = values["messages"]
+        fingerprints = _fingerprints(messages)
+        index, count = self._known(fingerprints)
+        values["messages"] = messages[count:]
+        if count:
+            values["known"] = {"call": index, "count": count}
+        line = as_line(values)
+        if "messages" in values:
+            # In place of the conversation that it goes on with.
+            others = [entry for entry in self._conversations if not count or entry[0] != index]
+            self._conversations = [*others[-_CONVERSATIONS + 1 :], (values["index"], fingerprints)]
+        self._append(line)
+
+    def _append(self, line: bytes) -> None:
+        for secret in self._written_secrets:
+            if secret in line:
+                line = self._scrubbed(line)
+                break
         if self._file is None:
-            self._file = self._path.open("ab")
-        # In parts: what a call holds may be large, and to join it would copy it once more.
-        self._file.writelines((head[:-1], b"," if len(content) > 2 else b"", memoryview(content)[1:], b"\n"))
-        self._file.flush()
+            self._file = self._path.open("ab", buffering=0)
+        # At once, not by way of a buffer: whatever ends this process ends it before a line or after it.
+        rest = memoryview(line)
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
-    def _new_messages(self, call: ModelCall) -> dict[str, Any]:
-        """Which messages are known and which are new; neither when they are nested too deeply to be read again."""
-        try:
-            fingerprints = [hashlib.blake2b(orjson.dumps(each), digest_size=16).digest() for each in call.messages]
-            known = self._known(fingerprints)
-            stored = check_json_object({"messages": call.messages[known.count if known else 0 :]})
-        except (TypeError, ValueError):
-            return {}
-        # In place of the conversation that it goes on with.
-        kept = [entry for entry in self._conversations if known is None or entry[0] != known.call]
-        self._conversations = [*kept[-_CONVERSATIONS + 1 :], (call.index, fingerprints)]
-        return {**stored, "known": known.model_dump()} if known else stored
-
-    def _known(self, fingerprints: list[bytes]) -> KnownMessages | None:
-        """How much of a conversation an earlier call already had."""
-        best = KnownMessages(call=0, count=0)
+    def _known(self, fingerprints: list[bytes]) -> tuple[int, int]:
+        """The earlier call that had most of a conversation already, and how much of it."""
+        best, most = 0, 0
         for index, earlier in self._conversations:
             count = _common(earlier, fingerprints)
-            if count > best.count:
-                best = KnownMessages(call=index, count=count)
-        return best if best.count else None
+            if count > most:
+                best, most = index, count
+        return best, most
 
-    def _scrubbed(self, part: bytes) -> bytes:
+    def _scrubbed(self, line: bytes) -> bytes:
         # Only in what strangers wrote: a secret may look like a word or a number of the line itself.
-        value = orjson.loads(part)
+        value = orjson.loads(line)
         for name in _STRANGERS:
             if name in value:
                 value[name] = self._without_secrets(value[name])
         if "error" in value:
             value["error"]["message"] = self._without_secrets(value["error"]["message"])
-        return orjson.dumps(value)
+        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
     def _without_secrets(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -105,6 +101,13 @@ class CallLog:
         if isinstance(value, dict):
             return {self._without_secrets(name): self._without_secrets(each) for name, each in value.items()}
         return value
+
+
+def _fingerprints(messages: list[Any]) -> list[bytes]:
+    try:
+        return [hashlib.blake2b(orjson.dumps(each), digest_size=16).digest() for each in messages]
+    except TypeError:  # nested too deeply to be written at all
+        return []
 
 
 def _as_written(secret: str) -> bytes:

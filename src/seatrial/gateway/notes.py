@@ -1,22 +1,25 @@
-"""What is noted about a call while it is under way, and the ModelCall that becomes of it."""
+"""What is noted about a call while it is under way, and what becomes of it when it has ended."""
 
 import datetime as dt
 import time
 from typing import Any
 
-from pydantic import ValidationError
-
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.session import Session
-from seatrial.model.base import check_json_object
-from seatrial.model.trace import CallError, CallErrorKind, Dialect, ModelCall
+from seatrial.model.trace import CallError, CallErrorKind, Dialect
 
 _LONGEST_MESSAGE = 4000
 
 
 class CallNotes:
     """Filled in as a call goes on."""
+
+    __slots__ = (
+        *("_error", "_first_token", "_index", "_payload", "_request", "_response", "_retry_of", "_session", "_spoken"),
+        *("_started", "_started_at", "_status"),
+    )
 
     def __init__(self, session: Session, request: ModelRequest, index: int, retry_of: int | None) -> None:
         self._session = session
@@ -49,15 +52,15 @@ class CallNotes:
         """Why there is no answer, or only a part of one. The first reason counts."""
         self._error = self._error or CallError(kind=kind, status=status, message=message[:_LONGEST_MESSAGE])
 
-    def call(self) -> ModelCall:
+    def call(self) -> EndedCall:
         """The call as it is kept, with all its messages."""
         request, payload = self._request, self._payload
         dialect = DIALECTS[request.dialect] if request.dialect else None
         spoken = DIALECTS[self._spoken] if self._spoken else None
         response = self._response if isinstance(self._response, dict) else None
         usage = spoken.usage(response) if spoken and response else None
-        model, upstream_model = (_text(each.get("model")) for each in (request.payload or {}, payload))
-        fields: dict[str, Any] = {
+        upstream_model = _text(payload.get("model"))
+        return {
             "index": self._index,
             "dialect": request.dialect,
             "path": request.path,
@@ -65,9 +68,11 @@ class CallNotes:
             "duration_sec": time.perf_counter() - self._started,
             "first_token_sec": self._first_token,
             "stream": request.stream,
-            "model": model,
+            "model": _text(request.payload.get("model")) if request.payload else None,
             "upstream_model": upstream_model,
             "messages": dialect.messages(payload) if dialect else [],
+            "request": dialect.without_messages(payload) if dialect else None,
+            "response": response,
             "status": self._status,
             "finish_reason": spoken.finish_reason(response) if spoken and response else None,
             "usage": usage,
@@ -75,19 +80,6 @@ class CallNotes:
             "retry_of": self._retry_of,
             "error": self._error,
         }
-        rest = dialect.without_messages(payload) if dialect else None
-        try:
-            return ModelCall(**fields, request=rest, response=response)
-        except ValidationError:
-            return ModelCall(**fields, request=_kept(rest), response=_kept(response))
-
-
-def _kept(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a stranger wrote, as far as it can be stored."""
-    try:
-        return None if value is None else check_json_object(value)
-    except ValueError as error:
-        return {"not_kept": str(error)}
 
 
 def _text(value: Any) -> str | None:

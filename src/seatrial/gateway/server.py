@@ -3,8 +3,8 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -53,17 +53,15 @@ class _Underway:
         self._tasks: set[asyncio.Task[Any] | None] = set()
         self._none = asyncio.Event()
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Count a request as long as it takes."""
-        task = asyncio.current_task()
+    def begin(self, task: asyncio.Task[Any] | None) -> None:
+        """Count the request that a task answers."""
         self._tasks.add(task)
-        try:
-            yield
-        finally:
-            self._tasks.discard(task)
-            if not self._tasks:
-                self._none.set()
+
+    def done(self, task: asyncio.Task[Any] | None) -> None:
+        """It is answered, or will not be."""
+        self._tasks.discard(task)
+        if not self._tasks:
+            self._none.set()
 
     async def end(self) -> None:
         """Break all of them off; returns when they have ended, and there will be no more."""
@@ -78,6 +76,8 @@ class _Underway:
 class _Response:
     """The way back to the agent, over HTTP."""
 
+    __slots__ = ("_request", "response")
+
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
         self.response: web.StreamResponse | None = None
@@ -91,9 +91,9 @@ class _Response:
         await response.prepare(self._request)
         self.response = response
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> Coroutine[Any, Any, None]:
         assert self.response is not None  # noqa: S101 - it has begun
-        await self.response.write(data)
+        return self.response.write(data)
 
     async def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         # Not begun and written in pieces: that would be three packets, and one for each wakes the agent.
@@ -106,8 +106,12 @@ class _Response:
 async def _handle(session: Session, underway: _Underway, request: web.BaseRequest) -> web.StreamResponse:
     if underway.closed:
         raise ConnectionResetError("the gateway is closed")
-    with underway.one():
+    task = asyncio.current_task()
+    underway.begin(task)
+    try:
         return await _answer(session, request)
+    finally:
+        underway.done(task)
 
 
 async def _answer(session: Session, request: web.BaseRequest) -> web.StreamResponse:
@@ -120,13 +124,13 @@ async def _answer(session: Session, request: web.BaseRequest) -> web.StreamRespo
         return web.Response(status=refused.status, body=body, content_type="application/json")
     await carry(session, model_request, way)
     assert way.response is not None  # noqa: S101 - every answer has a status
-    await way.response.write_eof()
     return way.response
 
 
 def _dialect(request: web.BaseRequest) -> Dialect | None:
     # As providers read paths: `//v1//messages` must not lead past the limits and the record.
-    return dialect_of(re.sub("/{2,}", "/", request.path))
+    path = request.path
+    return dialect_of(re.sub("/{2,}", "/", path) if "//" in path else path)
 
 
 class _RefusedError(Exception):
@@ -136,7 +140,7 @@ class _RefusedError(Exception):
 
 
 async def _read(session: Session, request: web.BaseRequest) -> ModelRequest:
-    headers = {name.lower(): value for name, value in request.headers.items()}
+    headers = request.headers
     credential = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
     if not session.opens(credential):
         raise _RefusedError(401, "this key does not open the gateway; use the one in OPENAI_API_KEY")
@@ -157,8 +161,9 @@ async def _read(session: Session, request: web.BaseRequest) -> ModelRequest:
 async def _body(request: web.BaseRequest) -> bytes:
     if (request.content_length or 0) > MAX_BODY_BYTES:
         raise _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")
-    pieces, size = [], 0
-    async for piece in request.content.iter_any():
+    content, pieces, size = request.content, [], 0
+    while not content.at_eof():
+        piece = await content.readany()
         size += len(piece)
         if size > MAX_BODY_BYTES:
             raise _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")

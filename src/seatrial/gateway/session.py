@@ -1,7 +1,6 @@
 """One trial's access to its model: the key that opens it, the limits it runs into, and what it has used."""
 
 import asyncio
-import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,9 +8,10 @@ from typing import Any, Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
+from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.model.record import ModelUsage
-from seatrial.model.trace import ModelCall, TokenUsage
+from seatrial.model.trace import TokenUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
 
@@ -36,7 +36,7 @@ class SessionOptions:
 class Journal(Protocol):
     """Where calls are written down."""
 
-    def write(self, call: ModelCall) -> None:
+    def write(self, call: EndedCall) -> None:
         """Append a call, given with all its messages. Raises OSError when it cannot be stored."""
         ...
 
@@ -58,7 +58,7 @@ class Session:
         self._input_tokens = self._cached_tokens = self._output_tokens = 0
         self._cost = 0.0
         self._priced = True
-        self._recent: dict[bytes, int] = {}
+        self._recent: dict[int, int] = {}
 
     def opens(self, credential: str) -> bool:
         """Whether a credential is this session's key."""
@@ -78,13 +78,13 @@ class Session:
     def begin(self, request: ModelRequest) -> tuple[int, int | None]:
         """Count a call; returns its index, and the index of the call that it merely repeats."""
         index, self._calls = self._calls, self._calls + 1
-        digest = hashlib.blake2b(request.body, digest_size=16).digest()
-        repeated = self._recent.get(digest)
+        body = hash(request.body)  # only the last few are remembered: more of a digest is not needed
+        repeated = self._recent.get(body)
         is_retry = repeated is not None and request.headers.get(_RETRY_COUNT, "0") not in ("", "0")
         if not is_retry:
             self._turns += 1
-        self._recent.pop(digest, None)
-        self._recent[digest] = index
+        self._recent.pop(body, None)
+        self._recent[body] = index
         if len(self._recent) > _RECENT:
             del self._recent[next(iter(self._recent))]
         return index, repeated if is_retry else None
@@ -98,15 +98,15 @@ class Session:
         found = self._found[model]
         return cost(usage, found) if found else None
 
-    def end(self, call: ModelCall) -> None:
+    def end(self, call: EndedCall) -> None:
         """Add a call to what was used, and write it down."""
-        self._answered += call.status is not None
-        if call.usage:
-            self._input_tokens += call.usage.input_tokens
-            self._cached_tokens += call.usage.cached_tokens
-            self._output_tokens += call.usage.output_tokens
-            self._cost += call.cost_usd or 0.0
-            self._priced = self._priced and call.cost_usd is not None
+        self._answered += call["status"] is not None
+        if usage := call["usage"]:
+            self._input_tokens += usage.input_tokens
+            self._cached_tokens += usage.cached_tokens
+            self._output_tokens += usage.output_tokens
+            self._cost += call["cost_usd"] or 0.0
+            self._priced = self._priced and call["cost_usd"] is not None
         self.log.write(call)
 
     def fail(self, error: ProviderError) -> None:

@@ -50,14 +50,14 @@ class SseReader:
             chunk = b"".join((*pieces, chunk))
             self._pieces = []
             self._size = 0
-        *blocks, rest = chunk.split(b"\n\n")
+        whole, _, rest = chunk.rpartition(b"\n\n")
         if rest:
             self._keep(rest)
-        return [event for block in blocks if (event := _parse(block)) is not None]
+        return [event for block in str(whole, "utf-8", "replace").split("\n\n") if (event := _parse(block))]
 
     def close(self) -> list[SseEvent]:
         """The event that the stream ended in without a blank line: whole or cut, as the SDKs see it too."""
-        block = b"".join(self._pieces)
+        block = str(b"".join(self._pieces), "utf-8", "replace")
         self._pieces = []
         self._size = 0
         event = _parse(block)
@@ -96,15 +96,15 @@ def encode_event(event: SseEvent) -> bytes:
     return f"{name}data: {data}\n\n".encode()
 
 
-def _parse(block: bytes) -> SseEvent | None:
-    if block.startswith(b"data: ") and b"\n" not in block:
-        return SseEvent(None, str(block[6:], "utf-8", "replace"))
+def _parse(block: str) -> SseEvent | None:
+    if block.startswith("data: ") and "\n" not in block:
+        return SseEvent(None, block[6:])
     name: str | None = None
     data: list[str] = []
-    for line in block.split(b"\n"):
-        field, _, value = line.partition(b":")
-        if field == b"data":
-            data.append(str(value.removeprefix(b" "), "utf-8", "replace"))
-        elif field == b"event":
-            name = str(value.removeprefix(b" "), "utf-8", "replace") or None
+    for line in block.split("\n"):
+        field, _, value = line.partition(":")
+        if field == "data":
+            data.append(value.removeprefix(" "))
+        elif field == "event":
+            name = value.removeprefix(" ") or None
     return SseEvent(name, "\n".join(data)) if data else None

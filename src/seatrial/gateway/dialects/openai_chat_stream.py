@@ -6,6 +6,7 @@ So fields are joined by their type, not by their name: text and arrays grow, any
 
 from typing import Any
 
+from seatrial.gateway.dialects.alike import Alike, News
 from seatrial.gateway.dialects.api import Payload, ToldError
 from seatrial.gateway.dialects.fields import items, number, parse_object, table, told_error
 from seatrial.gateway.sse import SseEvent
@@ -46,19 +47,26 @@ class ChatAssembler:
         self.error: ToldError | None = None
         self._head: Payload = {}
         self._choices: dict[Any, _Choice] = {}
+        self._alike = Alike()
+        self._growing: list[str] = []  # what the events that are alike are pieces of
 
     def feed(self, event: SseEvent) -> None:
         """Take one event."""
         data = event.data
+        if (said := self._alike.text(data)) is not None:
+            self._growing.append(said)
+            return
         if data.startswith("[DONE]"):
             self.finished = True
             return
-        chunk = parse_object(data)
-        if chunk is None:
-            return
+        chunk = parse_object(data) or {}
         if chunk.get("error"):
             self.error = told_error(chunk)
-            return
+        elif chunk:
+            self._take(data, chunk)
+
+    def _take(self, data: str, chunk: Payload) -> None:
+        self._alike.forget()  # after this one, what the known one says beside its text may be news again
         head = self._head
         for name, value in chunk.items():
             if value is not None or name not in head:
@@ -66,6 +74,13 @@ class ChatAssembler:
         for choice in items(chunk.get("choices")):
             if isinstance(choice, dict):
                 self._take_choice(choice)
+        if self._alike.may_learn():
+            self._learn(data, chunk)
+
+    def _learn(self, data: str, chunk: Payload) -> None:
+        news = _only_news(chunk)
+        if self._alike.learn(data, news, _read_only_news) and news is not None:
+            self._growing = self._choices[number(chunk["choices"][0].get("index")) or 0].pieces(news.name)
 
     def _take_choice(self, choice: Payload) -> None:
         index = number(choice.get("index")) or 0
@@ -99,9 +114,14 @@ class _Choice:
         for name, value in choice.items():
             if name == "delta":
                 content = isinstance(value, dict) and self._take_delta(value)
-            elif name != "index":
+            elif name != "index" and (value is not None or name not in self._fields):
                 _join(self._fields, name, value, fixed=True)
         return content
+
+    def pieces(self, name: str) -> list[str]:
+        """The text that a field of the message has so far, to be added to."""
+        pieces: _Pieces = self._message[name]
+        return pieces
 
     def _take_delta(self, delta: Payload) -> bool:
         content = False
@@ -134,6 +154,23 @@ class _Choice:
         if self._calls:
             message["tool_calls"] = [{"type": "function", **_settled(call)} for call in self._calls]
         return {"finish_reason": None, "logprobs": None, **_settled(self._fields), "message": message}
+
+
+def _only_news(chunk: Payload) -> News | None:
+    """The text of a part that could be taken again and again without a trace but for that; None of any other part."""
+    choices = items(chunk.get("choices"))
+    choice = table(choices[0]) if len(choices) == 1 else {}
+    if any(choice[name] is not None for name in choice.keys() - {"index", "delta"}):
+        return None
+    said = {name: value for name, value in table(choice.get("delta")).items() if value is not None}
+    if not isinstance(said.pop("role", ""), str) or len(said) != 1 or not said.keys().isdisjoint(_FIXED_TEXTS):
+        return None
+    ((name, value),) = said.items()
+    return News(name, value) if isinstance(value, str) and value else None
+
+
+def _read_only_news(data: str) -> News | None:
+    return _only_news(parse_object(data) or {})
 
 
 def _repeats_name(call: Payload, name: str, value: Any) -> bool:

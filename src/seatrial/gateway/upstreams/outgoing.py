@@ -1,7 +1,7 @@
 """Outgoing: a request in the form in which it goes to a provider, as often as it takes."""
 
 import io
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 from yarl import URL
@@ -12,10 +12,10 @@ from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
 
 _LARGE = 512 * 1024
+_MADE_UP = ("content-type", "user-agent")
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """What is sent. The key is ours, not the agent's."""
 
     method: str
@@ -23,6 +23,10 @@ class Outgoing:
     headers: dict[str, str]
     body: bytes | None
     dialect: Dialect | None
+
+    def left_out(self) -> list[str] | None:
+        """The headers that aiohttp would make up. Only if there are any: to keep them out takes it long."""
+        return [name for name in _MADE_UP if name not in self.headers] or None
 
     def data(self) -> bytes | io.BytesIO | None:
         """The body as aiohttp wants it: a large one as a file, which is written in pieces and once only."""

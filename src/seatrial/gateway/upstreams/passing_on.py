@@ -53,12 +53,11 @@ def target_url(base_url: str, path: str) -> URL:
 
 def sent_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of an agent's request that mean something to a provider, with names in small letters."""
-    sent = {}
-    for name, value in headers.items():
-        low = name.lower()
-        if low in _SENT or low.startswith(_SENT_PREFIXES):
-            sent[low] = value
-    return sent
+    return {
+        low: value
+        for name, value in headers.items()
+        if (low := name.lower()) in _SENT or low.startswith(_SENT_PREFIXES)
+    }
 
 
 def returned_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

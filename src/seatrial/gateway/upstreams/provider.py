@@ -10,8 +10,8 @@ import itertools
 import os
 import random
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
@@ -32,6 +32,7 @@ from seatrial.gateway.upstreams.backoff import (
 from seatrial.gateway.upstreams.body import Body
 from seatrial.gateway.upstreams.outgoing import Outgoing, prepare
 from seatrial.gateway.upstreams.passing_on import returned_headers
+from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
 
@@ -40,8 +41,10 @@ _HIDDEN = "[key]"
 
 
 class _Answer(NamedTuple):
+    """Holds a slot as long as it has a body, and that as long as it is open."""
+
     reply: ModelReply
-    body: Body
+    body: Body | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class HttpProvider:
         self._sleep = sleep
         self._chance = chance
         self._slots = asyncio.Semaphore(options.max_concurrent)
+        self._patience = Patience(options.first_byte_timeout_sec)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -87,32 +91,41 @@ class HttpProvider:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._patience.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    @asynccontextmanager
-    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+    def ask(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelReply]:
         """The provider's answer, its refusal of a bad request included.
 
         Raises ProviderError when its failures outlast the retries; so does the iterator of an answer that breaks off.
         """
+        return _Asked(request, self._answer, self._end)
+
+    async def _answer(self, request: ModelRequest) -> _Answer:
         try:
             outgoing = prepare(request, self.options, self._key)
         except ValueError as error:
-            yield error_reply(request, 400, str(error))
-            return
+            return _Answer(error_reply(request, 400, str(error)), None)
         for attempt in itertools.count():
-            async with self._slots:
+            await self._slots.acquire()
+            try:
                 outcome = await self._attempt(outgoing)
-                if isinstance(outcome, _Answer):
-                    try:
-                        yield outcome.reply
-                    finally:
-                        outcome.body.close()
-                    return
+            except BaseException:
+                self._slots.release()
+                raise
+            if isinstance(outcome, _Answer):
+                return outcome
             # The slot is free again: whoever waits must not keep others from being served.
+            self._slots.release()
             await self._wait(attempt, outcome)
+        raise AssertionError("attempts are counted without end")
+
+    def _end(self, answer: _Answer) -> None:
+        if answer.body is not None:
+            answer.body.close()
+            self._slots.release()
 
     async def _attempt(self, outgoing: Outgoing) -> _Answer | _Failure:
         opened = await self._open(outgoing)
@@ -121,7 +134,7 @@ class HttpProvider:
         body, response = opened
         if response.status < 300:
             headers = returned_headers(response.headers.items())
-            return _Answer(ModelReply(response.status, headers, body.chunks()), body)
+            return _Answer(ModelReply(response.status, headers, body), body)
         try:
             said = self._without_key(await body.read(_MOST_ERROR_BYTES))
         except BaseException:
@@ -137,23 +150,25 @@ class HttpProvider:
         """An answer whose first bytes are here, so that a cut before them can still be made good."""
         if self._session is None:
             raise RuntimeError("a provider answers only inside its `async with` block")
-        limit = self.options.first_byte_timeout_sec
         try:
-            async with asyncio.timeout(limit):
-                response = await self._session.request(
-                    outgoing.method, outgoing.url, headers=outgoing.headers, data=outgoing.data(), allow_redirects=False
-                )
-                body = Body(response, self.options.idle_timeout_sec)
+            async with asyncio.timeout(None) as wait:
+                self._patience.begin(wait)
                 try:
-                    await body.begin()
-                except BaseException:
-                    body.close()
-                    raise
-                return body, response
+                    response = await self._session.request(
+                        outgoing.method,
+                        outgoing.url,
+                        headers=outgoing.headers,
+                        skip_auto_headers=outgoing.left_out(),
+                        data=outgoing.data(),
+                        allow_redirects=False,
+                    )
+                    return await Body.begun(response, self.options.idle_timeout_sec), response
+                finally:
+                    self._patience.end(wait)
         except aiohttp.ClientError as error:
             return _Failure(f"{self._where} cannot be reached: {self._hide(str(error)) or type(error).__name__}")
         except TimeoutError:
-            return _Failure(f"{self._where} did not begin to answer within {limit:g} s")
+            return _Failure(f"{self._where} did not begin to answer within {self.options.first_byte_timeout_sec:g} s")
         except OSError as error:
             return _Failure(f"{self._where} cannot be reached: {error}")
 
@@ -193,6 +208,29 @@ class HttpProvider:
         return said.replace(self._key.encode(), _HIDDEN.encode()) if self._key else said
 
 
+class _Asked:
+    """An answer for the length of a block; as a generator it would cost four times as much."""
+
+    __slots__ = ("_answer", "_begin", "_end", "_request")
+
+    def __init__(
+        self,
+        request: ModelRequest,
+        begin: Callable[[ModelRequest], Awaitable[_Answer]],
+        end: Callable[[_Answer], None],
+    ) -> None:
+        self._request = request
+        self._begin = begin
+        self._end = end
+
+    async def __aenter__(self) -> ModelReply:
+        self._answer = await self._begin(self._request)
+        return self._answer.reply
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end(self._answer)
+
+
 def _read_key(options: ProviderOptions, environ: Mapping[str, str]) -> str | None:
     if options.api_key_var is None:
         return None
@@ -213,7 +251,6 @@ def _open_session(options: ProviderOptions) -> aiohttp.ClientSession:
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_sec),
         cookie_jar=aiohttp.DummyCookieJar(),
         proxy=_proxy(options.base_url),
-        skip_auto_headers=("Content-Type", "User-Agent"),
     )
 
 

@@ -1,0 +1,94 @@
+"""EndedCall: a call that has ended, on its way into calls.jsonl, and the line that becomes of it.
+
+What is written is checked when it is read, by ModelCall: here it is JSON that a parser has just read, and nothing that
+a parser reads is refused by the next one, unless it is nested too deeply.
+"""
+
+import datetime as dt
+from typing import Any, TypedDict
+
+import orjson
+
+from seatrial.model.base import MAX_JSON_DEPTH
+from seatrial.model.trace import CallError, Dialect, ModelCall, TokenUsage
+
+_CONTENT = ("messages", "request", "response")
+_NOT_KEPT = {"not_kept": f"nested deeper than {MAX_JSON_DEPTH} levels"}
+_FORMAT = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
+
+
+class EndedCall(TypedDict):
+    """A call with all its messages; the fields are those of ModelCall.
+
+    Plain values, for there is one with every call: to make a checked one takes longer than to write it down.
+    """
+
+    index: int
+    dialect: Dialect | None
+    path: str
+    started_at: dt.datetime
+    duration_sec: float
+    first_token_sec: float | None
+    stream: bool
+    model: str | None
+    upstream_model: str | None
+    messages: list[Any]
+    request: dict[str, Any] | None
+    response: dict[str, Any] | None
+    status: int | None
+    finish_reason: str | None
+    usage: TokenUsage | None
+    cost_usd: float | None
+    retry_of: int | None
+    error: CallError | None
+
+
+def checked(call: EndedCall) -> ModelCall:
+    """The same as a ModelCall, without what is nested too deeply."""
+    values: dict[str, Any] = dict(call)
+    deep = [name for name in ("request", "response") if _is_too_deep(values[name])]
+    return ModelCall(**{**values, **dict.fromkeys(deep, _NOT_KEPT)})
+
+
+def line_values(call: EndedCall | ModelCall) -> dict[str, Any]:
+    """What there is to write of a call."""
+    values: dict[str, Any] = {name: value for name, value in dict(call).items() if value is not None}
+    if "usage" in values:
+        values["usage"] = vars(values["usage"])
+    if "error" in values:
+        values["error"] = values["error"].model_dump(exclude_none=True)
+    return values
+
+
+def as_line(values: dict[str, Any]) -> bytes:
+    """The line of these values. What is nested too deeply to be read again is taken out of them."""
+    try:
+        line = orjson.dumps(values, option=_FORMAT)
+        # What has no more brackets than that has no more levels either: true of most calls, and quickly seen.
+        if line.count(b"{") + line.count(b"[") <= MAX_JSON_DEPTH:
+            return line
+    except TypeError:  # nested too deeply even to be written
+        line = b""
+    deep = [name for name in _CONTENT if _is_too_deep(values.get(name))]
+    if line and not deep:
+        return line
+    values.update(dict.fromkeys(deep, _NOT_KEPT))
+    if "messages" in deep:
+        del values["messages"]
+        values.pop("known", None)
+    return orjson.dumps(values, option=_FORMAT)
+
+
+def _is_too_deep(value: Any) -> bool:
+    # Level by level, and only containers: a walk from value to value takes several times as long.
+    level: list[Any] = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_JSON_DEPTH + 1):
+        if not level:
+            return False
+        level = [
+            item
+            for each in level
+            for item in (each.values() if isinstance(each, dict) else each)
+            if isinstance(item, (dict, list))
+        ]
+    return bool(level)

@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from seatrial.cli.long_run import settle_in
 from seatrial.gateway.calls import CallLog
 from seatrial.gateway.pricing import load_prices
 from seatrial.gateway.server import listening_socket, serve
@@ -122,6 +123,7 @@ ROLES: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
 def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    settle_in()  # as the commands do that have a gateway; the bare one for comparison too
     asyncio.run(ROLES[sys.argv[1]](*sys.argv[2:]))
 
 

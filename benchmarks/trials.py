@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from seatrial.cli.long_run import settle_in
 from seatrial.jobs.local import carry_out
 from seatrial.jobs.lock import make_job_file
 from seatrial.jobs.plan import plan_trials
@@ -136,6 +137,7 @@ def show_embedded() -> None:
 
 
 if __name__ == "__main__":
+    settle_in()  # as `seatrial run` does
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
     show_null((*NULL_COUNTS, LONG_COUNT) if "--long" in sys.argv else NULL_COUNTS)
     show_embedded()

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import click
 
 from seatrial.cli.job_options import model_options
+from seatrial.cli.long_run import settle_in
 from seatrial.errors import UsageError
 from seatrial.gateway.access import agent_variables, known_secrets
 from seatrial.gateway.calls import CALLS_FILE, CallLog
@@ -135,6 +136,7 @@ class _Journal:
 
 
 async def _serve(options: ModelOptions, model: str | None, place: _Place, teller: _Teller) -> None:
+    settle_in()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):  # its only end, and thus no failure

@@ -9,6 +9,7 @@ from types import FrameType
 import click
 
 from seatrial.cli.gates import Gates, missed_gates
+from seatrial.cli.long_run import settle_in
 from seatrial.cli.progress import Beginning, Display, Ended, Ending
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.jobs.api import PreparedJob, run_prepared
@@ -27,6 +28,7 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
     try:
         try:
             display.begin(_beginning(job))
+            settle_in()
             ended: Ended = asyncio.run(_run(job, display))
         finally:
             display.close()

@@ -50,7 +50,8 @@ def test_a_killed_run_is_gone_with_its_processes_and_swept_by_the_next():
         ask_daemon(sweep)
         assert len(with_label(mine)) == 2, "somebody who is alive has lost their containers"
         victim.kill()
-    assert in_time(lambda: with_label(mine) == [f"seatrial-{name}"], 20)
+    # No longer the container; the volume may have been found by another test's run meanwhile.
+    assert in_time(lambda: with_label(mine) in ([], [f"seatrial-{name}"]), 20)
     run(lambda _: asyncio.sleep(0))
     assert with_label(mine) == []
 

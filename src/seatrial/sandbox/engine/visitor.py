@@ -4,6 +4,7 @@ It shares that network and nothing else, runs our own Python from the host's fil
 it over by a unix socket in our directory, and ends. So it takes a daemon on this very machine, but not root.
 """
 
+import asyncio
 import os
 import secrets
 import socket
@@ -25,6 +26,7 @@ with socket.socket(socket.AF_UNIX) as home:
     home.connect(sys.argv[1])
     socket.send_fds(home, [b"x"], [listener.fileno()])
 """
+_PATIENCE_SEC = 60.0
 # What a program needs besides its own files: loaders, libraries, and where to find them.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc")
 
@@ -48,8 +50,13 @@ async def listen_by_visit(client: EngineClient, visit: Visit, port: int) -> sock
         home.listen(1)
         home.setblocking(False)  # noqa: FBT003 - the method takes no keywords
         try:
-            said = await _send_out(client, name, _order(visit, door, port))
+            async with asyncio.timeout(_PATIENCE_SEC):
+                said = await _send_out(client, name, _order(visit, door, port))
             connection, _ = home.accept()
+        except TimeoutError:
+            raise SandboxError(
+                f"whoever was to listen on 127.0.0.1:{port} in the container did not come back"
+            ) from None
         except BlockingIOError:
             reason = said.strip().rpartition("\n")[2] or "it ended without a word"
             raise SandboxError(f"cannot listen on 127.0.0.1:{port} in the container: {reason}") from None

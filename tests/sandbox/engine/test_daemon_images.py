@@ -54,11 +54,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
             runner.run(backend.__aexit__(None, None, None))
 
 
-def play(desk: Desk, agent: str, dockerfile: str = DOCKERFILE, toml: str = "") -> Ran:
+def play(desk: Desk, agent: str, dockerfile: str = DOCKERFILE) -> Ran:
     """Run a trial in the image of a Dockerfile, which the daemon builds once."""
     assert isinstance(desk.backend, EngineBackend)
     files = {"environment/Dockerfile": dockerfile, "tests/test.sh": LOOK}
-    spec = trial_spec(write_task(desk.new_folder() / "task", files=files, toml=toml), agent)
+    spec = trial_spec(write_task(desk.new_folder() / "task", files=files), agent)
     images = ImageResolver(EngineSource(desk.backend.client), unheard)
     options = spec.options.model_copy(update={"image": "auto"})
     ran = desk.run_spec(replace(spec, options=options, images=images))
@@ -88,7 +88,14 @@ def test_honest_work_stays_as_it_is_beside_what_is_put_back(desk):
 
 def test_what_the_image_does_not_have_is_removed_whoever_it_runs_its_commands_as(desk):
     """Who is not root could not take anything of root's out of /tmp."""
-    dockerfile, toml = f"{DOCKERFILE}RUN mkdir -m 777 /app\nUSER 7\n", "[verifier]\nuser = 0\n"
-    ran = play(desk, f"echo right > {ANSWER}; echo evil > /tmp/pytest.py", dockerfile, toml)
+    dockerfile = f"{DOCKERFILE}RUN mkdir -m 777 /app\nUSER 7\n"
+    ran = play(desk, f"echo right > {ANSWER}; echo evil > /tmp/pytest.py", dockerfile)
     assert (ran.reward, ran.run.restored) == (1.0, ("/tmp/pytest.py",))  # noqa: S108
     assert "No such file" in ran.text("verifier/files/planted.txt")
+
+
+def test_an_image_without_a_shell_is_refused_and_nobodys_zero(desk):
+    ran = play(desk, "true", "FROM scratch\nCOPY Dockerfile /note\n")
+    assert ran.record.evaluation is None
+    assert (ran.failure.cause, ran.failure.phase) == ("HostUnsupportedError", "setup")
+    assert "has no /bin/sh" in ran.failure.message

@@ -125,16 +125,16 @@ def _copy(
     tar.addfile(moved, source.extractfile(member) if member.isreg() else None)
 
 
-def folder(name: str) -> tarfile.TarInfo:
+def folder(name: str, mode: int = 0o755) -> tarfile.TarInfo:
     """A member that is a directory of root's."""
     member = tarfile.TarInfo(name)
-    member.type, member.mode = tarfile.DIRTYPE, 0o755
+    member.type, member.mode = tarfile.DIRTYPE, mode
     return member
 
 
-def fresh_folders(names: Iterable[str]) -> list[tarfile.TarInfo]:
+def fresh_folders(modes: Mapping[str, int]) -> list[tarfile.TarInfo]:
     """Members that leave an empty directory under each name, whatever is there: a file pushes it out first."""
-    return [member for name in names for member in (tarfile.TarInfo(name), folder(name))]
+    return [member for name, mode in modes.items() for member in (tarfile.TarInfo(name), folder(name, mode))]
 
 
 def write(target: BinaryIO, members: Iterable[tarfile.TarInfo]) -> None:

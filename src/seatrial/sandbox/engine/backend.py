@@ -51,6 +51,7 @@ class EngineBackend:
         self._tools_lock = asyncio.Lock()
         self._tools_ready = False
         self._sandboxes: set[EngineSandbox] = set()
+        self._with_shell: set[str] = set()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -154,11 +155,21 @@ class EngineBackend:
             where = Visit(container, known.name, self._run.path, labels(self._run))
             return listen_by_visit(self._client, where, port)
 
+        await self._check_shell(known.name, container)
         sandbox = EngineSandbox(container, Made(spec, limits, known.user, self._missing, visit, self._forget))
         self._sandboxes.add(sandbox)
         if self._podman:
             await sandbox.forget_changes()  # Podman writes files of its own into every container
         return sandbox
+
+    async def _check_shell(self, image: str, container: Container) -> None:
+        """Every command is started by a shell of the image, so one without would look like an agent that fails."""
+        if image in self._with_shell:
+            return
+        if await container.files.status("/bin/sh") is None:
+            await finish(container.remove())
+            raise HostUnsupportedError(f"the image {image} has no /bin/sh, which containers need; {_INSTEAD}")
+        self._with_shell.add(image)
 
     async def _forget(self, sandbox: EngineSandbox) -> None:
         self._sandboxes.discard(sandbox)

@@ -22,7 +22,7 @@ from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
-_VERIFIERS = ("tests", "logs/verifier")
+_VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777}  # whoever the verifier runs as has to write there
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,9 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.jobs
 	$(BIN)/python -m benchmarks.trials
 	$(BIN)/python -m benchmarks.gateway
+	$(BIN)/python -m benchmarks.harborenv
 	$(BIN)/python -m benchmarks.sandbox
+	$(BIN)/python -m benchmarks.backends
 
 schemas: $(STAMP)
 	$(BIN)/python -m seatrial schema --write docs/schema

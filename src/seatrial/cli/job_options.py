@@ -101,7 +101,7 @@ _HOW_MUCH = (
     ),
 )
 _HOW = (
-    click.option("-e", "--backend", metavar="BACKEND", help="Which kind of sandbox.  [embedded]"),
+    click.option("-e", "--backend", metavar="BACKEND", help="embedded, docker, podman, auto or local.  [embedded]"),
     click.option("--image", metavar="IMAGE", help="For all tasks: host, a reference, or a folder.  [the task's own]"),
     click.option(
         "--image-map",

@@ -1,7 +1,5 @@
 """Trials in images that only the daemon has: what the agent did to its judge's tools is put back from there."""
 
-import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +8,7 @@ from seatrial.images.engine_source import EngineSource
 from seatrial.images.resolver import ImageResolver, unheard
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.engine.leftovers import RUN
-from tests.docker_daemon import IMAGE, engine_endpoint, needs
+from tests.docker_daemon import IMAGE, needs
 from tests.sandbox.engine.support import with_label
 from tests.trial.attacks import Attack, plant, program
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, trial_spec, write_task
@@ -41,17 +39,6 @@ TAKEOVERS = (
         restored=("/usr/local/bin",),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A desk that runs trials in containers."""
-    with asyncio.Runner() as runner:
-        backend = runner.run(EngineBackend("docker", engine_endpoint("docker")).__aenter__())
-        try:
-            yield Desk(runner, backend, tmp_path_factory.mktemp("desk"))
-        finally:
-            runner.run(backend.__aexit__(None, None, None))
 
 
 def play(desk: Desk, agent: str, dockerfile: str = DOCKERFILE) -> Ran:

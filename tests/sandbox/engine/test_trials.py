@@ -1,8 +1,6 @@
 """Whole trials in containers: honest work counts, and what an agent plants or leaves running forges nothing."""
 
-import asyncio
 import tarfile
-from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -14,8 +12,7 @@ from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.sandbox.engine.backend import EngineBackend
-from tests.docker_daemon import busybox_archive, engine_endpoint, needs
+from tests.docker_daemon import busybox_archive, needs
 from tests.trial.attacks import PLANTED, program
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, trial_spec, write_task
 
@@ -40,17 +37,6 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(fileobj=BytesIO(busybox_archive())) as tar:
         tar.extractall(root)  # noqa: S202 - it is our own
     return root
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A desk that runs trials in containers."""
-    with asyncio.Runner() as runner:
-        backend = runner.run(EngineBackend("docker", engine_endpoint("docker")).__aenter__())
-        try:
-            yield Desk(runner, backend, tmp_path_factory.mktemp("desk"))
-        finally:
-            runner.run(backend.__aexit__(None, None, None))
 
 
 def play(desk: Desk, image: Path, agent: str | None, task: Path | None = None, **options: Any) -> Ran:

@@ -54,8 +54,8 @@ class _Target:
     def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Make one member. Raises SandboxError, always naming the member."""
         try:
-            parts = _safe_parts(member.name)
-            _check_kind(member, parts)
+            parts = safe_parts(member.name)
+            check_kind(member, parts)
             if parts:
                 with closing(open_folder(self._top, parts[:-1], missing="make", owner=self._owners.root)) as parent:
                     self._make(tar, member, parts, parent)
@@ -79,7 +79,7 @@ class _Target:
         if member.isdir():
             self._make_folder(member, parts, parent)
             return
-        source = _safe_parts(member.linkname) if member.islnk() else ()
+        source = safe_parts(member.linkname) if member.islnk() else ()
         if member.islnk() and (source not in self._files or source == parts):
             raise SandboxError(f"hard link to {member.linkname!r}, which is not an earlier file of the archive")
         self._clear(parent, parts)
@@ -117,7 +117,8 @@ class _Target:
             self._folders.pop(parts, None)
 
 
-def _safe_parts(name: str) -> _Parts:
+def safe_parts(name: str) -> _Parts:
+    """The way to a member. Raises SandboxError for one that may lead elsewhere."""
     if name.startswith("/"):
         raise SandboxError("absolute names are refused")
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
@@ -126,7 +127,8 @@ def _safe_parts(name: str) -> _Parts:
     return parts
 
 
-def _check_kind(member: tarfile.TarInfo, parts: _Parts) -> None:
+def check_kind(member: tarfile.TarInfo, parts: _Parts) -> None:
+    """Raise SandboxError for a member that nobody should unpack."""
     # A negative size would also lead the tarfile module backwards, for ever.
     if member.size < 0 or member.issparse():
         raise SandboxError("sparse files and negative sizes are refused")

@@ -10,9 +10,9 @@ from pathlib import Path
 import zstandard
 
 from seatrial.sandbox.api import Sandbox
+from seatrial.sandbox.overlay import OPAQUE_MARKS
 
 ARCHIVE = "snapshot.tar.zst"
-_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 
 
 async def keep_snapshot(sandbox: Sandbox, folder: Path) -> None:
@@ -44,7 +44,7 @@ def _pack(layer: Path, target: Path) -> None:
 def _opaque_mark(folder: Path) -> dict[str, str]:
     """The mark of a directory that hides those below it, as an entry of its header; other attributes do not matter."""
     found = {}
-    for name in _OPAQUE:
+    for name in OPAQUE_MARKS:
         with suppress(OSError):
             found[f"SCHILY.xattr.{name}"] = os.getxattr(folder, name, follow_symlinks=False).decode()
     return found

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from seatrial.images.building.trees import Found, resolve
-from seatrial.sandbox.embedded.changes import is_whiteout
+from seatrial.sandbox.overlay import is_opaque, is_whiteout
 
-_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _MAX_READ = 2**20
 _HOST = Path("/")
 # What the host image shows of this machine, and what it has of its own, empty.
@@ -75,7 +74,7 @@ class LayerView:
                 break
             if place.is_dir() and not place.is_symlink():
                 found.append(place)
-                if _is_opaque(place):
+                if is_opaque(place):
                     break
             elif os.path.lexists(place):  # a file or a whiteout hides what is below it
                 break
@@ -89,13 +88,3 @@ def _is_shown(folder: Path, name: str, status: os.stat_result) -> bool:
     if stat.S_ISDIR(status.st_mode):
         return bool(status.st_mode & 0o001)
     return stat.S_ISLNK(status.st_mode) or bool(status.st_mode & 0o004)
-
-
-def _is_opaque(folder: Path) -> bool:
-    for name in _OPAQUE:
-        try:
-            if os.getxattr(folder, name, follow_symlinks=False) == b"y":
-                return True
-        except OSError:
-            continue
-    return False

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
+from seatrial.sandbox.overlay import is_opaque, is_whiteout
 
 START = "start.json"
-_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 MAX_ENTRIES = 200_000
 MAX_DEPTH = 100
 _SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"})
@@ -66,7 +66,7 @@ def _walk(folder: int, inside: str, depth: int, allowance: Allowance) -> Iterato
             status = os.lstat(entry, dir_fd=folder)
             path = inside + entry
             is_folder = stat.S_ISDIR(status.st_mode)
-            yield path, status, is_folder and _is_opaque(entry, folder)
+            yield path, status, is_folder and is_opaque(f"/proc/self/fd/{folder}/{entry}")
             if is_folder and depth < MAX_DEPTH:
                 below = os.open(entry, FOLDER, dir_fd=folder)
                 try:
@@ -91,16 +91,6 @@ def _is_folder(entry: str, parent: int) -> bool:
         return False
 
 
-def _is_opaque(entry: str, descriptor: int) -> bool:
-    for name in _OPAQUE:
-        try:
-            if os.getxattr(f"/proc/self/fd/{descriptor}/{entry}", name, follow_symlinks=False) == b"y":
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def upper_names(state: int) -> list[str]:
     """The names of a sandbox's writable directories."""
     descriptor = os.open("upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=state)
@@ -108,11 +98,6 @@ def upper_names(state: int) -> list[str]:
         return os.listdir(descriptor)
     finally:
         os.close(descriptor)
-
-
-def is_whiteout(status: os.stat_result) -> bool:
-    """Whether an entry of a layer stands for something that was removed."""
-    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
 def remember_start(state: int, root: int) -> None:
@@ -225,22 +210,12 @@ def _in_layer(lower: str, parts: list[str]) -> bool | None:
             status = os.lstat(current)
         except OSError:
             parent = os.path.dirname(current)
-            return False if index and _has_opaque_mark(parent) else None
+            return False if index and is_opaque(parent) else None
         if is_whiteout(status):
             return False
         if not stat.S_ISDIR(status.st_mode):
             return index == len(parts) - 1
     return True
-
-
-def _has_opaque_mark(path: str) -> bool:
-    for name in _OPAQUE:
-        try:
-            if os.getxattr(path, name, follow_symlinks=False) == b"y":
-                return True
-        except OSError:
-            continue
-    return False
 
 
 def _missing(state: int, tree: Tree, folder: str) -> Iterator[str]:

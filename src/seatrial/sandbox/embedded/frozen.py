@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from seatrial.errors import ContentError, TooLargeError
-from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, START, is_whiteout, read_start, stamp
+from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, START, read_start, stamp
 from seatrial.sandbox.embedded.roots import Tree
+from seatrial.sandbox.overlay import is_whiteout
 
 _SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
 _HOME = "root"

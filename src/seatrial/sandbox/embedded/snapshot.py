@@ -4,8 +4,9 @@ import os
 import stat
 from collections.abc import Sequence
 
-from seatrial.sandbox.embedded.changes import is_whiteout, walk_upper
+from seatrial.sandbox.embedded.changes import walk_upper
 from seatrial.sandbox.embedded.roots import Tree
+from seatrial.sandbox.overlay import is_whiteout
 
 _CHUNK = 2**24
 

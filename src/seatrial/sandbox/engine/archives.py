@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from seatrial.errors import ContentError, SandboxError, TooLargeError
+from seatrial.sandbox.unpacking import check_kind, safe_parts
 
 Parts = tuple[str, ...]
 
@@ -51,8 +52,8 @@ def _examine_member(
     member: tarfile.TarInfo, kinds: dict[Parts, str], folders: dict[Parts, str], own: set[Parts]
 ) -> None:
     try:
-        parts = _safe_parts(member.name)
-        _check_kind(member, parts)
+        parts = safe_parts(member.name)
+        check_kind(member, parts)
         _check_links(member, parts, kinds)
     except SandboxError as error:
         raise SandboxError(f"archive member {member.name!r}: {error}") from error
@@ -68,26 +69,8 @@ def _check_links(member: tarfile.TarInfo, parts: Parts, kinds: Mapping[Parts, st
     for depth in range(1, len(parts)):
         if kinds.get(parts[:depth], "folder") != "folder":
             raise SandboxError(f"{parts[depth - 1]!r} is in the way: expected a directory, found a link or a file")
-    if member.islnk() and kinds.get(_safe_parts(member.linkname)) != "file":
+    if member.islnk() and kinds.get(safe_parts(member.linkname)) != "file":
         raise SandboxError(f"hard link to {member.linkname!r}, which is not an earlier file of the archive")
-
-
-def _safe_parts(name: str) -> Parts:
-    if name.startswith("/"):
-        raise SandboxError("absolute names are refused")
-    parts = tuple(part for part in name.split("/") if part not in ("", "."))
-    if ".." in parts:
-        raise SandboxError("names with .. are refused")
-    return parts
-
-
-def _check_kind(member: tarfile.TarInfo, parts: Parts) -> None:
-    if member.size < 0 or member.issparse():
-        raise SandboxError("sparse files and negative sizes are refused")
-    if not (member.isdir() or member.isreg() or member.issym() or member.islnk()):
-        raise SandboxError("only files, directories and links can be unpacked, no devices or pipes")
-    if not parts and not member.isdir():
-        raise SandboxError("the name is empty")
 
 
 def rewrite(archive: BinaryIO, target: BinaryIO, missing: Parts, there: Set[Parts]) -> None:
@@ -113,7 +96,7 @@ def rewrite(archive: BinaryIO, target: BinaryIO, missing: Parts, there: Set[Part
 def _copy(
     source: tarfile.TarFile, tar: tarfile.TarFile, member: tarfile.TarInfo, missing: Parts, there: Set[Parts]
 ) -> None:
-    parts = _safe_parts(member.name)
+    parts = safe_parts(member.name)
     if not parts or (member.isdir() and parts in there):
         return
     # A copy, because the source finds the targets of hard links by name.
@@ -121,7 +104,7 @@ def _copy(
     for name in ("type", "mode", "uid", "gid", "uname", "gname", "mtime", "size", "linkname"):
         setattr(moved, name, getattr(member, name))
     if member.islnk():
-        moved.linkname = "/".join((*missing, *_safe_parts(member.linkname)))
+        moved.linkname = "/".join((*missing, *safe_parts(member.linkname)))
     tar.addfile(moved, source.extractfile(member) if member.isreg() else None)
 
 

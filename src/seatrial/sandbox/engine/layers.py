@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from seatrial.sandbox.api import Image
+from seatrial.sandbox.overlay import is_opaque
 
-_OPAQUE_MARKS = ("trusted.overlay.opaque", "user.overlay.opaque")
 _GONE = ".wh."
 _ALL_GONE = ".wh..wh..opq"
 
@@ -49,7 +49,7 @@ def pack_layer(layer: Path, archive: BinaryIO) -> None:
             if stat.S_ISSOCK(status.st_mode):
                 continue
             _add(tar, path, str(name))
-            if stat.S_ISDIR(status.st_mode) and _hides_all_below(path):
+            if stat.S_ISDIR(status.st_mode) and is_opaque(path):
                 tar.addfile(tarfile.TarInfo(str(name / _ALL_GONE)))
     archive.seek(0)
 
@@ -64,13 +64,3 @@ def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
             tar.addfile(member, content)
     else:
         tar.addfile(member)
-
-
-def _hides_all_below(folder: Path) -> bool:
-    for mark in _OPAQUE_MARKS:
-        try:
-            if os.getxattr(folder, mark, follow_symlinks=False) == b"y":
-                return True
-        except OSError:
-            continue
-    return False

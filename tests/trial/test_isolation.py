@@ -126,3 +126,7 @@ def test_a_verifier_in_the_host_image_sees_the_agents_files(desk, tmp_path):
         write_task(tmp_path / "task", files={"tests/test.sh": LOOK}), f"echo right > {ANSWER}; echo x > /tmp/n"
     )
     assert {"/tmp/n", ANSWER} <= seen(ran)
+
+
+def test_what_can_be_kept_apart_is_not_merely_kept(desk):
+    assert desk.attack(f"echo right > {ANSWER}", isolation="keep").run.isolation == "guarded"

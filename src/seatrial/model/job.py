@@ -16,8 +16,11 @@ from seatrial.model.output import RewardPolicy
 
 JOB_SCHEMA_VERSION: Literal[1] = 1
 
-Isolation = Literal["guarded", "kill", "separate"]
-"""What happens to the agent's processes while its work is judged: kept apart, ended first, or in another sandbox."""
+Isolation = Literal["guarded", "kill", "separate", "keep"]
+"""What happens to the agent's processes while its work is judged: kept apart, ended first, or in another sandbox.
+
+`keep` lets them run on even where they cannot be kept apart; where they can, it is `guarded`.
+"""
 
 ImageFallback = Literal["python", "host", "refuse"]
 """For which images that cannot be had this machine's own system stands in: those that only have Python, all, none."""

@@ -171,10 +171,11 @@ def _isolation(court: Court) -> IsolationLevel:
     if separate or court.spec.options.isolation == "separate":
         return "separate"
     capabilities = court.place.capabilities
+    asked = court.spec.options.isolation
     if capabilities.guarded_phases:
-        return court.spec.options.isolation
-    # Where the agent's processes cannot be kept from the verifier, they must not run on.
-    return "kill" if capabilities.isolation == "namespaces" else "exposed"
+        return "guarded" if asked == "keep" else asked
+    # Where the agent's processes cannot be kept from the verifier, they must not run on unless somebody says so.
+    return "kill" if capabilities.isolation == "namespaces" and asked != "keep" else "exposed"
 
 
 @asynccontextmanager

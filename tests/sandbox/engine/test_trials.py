@@ -89,6 +89,13 @@ def test_what_is_left_running_is_ended_before_the_verifier_starts(desk, image, a
     assert "processes_left_running" in ran.tags
 
 
+def test_who_wants_services_to_run_on_says_so_and_so_does_the_record(desk, image):
+    test = "#!/bin/sh\nps | grep -c '[s]leep 1000' > /logs/verifier/left.txt; echo 1 > /logs/verifier/reward.txt"
+    task = write_task(desk.new_folder() / "task", files={"tests/test.sh": test})
+    ran = play(desk, image, "setsid sleep 1000 >/dev/null 2>&1 &", task, isolation="keep")
+    assert (ran.run.isolation, ran.text("verifier/files/left.txt")) == ("exposed", "1\n")
+
+
 def test_an_agent_whose_time_is_over_has_nothing_left(desk, image):
     task = write_task(desk.new_folder() / "task", toml="[agent]\ntimeout_sec = 1.0\n")
     ran = play(desk, image, f"echo right > {ANSWER}; (trap '' TERM; sleep 1000) & sleep 1000", task)

@@ -2,7 +2,7 @@
 
 import gc
 
-_MANY_NEW = 20_000
+_MANY_NEW = 50_000
 
 
 def settle_in() -> None:

@@ -151,7 +151,10 @@ def test_a_model_alone_goes_to_the_agents_of_the_file(job_file):
         ("zzz = 1", "zzz: no such key; the keys are name, tasks,"),
         ("attempts = 0", "attempts: expected greater than or equal to 1, found 0"),
         ("attempts = '3'", "attempts: expected a valid integer, found '3'"),
-        ("[trial]\nisolation = 'none'", "trial.isolation: expected 'guarded', 'kill', 'separate' or 'keep', found 'none'"),
+        (
+            "[trial]\nisolation = 'none'",
+            "trial.isolation: expected 'guarded', 'kill', 'separate' or 'keep', found 'none'",
+        ),
         ("[trial]\npass_threshold = nan", "trial.pass_threshold: "),
         ("trial = 3", "trial: "),
         ("tasks = 'one'", "tasks: expected a valid array, found 'one'"),

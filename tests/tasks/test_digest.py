@@ -7,6 +7,7 @@ import pytest
 
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import list_files
+from seatrial.tasks.load import load_folder
 
 
 @pytest.fixture
@@ -146,3 +147,16 @@ def test_digests_that_are_already_stored_stay_comparable(tmp_path):
     (tmp_path / "test.sh").chmod(0o755)
     (tmp_path / "link").symlink_to("test.sh")
     assert digest_folder(tmp_path) == "fa292e281e99373cf0948931b2bc6f4af3ec6606ada6b97c0bae700d50ecf31e"
+
+
+def test_what_loading_has_read_counts_as_it_was_read(make_task):
+    root = make_task("task", files={"environment/Dockerfile": "WORKDIR /app\n", "environment/data": "1"})
+    (root / "instruction.md").chmod(0o755)
+    files, before = list_files(root), digest_folder(root)
+    load_folder(root, "task", files)
+    assert set(files.read) == {"task.toml", "instruction.md", "environment/Dockerfile"}
+    assert digest_folder(root, files) == before
+    (root / "instruction.md").write_text("Something else.\n")
+    assert digest_folder(root, files) == before, "it is the digest of what was loaded"
+    (root / "environment/data").write_text("2")
+    assert digest_folder(root, files) != before

@@ -13,7 +13,7 @@ _AT_ONCE = 2**20  # a file of up to this size is read by one call, a larger one 
 def digest_folder(root: Path, files: TaskFiles | None = None) -> str:
     """SHA-256 over the sorted paths, executable bits and contents of a folder. Links count by where they point.
 
-    Whoever has just listed the folder can say which `files` it holds.
+    Whoever has just listed the folder can say which `files` it holds, and what is known of them.
     """
     place = str(root)
     regular, links = (files.regular, files.links) if files else map(frozenset, walk(place)[:2])
@@ -22,18 +22,20 @@ def digest_folder(root: Path, files: TaskFiles | None = None) -> str:
         if relative in links:
             kind, content = b"link", hashlib.sha256(os.fsencode((root / relative).readlink())).digest()
         else:
-            kind, content = _kind_and_content(f"{place}/{relative}")
+            known = files.read.get(relative) if files else None
+            executable, content = known or _look(f"{place}/{relative}")
+            kind = b"exec" if executable else b"file"
         # Lengths before names: no two different folders can then feed the same bytes to the hash.
         name = os.fsencode(relative)
         total.append(b"%d:%b%b%b" % (len(name), name, kind, content))
     return hashlib.sha256(b"".join(total)).hexdigest()
 
 
-def _kind_and_content(path: str) -> tuple[bytes, bytes]:
+def _look(path: str) -> tuple[bool, bytes]:
+    """Whether a file is executable, and the digest of its content."""
     descriptor = os.open(path, _READ)
     try:
         status = os.fstat(descriptor)
-        kind = b"exec" if status.st_mode & 0o100 else b"file"
         data = os.read(descriptor, min(status.st_size, _AT_ONCE) + 1)
         content, seen = hashlib.sha256(data), len(data)
         # A read that brings all there should be needs no other one to learn that nothing follows.
@@ -41,6 +43,6 @@ def _kind_and_content(path: str) -> tuple[bytes, bytes]:
             data = os.read(descriptor, _AT_ONCE)
             content.update(data)
             seen += len(data)
-        return kind, content.digest()
+        return bool(status.st_mode & 0o100), content.digest()
     finally:
         os.close(descriptor)

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -19,12 +19,16 @@ _TEST_NAMES = {"linux": "test.sh", "windows": "test.bat"}
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
-    """What a folder holds, as relative paths with `/`: regular files, links, and what a task must not have."""
+    """What a folder holds, as relative paths with `/`: regular files, links, and what a task must not have.
+
+    `read` are those whose content is known: whether each is executable, and its SHA-256.
+    """
 
     regular: frozenset[str]
     links: frozenset[str]
     escaping: tuple[str, ...]
     special: tuple[str, ...]
+    read: dict[str, tuple[bool, bytes]] = field(default_factory=dict, compare=False)
 
     def has(self, path: str) -> bool:
         """Whether a file or a link of that name is there."""
@@ -71,6 +75,11 @@ def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"]
 
     With `replace`, bytes that are not UTF-8 are no reason to raise.
     """
+    return decode(read_file(path, limit)[0], errors)
+
+
+def read_file(path: Path | str, limit: int) -> tuple[bytes, bool]:
+    """The content of a regular file of at most `limit` bytes, and whether it is executable. Raises ValueError."""
     try:
         descriptor = os.open(path, _READ)
         try:
@@ -84,6 +93,11 @@ def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"]
         raise ValueError(error.strerror or str(error)) from None
     if len(data) > limit:
         raise ValueError(f"it has more than {limit:,} bytes")
+    return data, bool(status.st_mode & 0o100)
+
+
+def decode(data: bytes, errors: Literal["strict", "replace"] = "strict") -> str:
+    """The text that UTF-8 bytes stand for. Raises ValueError that says what was found instead."""
     try:
         # Not the codec "utf-8-sig": that one is written in Python and counts offsets from behind the mark.
         return data.decode("utf-8", errors).removeprefix("\ufeff")
@@ -94,10 +108,10 @@ def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"]
 def read_layout(files: TaskFiles, os_name: str, prefix: str = "") -> TaskLayout:
     """The layout of a task, or of one of its steps when `prefix` is its folder. Root tests serve every step."""
     found: dict[str, Any] = {}
-    for field, names in _places(os_name, prefix):
+    for place, names in _places(os_name, prefix):
         for name in names:
             if files.has(name):
-                found[field] = name
+                found[place] = name
                 break
     if any(path.startswith("environment/") for path in files.regular):
         found["environment_files"] = True

@@ -3,6 +3,7 @@
 import os
 import posixpath
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from seatrial.model.output import OutputSpec
 from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout, TaskStep
 from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema, resolve_output, resolve_verifier
 from seatrial.tasks.instruction import strip_canary
-from seatrial.tasks.layout import TaskFiles, list_files, read_layout, read_text
+from seatrial.tasks.layout import TaskFiles, decode, list_files, read_file, read_layout
 from seatrial.tasks.table import Report
 from seatrial.tasks.toml import TASK_TOML, read_config
 
@@ -59,9 +60,11 @@ class _Loader:
         self._place = str(root)
         self._id = task_id
         self._report = report
+        self._known: dict[str, tuple[bool, bytes]] = {}
 
     def load(self, listed: TaskFiles | None) -> Task:
         files = self._files(listed)
+        self._known = files.read
         config = self._config()
         layout = read_layout(files, config.environment.os)
         workdir = self._workdir(config, layout)
@@ -134,7 +137,9 @@ class _Loader:
 
     def _read(self, relative: str, limit: int, errors: Literal["strict", "replace"] = "strict") -> str:
         try:
-            return read_text(f"{self._place}/{relative}", limit, errors)
+            data, executable = read_file(f"{self._place}/{relative}", limit)
+            self._known[relative] = executable, sha256(data).digest()
+            return decode(data, errors)
         except ValueError as error:
             self._fail("unreadable", relative, str(error), "make it a readable UTF-8 text file")
             raise _UnreadableTask from None

@@ -92,8 +92,8 @@ def test_the_oracle_of_a_step_runs_the_solution_of_that_step(tmp_path):
 def test_a_model_is_named_only_when_there_is_one(tmp_path):
     task = load_task(write_task(tmp_path / "task"))
     assert "OPENAI_MODEL" not in agent_variables(task, "/app", None)
-    assert agent_variables(task, "/work", "m")["OPENAI_MODEL"] == "m"
-    assert agent_variables(task, "/work", "m")["AGENT_WORKDIR"] == "/work"
+    assert agent_variables(task, "/place", "m")["OPENAI_MODEL"] == "m"
+    assert agent_variables(task, "/place", "m")["AGENT_WORKDIR"] == "/place"
 
 
 @needs_root

@@ -59,7 +59,7 @@ def test_an_image_the_daemon_has_is_taken_and_another_missed_with_ways_out():
 
 
 def test_a_dockerfile_is_built_once_and_an_agent_set_up_as_root(tmp_path):
-    lines = (f"FROM {IMAGE}", "COPY note /opt/note", "WORKDIR /work", "USER 1000")
+    lines = (f"FROM {IMAGE}", "COPY note /opt/note", "WORKDIR /place", "USER 1000")
     request = write(tmp_path, "\n".join(lines))
     (tmp_path / "environment/note").write_text(str(tmp_path))  # so that nobody has built it before
 
@@ -73,7 +73,7 @@ def test_a_dockerfile_is_built_once_and_an_agent_set_up_as_root(tmp_path):
         return built, ready, await bench.sh(ready, "cat /opt/note /opt/agent; id -u")
 
     built, ready, said = on_bench(work)
-    assert (built.config.workdir, built.config.user) == ("/work", "1000")
+    assert (built.config.workdir, built.config.user) == ("/place", "1000")
     assert ready.config == built.config
     assert said == f"{tmp_path}it's set up by 0\n1000\n"
 

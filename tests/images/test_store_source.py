@@ -36,7 +36,7 @@ class Bench:
         self._backend = backend
 
     async def run(self, image: Image, script: str, user: str | None = None) -> str:
-        async with open_sandbox(self._backend, SandboxSpec(image=image, workdir="/work")) as sandbox:
+        async with open_sandbox(self._backend, SandboxSpec(image=image, workdir="/place")) as sandbox:
             result = await sandbox.exec(ExecSpec(("/bin/sh", "-c", script), user=user))
             return (result.stdout + result.stderr).decode()
 

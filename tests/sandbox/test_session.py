@@ -14,12 +14,12 @@ def test_the_sandbox_is_gone_after_the_block():
     backend = FakeBackend({"true": answer()})
 
     async def scenario() -> None:
-        async with open_sandbox(backend, SandboxSpec(workdir="/work")) as sandbox:
+        async with open_sandbox(backend, SandboxSpec(workdir="/place")) as sandbox:
             assert not backend.sandboxes[0].destroyed
             assert (await sandbox.exec(ExecSpec(("true",)))).exit_code == 0
 
     asyncio.run(scenario())
-    assert backend.sandboxes[0].spec.workdir == "/work"
+    assert backend.sandboxes[0].spec.workdir == "/place"
     assert backend.sandboxes[0].journal == ["exec true", "destroy"]
 
 

@@ -26,10 +26,10 @@ pytestmark = [needs_root, pytest.mark.skipif(BUSYBOX is None, reason="no busybox
 
 TOOLS = ("sh", "cat", "echo", "grep", "id", "ls", "mkdir", "pwd", "chmod", "test", "[")
 LOOK = """#!/bin/sh
-{ pwd; id -u; echo "$GREETING"; ls /opt /work; } > /logs/verifier/seen.txt
-if grep -qx right /work/answer.txt; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+{ pwd; id -u; echo "$GREETING"; ls /opt /place; } > /logs/verifier/seen.txt
+if grep -qx right /place/answer.txt; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
 """
-DOCKERFILE = "FROM test/small:1\nCOPY note /opt/note\nENV GREETING=hello\nWORKDIR /work\n"
+DOCKERFILE = "FROM test/small:1\nCOPY note /opt/note\nENV GREETING=hello\nWORKDIR /place\n"
 
 
 @pytest.fixture(scope="module")
@@ -61,25 +61,25 @@ def test_a_trial_takes_place_in_the_image_of_its_dockerfile(desk, images, tmp_pa
     files = {"environment/Dockerfile": DOCKERFILE, "environment/note": "a note", "tests/test.sh": LOOK}
     ran = run(desk, images, write_task(tmp_path / "task", files=files), "pwd; cat /opt/note; echo right > answer.txt")
     assert ran.reward == 1.0
-    assert ran.text("agent/stdout.txt") == "/work\na note"
+    assert ran.text("agent/stdout.txt") == "/place\na note"
     # What the Dockerfile has put in its place is not put into the working directory as well.
     assert ran.text("verifier/files/seen.txt").split() == [
-        "/work",
+        "/place",
         "0",
         "hello",
         "/opt:",
         "note",
-        "/work:",
+        "/place:",
         "answer.txt",
     ]
     sandbox = ran.record.sandbox
     assert sandbox.image_digest is not None
     assert sandbox.reproducible
-    assert ran.changes.added == ("/work/answer.txt",)
+    assert ran.changes.added == ("/place/answer.txt",)
 
 
 def test_loose_files_are_put_into_the_working_directory_of_a_named_image(desk, images, tmp_path):
-    toml = '[environment]\ndocker_image = "test/small:1"\nworkdir = "/work"\n'
+    toml = '[environment]\ndocker_image = "test/small:1"\nworkdir = "/place"\n'
     files = {"environment/data.csv": "1,2", "tests/test.sh": LOOK}
     ran = run(
         desk, images, write_task(tmp_path / "task", toml=toml, files=files), "cat data.csv; echo right > answer.txt"
@@ -103,7 +103,7 @@ def test_a_dockerfile_that_fails_is_nobodys_zero_and_tried_once(desk, images, tm
     assert "Dockerfile:2" in ran.failure.message
 
 
-SEPARATE = 'artifacts = ["/work/answer.txt"]\n[verifier]\nenvironment_mode = "separate"\n'
+SEPARATE = 'artifacts = ["/place/answer.txt"]\n[verifier]\nenvironment_mode = "separate"\n'
 
 
 def test_a_separate_verifier_brings_its_tests_in_an_image_of_its_own(desk, images, tmp_path):
@@ -125,7 +125,7 @@ def test_a_separate_verifier_brings_its_tests_in_an_image_of_its_own(desk, image
 def test_on_this_machines_own_system_the_same_tests_are_laid_out(desk, images, tmp_path):
     files = {"tests/Dockerfile": "FROM test/small:1\n", "tests/test.sh": LOOK}
     root = write_task(tmp_path / "task", toml=SEPARATE, files=files, network="", instruction="Do it.")
-    ran = run(desk, images, root, "mkdir -p /work; echo right > /work/answer.txt", image="host")
+    ran = run(desk, images, root, "mkdir -p /place; echo right > /place/answer.txt", image="host")
     assert (ran.reward, ran.run.isolation) == (1.0, "separate")
 
 

@@ -23,8 +23,13 @@ from seatrial.images.store import Store, open_store
 from seatrial.images.stored import StoredImage
 from seatrial.sandbox.api import HOST_IMAGE, NO_NETWORK, Image, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from tests.docker_daemon import busybox_archive
-from tests.images.support import add
+from tests.docker_daemon import busybox_archive, why_no
+from tests.images.support import add, needs_root
+
+REAL_BUILDS = [
+    needs_root,
+    pytest.mark.skipif("busybox" in (why_no("docker") or ""), reason="no busybox: install busybox-static"),
+]
 
 PATIENCE_SEC = 100.0
 BASE = "base:1"
@@ -153,3 +158,20 @@ def look_at(image: Image, top: str = "/") -> dict[str, tuple[str, str, str]]:
             content,
         )
     return found
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Path:
+    return tmp_path / "context"
+
+
+def build(
+    root: Path, context: Path, dockerfile: str, files: dict[str, str] | None = None, **options: Any
+) -> tuple[Any, "Builder"]:
+    """Build once; returns what came of it and the builder."""
+    write_context(context, dockerfile, files)
+
+    async def scene(builder: Builder) -> tuple[Any, Builder]:
+        return await builder.build(context, **options), builder
+
+    return with_builder(root, scene)

@@ -80,7 +80,7 @@ def mount_trees(trees: Sequence[Tree], state: str, manner: Manner, frozen: str |
     os.makedirs(root, exist_ok=True)
     os.chdir(mounts)  # short names: mount(2) takes 4 KiB of options, and an image may have a hundred layers
     for tree in trees:
-        upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
+        upper, work = (f"{state}/{part}/{tree.name}" for part in ("upper", "aside"))
         os.makedirs(upper)
         os.makedirs(work)
         above, moved = ([f"{frozen}/upper/{tree.name}"], 0) if frozen else ([], owner)
@@ -103,7 +103,7 @@ def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen:
             bind(f"/{tree.folder}", target, recursive=True)
             restrict(target, MS_RDONLY | MS_NOSUID)
             continue
-        upper, work = f"{state}/upper/{tree.name}", f"{state}/work/{tree.name}"
+        upper, work = (f"{state}/{part}/{tree.name}" for part in ("upper", "aside"))
         os.makedirs(upper)
         os.makedirs(work)
         above = [f"{frozen}/upper/{tree.name}"] if frozen else []

@@ -19,14 +19,17 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _HEADER_BYTES = 512
 _MAX_DEPTH = 200
+MANY_IDS = 2**16
+"""A sandbox has no more users when they are not those of this machine."""
+_NOBODY = 65534
 
 
-def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = None) -> None:
+def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = None, first_id: int = 0) -> None:
     """Pack a file under its own name, or a directory as `.` with what is below; links are packed as links.
 
-    Pipes, sockets and devices below a directory are left out; hard links become files of their own. Raises
-    FileNotFoundError, ContentError for anything else that cannot be packed, TooLargeError when files and headers take
-    more than `limit` bytes.
+    Pipes, sockets and devices below a directory are left out; hard links become files of their own. Owners are counted
+    from `first_id`. Raises FileNotFoundError, ContentError for anything else that cannot be packed, TooLargeError when
+    files and headers take more than `limit` bytes.
     """
     path = path.rstrip("/") or "/"
     try:
@@ -35,8 +38,10 @@ def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = No
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise ContentError(f"{path!r} is a pipe, a socket or a device: only files, directories and links can be packed")
-    with tarfile.open(fileobj=archive, mode="w", encoding="utf-8", errors="surrogateescape") as tar:
-        source = _Source(tar, path, limit)
+    # The other format would write down parts of a second, in a header of their own for every file.
+    shape = tarfile.GNU_FORMAT
+    with tarfile.open(fileobj=archive, mode="w", format=shape, encoding="utf-8", errors="surrogateescape") as tar:
+        source = _Source(tar, path, limit, first_id)
         try:
             source.add(directory_fd, path, "." if stat.S_ISDIR(status.st_mode) else os.path.basename(path), depth=0)
         except FileNotFoundError:
@@ -101,11 +106,12 @@ def closing(descriptor: int) -> Iterator[int]:
 class _Source:
     """What is being packed, with how many bytes of it are still allowed."""
 
-    def __init__(self, tar: tarfile.TarFile, path: str, limit: int) -> None:
+    def __init__(self, tar: tarfile.TarFile, path: str, limit: int, first_id: int) -> None:
         self._tar = tar
         self._path = path
         self._limit = limit
         self._left = limit
+        self._first_id = first_id
 
     def add(self, parent: int | None, name: str, member: str, depth: int) -> None:
         """Pack one entry of a directory with all that is below it."""
@@ -115,12 +121,12 @@ class _Source:
             self._spend(_HEADER_BYTES + len(member))
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
-            info = _describe(member, status, tarfile.SYMTYPE)
+            info = self._describe(member, status, tarfile.SYMTYPE)
             info.linkname = os.readlink(name, dir_fd=parent)
             self._tar.addfile(info)
         elif stat.S_ISDIR(status.st_mode):
             with closing(_open_old(parent, name, _FOLDER)) as folder:
-                self._tar.addfile(_describe(member, os.fstat(folder), tarfile.DIRTYPE))
+                self._tar.addfile(self._describe(member, os.fstat(folder), tarfile.DIRTYPE))
                 self._add_entries(folder, member, depth + 1)
         elif stat.S_ISREG(status.st_mode):
             self._add_file(_open_old(parent, name, _OLD_FILE), member)
@@ -135,7 +141,7 @@ class _Source:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode):
                 self._spend(status.st_size)
-                info = _describe(member, status, tarfile.REGTYPE)
+                info = self._describe(member, status, tarfile.REGTYPE)
                 info.size = status.st_size
                 self._tar.addfile(info, _AsLongAsPromised(file))
 
@@ -144,14 +150,19 @@ class _Source:
         if self._left < 0:
             raise TooLargeError(f"{self._path!r} is larger than the limit of {self._limit} bytes")
 
+    def _describe(self, name: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:
+        info = tarfile.TarInfo(name)
+        info.type = kind
+        info.mode = stat.S_IMODE(status.st_mode)
+        info.uid, info.gid = status.st_uid, status.st_gid
+        if self._first_id:
+            info.uid, info.gid = (_id_inside(number, self._first_id) for number in (info.uid, info.gid))
+        info.mtime = int(status.st_mtime)
+        return info
 
-def _describe(name: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type = kind
-    info.mode = stat.S_IMODE(status.st_mode)
-    info.uid, info.gid = status.st_uid, status.st_gid
-    info.mtime = status.st_mtime
-    return info
+
+def _id_inside(number: int, first_id: int) -> int:
+    return number - first_id if 0 <= number - first_id < MANY_IDS else _NOBODY
 
 
 class _AsLongAsPromised:

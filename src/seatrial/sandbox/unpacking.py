@@ -13,11 +13,10 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.archive import closing, open_folder
+from seatrial.sandbox.archive import MANY_IDS, closing, open_folder
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 2**20
-_MANY_IDS = 2**16  # a sandbox has no more users when they are not those of this machine
 # What the tarfile module raises over broken archives, far beyond its own errors.
 _UNREADABLE = (tarfile.TarError, OSError, ValueError, ArithmeticError, EOFError, RecursionError)
 
@@ -172,7 +171,7 @@ class _Owners:
         """Hand an entry to its owner, if we may; otherwise it must not become setuid."""
         if not self._may_give:
             return False
-        if self._first and max(member.uid, member.gid) >= _MANY_IDS:
+        if self._first and max(member.uid, member.gid) >= MANY_IDS:
             self._give(target, self._first, self._first, parent)
             return False
         try:

@@ -73,6 +73,18 @@ def test_a_file_and_a_folder_are_fetched(inside, archive):
     assert members(archive) == {".": None, "out.json": b"{}"}
 
 
+@pytest.mark.parametrize(("first_id", "found"), [(0, [5000, 100]), (4000, [1000, 65534])])
+def test_owners_are_counted_from_who_is_root_inside(root, inside, archive, first_id, found):
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    os.chown(root / "app/out.json", 5000, 100)
+    assert errands.fetch(inside, "/app/out.json", archive, 10**6, first_id)
+    os.lseek(archive, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(archive), "rb") as file, tarfile.open(fileobj=file) as tar:
+        (member,) = tar.getmembers()
+    assert [member.uid, member.gid] == found
+
+
 @pytest.mark.parametrize("path", ["/app/none", "/none/out.json", "/app/out.json/below"])
 def test_what_is_not_there_is_missing_by_its_whole_path(inside, archive, path):
     with pytest.raises(FileNotFoundError, match=path):

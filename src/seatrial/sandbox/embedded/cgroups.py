@@ -157,7 +157,7 @@ def _apply(directory: GroupDirectory, limits: LimitSpec) -> None:
     for file, value in limit_values(limits, directory.version).items():
         if file.partition(".")[0] in directory.controllers:
             try:
-                write(directory.path / file, value)
+                write(f"{directory.path}/{file}", value)
             except OSError as error:
                 # Version 1 refuses a quota that limits nothing: our own group has less, or no machine has more.
                 vacuous = file == "cpu.cfs_quota_us" and error.errno == errno.EINVAL
@@ -212,7 +212,7 @@ def _make(mount: Mount, run: str, name: str, needed: frozenset[str]) -> GroupDir
     """A new directory where the needed controllers work. Raises the OSError of the first place that was tried."""
     problems: list[OSError] = []
     for parent in mount.parents:
-        path = parent / BASE / run / name
+        path = Path(f"{parent}/{BASE}/{run}/{name}")
         try:
             return _make_below(mount, parent, path, needed)
         except FileExistsError:
@@ -226,24 +226,24 @@ def _make(mount: Mount, run: str, name: str, needed: frozenset[str]) -> GroupDir
 
 
 def _make_below(mount: Mount, parent: Path, path: Path, needed: frozenset[str]) -> GroupDirectory:
-    levels = (parent, parent / BASE, path.parent)
+    base = Path(f"{parent}/{BASE}")
     for attempt in range(_RACES):
         try:
             if attempt:  # only the first group of a run has to make those above it
-                _make_levels(mount, levels, needed)
+                _make_levels(mount, (parent, base, path.parent), needed)
             path.mkdir()
             break
         except OSError as error:
             # A neighbour that has just removed its last group tidied a directory away under our feet: once more.
             if error.errno not in {errno.ENOENT, errno.ENODEV} or attempt == _RACES - 1:
                 raise
-    if not (path / "cgroup.procs").exists():
+    if not os.path.exists(f"{path}/cgroup.procs"):
         raise OSError(errno.ENODEV, "another file system is mounted over the hierarchy", str(parent))
-    working = mount.controllers & _working(path) if mount.version == 2 else mount.controllers
+    working = mount.controllers & _working(path) if mount.version == 2 and mount.controllers else mount.controllers
     if not needed <= working:
-        _make_levels(mount, levels, needed)  # says why, if it still cannot be had
+        _make_levels(mount, (parent, base, path.parent), needed)  # says why, if it still cannot be had
         working = mount.controllers & _working(path)
-    return GroupDirectory(path, parent / BASE, mount.version, working)
+    return GroupDirectory(path, base, mount.version, working)
 
 
 def _make_levels(mount: Mount, levels: Sequence[Path], needed: frozenset[str]) -> None:

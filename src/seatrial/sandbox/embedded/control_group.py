@@ -68,15 +68,16 @@ class ControlGroup:
 
     def usage(self) -> GroupUsage:
         """What all members together, the dead ones included, have used so far."""
-        cpu_usec = self._count("cpu.stat", "usage_usec")
-        cpu_nsec = self._count("cpuacct.usage") if cpu_usec is None else cpu_usec * 1000
-        peak = self._count("memory.peak")
-        oom_kills = self._count("memory.events", "oom_kill")
+        cpu_usec = self._count(2, None, "cpu.stat", "usage_usec")
+        cpu_nsec = self._count(1, "cpuacct", "cpuacct.usage") if cpu_usec is None else cpu_usec * 1000
+        peak = self._count(2, "memory", "memory.peak")
+        oom_kills = self._count(2, "memory", "memory.events", "oom_kill")
+        refused = self._count(2, "pids", "pids.events", "max")
         return GroupUsage(
             cpu_sec=None if cpu_nsec is None else cpu_nsec / 1e9,
-            peak_memory_bytes=self._count("memory.max_usage_in_bytes") if peak is None else peak,
-            oom_kills=self._count("memory.oom_control", "oom_kill") if oom_kills is None else oom_kills,
-            pids_refused=self._count("pids.events", "max"),
+            peak_memory_bytes=self._count(1, "memory", "memory.max_usage_in_bytes") if peak is None else peak,
+            oom_kills=self._count(1, "memory", "memory.oom_control", "oom_kill") if oom_kills is None else oom_kills,
+            pids_refused=self._count(1, "pids", "pids.events", "max") if refused is None else refused,
         )
 
     def freeze(self, patience: float = PATIENCE_SEC) -> None:
@@ -139,12 +140,14 @@ class ControlGroup:
                 self._await_exits()
                 _pause(deadline, f"{path} is still busy")
 
-    def _count(self, file: str, key: str | None = None) -> int | None:
+    def _count(self, version: Version, controller: str | None, file: str, key: str | None = None) -> int | None:
+        """A number from a file of the group that a controller of this version keeps, None where there is none."""
         for each in self.directories:
-            with suppress(OSError):
-                words = (each.path / file).read_text().split()
-                if key is None or key in words:
-                    return int(words[0 if key is None else words.index(key) + 1])
+            if each.version == version and (controller is None or controller in each.controllers):
+                with suppress(OSError):
+                    words = read(f"{each.path}/{file}").split()
+                    if key is None or key in words:
+                        return int(words[0 if key is None else words.index(key) + 1])
         return None
 
     def _kill_at_once(self) -> bool:
@@ -166,13 +169,22 @@ class ControlGroup:
                     told.append(each)
         return told
 
+    @property
+    def empty(self) -> bool:
+        """Whether nobody is in it, as far as can be told. A version 2 group has every member and says so itself."""
+        for each in self.directories:
+            if each.version == 2:
+                with suppress(OSError):
+                    return "populated 0" in read(f"{each.path}/cgroup.events")
+        return bool(self.directories) and not self.members()
+
     def members(self) -> set[int]:
         """The processes in the group, by the numbers they have for us."""
         pids: set[int] = set()
         for each in self.directories:
             for path in _subtree(each.path):
                 with suppress(OSError):
-                    pids.update(map(int, (path / "cgroup.procs").read_text().split()))
+                    pids.update(map(int, read(f"{path}/cgroup.procs").split()))
         return pids - {0}  # a process outside our pid namespace is listed as 0, but kill(0) would be for ourselves
 
     def _signal(self, pids: list[int]) -> None:
@@ -196,7 +208,19 @@ class ControlGroup:
                     running -= 1
 
 
-def write(path: Path, value: str) -> None:
+def read(path: str) -> str:
+    """What a control file says; these are read so often that a file object would be the larger part of it."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(handle, 65536):
+            pieces.append(piece)
+        return b"".join(pieces).decode()
+    finally:
+        os.close(handle)
+
+
+def write(path: Path | str, value: str) -> None:
     """Write into a control file that exists; the OSError names it."""
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)  # not open(): O_CREAT turns "no such file" into "permission"
     try:

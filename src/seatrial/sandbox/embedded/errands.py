@@ -30,14 +30,14 @@ _INSIDE = os.O_RDONLY | os.O_DIRECTORY
 _TROUBLE = (OSError, SandboxError, TooMuch)
 
 
-def fetch(root: int, path: str, archive: int, limit: int) -> bool:
-    """Pack a path of a sandbox; False when a child has to. Raises FileNotFoundError."""
+def fetch(root: int, path: str, archive: int, limit: int, first_id: int = 0) -> bool:
+    """Pack a path of a sandbox, where `first_id` is root; False when a child has to. Raises FileNotFoundError."""
     folder, _, name = path.rstrip("/").rpartition("/")
     if name in ("", ".", ".."):
         return False
     try:
         with closing(open_within(root, folder or "/", _INSIDE)) as parent, os.fdopen(os.dup(archive), "wb") as file:
-            pack(name, file, min(limit, _SMALL_BYTES), parent)
+            pack(name, file, min(limit, _SMALL_BYTES), parent, first_id)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     except _TROUBLE:
@@ -105,8 +105,12 @@ def _empty(folder: int, allowance: Allowance, depth: int = 0) -> None:
     allowance.use(len(names))
     for name in names:
         try:
+            os.rmdir(name, dir_fd=folder)  # nearly all that a sandbox leaves behind is directories with nothing in them
+        except NotADirectoryError:
             os.unlink(name, dir_fd=folder)
-        except IsADirectoryError:
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
             with closing(os.open(name, FOLDER, dir_fd=folder)) as below:
                 _empty(below, allowance, depth + 1)
             os.rmdir(name, dir_fd=folder)

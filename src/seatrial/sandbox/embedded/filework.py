@@ -31,7 +31,7 @@ class FileWork:
 
     def get(self, running: Running, transfer: Transfer, archive: int, reply: Reply) -> None:
         """Fill an archive. Raises FileNotFoundError."""
-        if errands.fetch(running.root_of(transfer.phase), transfer.path, archive, transfer.limit):
+        if errands.fetch(running.root_of(transfer.phase), transfer.path, archive, transfer.limit, self._owner):
             reply(_DONE, [])
         else:
             self._transfer(children.pack_archive, running, transfer, archive, reply)

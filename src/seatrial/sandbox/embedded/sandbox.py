@@ -204,8 +204,7 @@ class EmbeddedSandbox:
 
     async def processes(self) -> tuple[str, ...]:
         """What the agent left running. Where control groups tell that there is nothing, nobody has to go and look."""
-        group = self._made.group
-        if group.directories and not group.members():
+        if self._made.group.empty:
             return ()
         return tuple(json.loads(await self._ask("processes")))
 

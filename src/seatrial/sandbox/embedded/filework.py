@@ -1,5 +1,6 @@
 """What the spawner has done with the files of its sandboxes: at once by itself if it is little, else by a child."""
 
+import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -55,7 +56,10 @@ class FileWork:
 
         def work() -> None:
             running.join("agent", 0)
-            children.list_processes(target)
+            if running.shows_outer_proc:  # no command has ever run there
+                os.write(target, b"[]")
+            else:
+                children.list_processes(target)
 
         self.answer_after(work, reply, [target, *running.descriptors()])
 

@@ -1,8 +1,9 @@
 """The two first processes of a sandbox. They build its namespaces, then do nothing but hold them.
 
 The outer one holds the sandbox; verifiers run beside it. The inner one, in a pid and mount namespace of its own, holds
-what the agent starts: from in there the outside cannot be seen, while the outside sees everything within. Neither is in
-the sandbox's cgroups, so that no process inside can have them killed by using up the memory.
+what the agent starts: from in there the outside cannot be seen, while the outside sees everything within. It has no
+/proc of its own until a command of the agent brings one along: only a process in there can. Neither is in the sandbox's
+cgroups, so that no process inside can have them killed by using up the memory.
 """
 
 import os
@@ -16,11 +17,12 @@ from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.disk import EXT4_MOUNT_OPTIONS, attach_loop
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Box
-from seatrial.sandbox.embedded.rootfs import furnish, mount_proc
+from seatrial.sandbox.embedded.rootfs import furnish
 from seatrial.sandbox.embedded.roots import Manner, Tree, mount_trees
 from seatrial.sandbox.embedded.settle import read_text, settle_in, write_text
 from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
 from seatrial.sandbox.embedded.syscalls import (
+    CLONE_FILES,
     CLONE_NEWIPC,
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -31,15 +33,13 @@ from seatrial.sandbox.embedded.syscalls import (
     MS_PRIVATE,
     MS_REC,
     PR_SET_DUMPABLE,
-    PR_SET_PDEATHSIG,
+    clone_idle,
     mount,
-    pause_for_ever,
     pivot_root,
     prctl,
     raise_loopback,
     rename_process,
     set_hostname,
-    setns,
     unshare,
 )
 
@@ -58,7 +58,7 @@ def run_outer_init(box: Box, trees: Sequence[Tree], manner: Manner, link: socket
     raise_loopback()
     _allow_low_ports()
     set_hostname(box.hostname)
-    furnish(root, rootless=manner.rootless, owner=manner.owner)
+    furnish(root, rootless=manner.rootless, shifted=manner.shifts, owner=manner.owner)
     pivot_root(root)
     settle_in(box, manner.owner, name_servers)
     users = None if manner.shift is None else make_user_namespace(owner_of(box.name))
@@ -66,8 +66,8 @@ def run_outer_init(box: Box, trees: Sequence[Tree], manner: Manner, link: socket
     own = {"state": state, "root": root_inside, "users": users, "disk": disk}
     given = {name: descriptor for name, descriptor in own.items() if descriptor is not None}
     _hold_nothing(box.name, keep=[link.fileno(), *given.values()])
-    inner = InnerInit(shifted=manner.rootless or manner.owner != 0)
-    send(link, {"ready": list(given)}, [inner.descriptor, *given.values()])
+    inner = InnerInit()
+    send(link, {"ready": list(given), "proc": os.stat("/proc").st_dev}, [inner.descriptor, *given.values()])
     for descriptor in given.values():
         os.close(descriptor)
     _obey(link, inner)
@@ -137,10 +137,12 @@ def _is_alive(pid: str) -> bool:
 
 
 class InnerInit:
-    """The first process of the agent's namespaces. Killing it kills all of them at once, whatever they do about it."""
+    """The first process of the agent's namespaces. Killing it kills all of them at once, whatever they do about it.
 
-    def __init__(self, *, shifted: bool) -> None:
-        self._shifted = shifted
+    It shares our memory and our descriptors: nothing is copied for a process that does nothing.
+    """
+
+    def __init__(self) -> None:
         self.descriptor = -1
         self.restart()
 
@@ -153,35 +155,7 @@ class InnerInit:
         """Make new namespaces for the agent."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
-        self.descriptor = os.pidfd_open(self._start())
-
-    def _start(self) -> int:
-        done, ready = os.pipe2(os.O_CLOEXEC)
-        own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        setns(own_pids, CLONE_NEWPID)  # a second unshare works only from where the first one started
-        os.close(own_pids)
-        unshare(CLONE_NEWPID)
-        child = os.fork()
-        if child == 0:
-            self._be_init(ready)
-        os.close(ready)
-        built = os.read(done, 1)
-        os.close(done)
-        if built != b"!":
-            raise OSError(0, "the agent's namespaces could not be made")
-        return child
-
-    def _be_init(self, ready: int) -> None:
-        try:
-            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            unshare(CLONE_NEWNS | CLONE_NEWIPC)
-            mount(None, "/", None, MS_REC | MS_PRIVATE)
-            mount_proc("/proc", shifted=self._shifted)
-            os.write(ready, b"!")
-            close_all_but([])
-            pause_for_ever()
-        finally:
-            os._exit(1)
+        self.descriptor = os.pidfd_open(clone_idle(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_FILES))
 
 
 def _hold_nothing(title: str, keep: list[int]) -> None:

@@ -135,10 +135,10 @@ def mount_sys(target: str) -> None:
         mount("tmpfs", target, "tmpfs", _QUIET | MS_RDONLY, "size=0")
 
 
-def furnish(root: str, *, rootless: bool, owner: int) -> None:
+def furnish(root: str, *, rootless: bool, shifted: bool, owner: int) -> None:
     """Add what every root needs and images leave empty. `owner` is the user that is root inside."""
     for name in ("proc", "sys", "dev"):
         os.makedirs(f"{root}/{name}", exist_ok=True)
     mount_dev(f"{root}/dev", rootless=rootless, owner=owner)
-    mount_proc(f"{root}/proc", shifted=rootless or owner != 0)
+    mount_proc(f"{root}/proc", shifted=shifted)
     mount_sys(f"{root}/sys")

@@ -63,6 +63,11 @@ class Manner(NamedTuple):
     shifted: dict[str, str]
 
     @property
+    def shifts(self) -> bool:
+        """Whether root inside is nobody outside."""
+        return self.rootless or self.owner != 0
+
+    @property
     def mounts(self) -> str:
         """The folder of all mount points, the same for every sandbox: each sees its own mounts only."""
         return f"{self.prepared}/mounts"

@@ -16,7 +16,7 @@ class Running:
     """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
 
     `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
-    often its system has been frozen.
+    often its system has been frozen. `proc` is the device of the outer /proc.
     """
 
     def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:
@@ -30,6 +30,7 @@ class Running:
         self.users: int | None = None
         self.disk: int | None = None
         self.frozen = 0
+        self.proc = 0
         self.complaint: dict[str, Any] | None = None
         self.dead = self.closed = False
         self.kills: list[Reply] = []
@@ -49,6 +50,11 @@ class Running:
     def root_of(self, phase: str) -> int:
         """The root of a phase's view of the files, by which nothing of the host can be reached."""
         return self.root if phase == "agent" else self.view_root
+
+    @property
+    def shows_outer_proc(self) -> bool:
+        """Whether the agent's view, which has been entered, still has the /proc of those beside the agent."""
+        return os.stat("/proc").st_dev == self.proc
 
     def join(self, phase: str, flags: int) -> None:
         """Let the current process enter a phase's view of the files, and the given other namespaces."""

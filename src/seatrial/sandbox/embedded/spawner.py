@@ -19,6 +19,7 @@ from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, KILL_VERIFIER, run_outer_init
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Box, Command, Target, Transfer, decode
+from seatrial.sandbox.embedded.rootfs import mount_proc
 from seatrial.sandbox.embedded.roots import Manner, plan_trees, prepare_host_image, shift_host_image
 from seatrial.sandbox.embedded.running import Reply, Running
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
@@ -126,6 +127,7 @@ class Spawner:
             os.close(running.inner)
         running.inner = descriptors[0]
         if "ready" in message:
+            running.proc = message["proc"]
             for name, descriptor in zip(message["ready"], descriptors[1:], strict=True):
                 setattr(running, name, descriptor)
             try:
@@ -164,6 +166,8 @@ class Spawner:
                 setns(running.outer, surroundings)
             else:
                 running.join(command.phase, surroundings)
+                if command.phase == "agent" and running.shows_outer_proc:
+                    mount_proc("/proc", shifted=self._manner.shifts)
             children.run_command(command, descriptors, running.users, report.fileno())
 
         keep = [*descriptors, *running.descriptors()]

@@ -18,6 +18,7 @@ _idle_stack = ctypes.create_string_buffer(2**15)
 
 _CLONE_INTO_CGROUP = 0x200000000
 _CLONE_VM = 0x100
+CLONE_FILES = 0x400
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -136,6 +137,7 @@ def clone_idle(flags: int) -> int:
     """Start a process that does nothing but exist in the new namespaces of `flags`, until it is killed.
 
     It shares our memory, so nothing is copied for it; all it runs is libc's pause, on a stack that only one can use.
+    No signal may have a handler: pause returns when one has run.
     """
     top = ctypes.c_void_p(ctypes.addressof(_idle_stack) + len(_idle_stack))
     start = ctypes.cast(_libc.pause, ctypes.c_void_p)
@@ -245,9 +247,3 @@ def raise_loopback() -> None:
     """Switch on the loopback device of this network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, 0x8914, struct.pack("16sh22x", b"lo", 0x1 | 0x40))
-
-
-def pause_for_ever() -> None:
-    """Wait for signals without touching memory: what the first process of a pid namespace does all its life."""
-    while True:
-        _libc.pause()

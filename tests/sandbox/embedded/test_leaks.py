@@ -20,7 +20,7 @@ from tests.sandbox.embedded.support import shell as sh
 pytestmark = [needs_root, needs_python]
 
 # What an ordinary user of the host may not read must not be readable for the root of a sandbox either.
-SHOWN_FOLDERS = ("/usr", "/etc", "/opt", "/var/lib/dpkg", "/var/lib/apt", "/var/cache/debconf")
+SHOWN_FOLDERS = ("/usr", "/etc", "/opt", "/var/lib/dpkg", "/var/lib/apt", "/var/cache/debconf")  # or a part of them
 CONNECT = """
 import errno, json, socket, sys
 outcomes = {}

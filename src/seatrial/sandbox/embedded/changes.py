@@ -109,15 +109,15 @@ def remember_start(state: int, root: int) -> None:
         os.close(folder)
 
 
-def remember_files(state: int) -> None:
-    """Note what is there now, so that it does not count as anybody's change any more."""
-    _write_start(state, root_at_start(state))
+def remember_files(state: int, allowance: Allowance = _ALL) -> None:
+    """Note what is there now, so that it does not count as anybody's change any more. Raises TooMuch."""
+    _write_start(state, root_at_start(state), allowance)
 
 
-def _write_start(state: int, root: list[str]) -> None:
+def _write_start(state: int, root: list[str], allowance: Allowance = _ALL) -> None:
     files = {}
     for name in upper_names(state):
-        for path, status, _ in walk_upper(state, name):
+        for path, status, _ in walk_upper(state, name, allowance):
             files[f"{name}/{path}"] = stamp(status)
     descriptor = os.open(START, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=state)
     with os.fdopen(descriptor, "w") as file:

@@ -16,6 +16,7 @@ from seatrial.sandbox.embedded.changes import (
     MAX_ENTRIES,
     Allowance,
     TooMuch,
+    remember_files,
     upper_names,
     walk_upper,
     write_changes,
@@ -64,6 +65,15 @@ def tell_changes(state: int, trees: Sequence[Tree], target: int) -> bool:
     """Write what differs from the image to a descriptor; False when a child has to."""
     try:
         write_changes(state, trees, MAX_ENTRIES, target, Allowance(_FEW_ENTRIES))
+    except _TROUBLE:
+        return False
+    return True
+
+
+def remember(state: int) -> bool:
+    """Note what is there now, so that it does not count as anybody's change any more; False when a child has to."""
+    try:
+        remember_files(state, Allowance(_FEW_ENTRIES))
     except _TROUBLE:
         return False
     return True

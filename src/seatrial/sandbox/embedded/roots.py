@@ -4,6 +4,7 @@ A Tree is one overlay: where it is mounted, what lies below it, and the director
 """
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,10 +14,15 @@ from seatrial.sandbox.embedded.settle import make_furniture, name_machine
 from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, bind_shifted, restrict
 
 # The machine's own system, without homes, logs, services' data and everything else that is somebody's.
-SYSTEM_FOLDERS = ("usr", "etc", "opt", "var/lib/dpkg", "var/lib/apt", "var/cache/debconf")
+SYSTEM_FOLDERS = ("usr", "etc", "opt", "var/lib/dpkg")
 # All of them but /usr, which is large and holds programs.
 _MASKED_FOLDERS = SYSTEM_FOLDERS[1:]
-_EMPTY_FOLDERS = ("root", "home", "run", "mnt", "srv", "var/log", "var/lib", "var/cache", "proc", "sys", "dev")
+_EMPTY_FOLDERS = (
+    *("root", "home", "run", "mnt", "srv", "var/log", "var/lib", "var/cache", "proc", "sys", "dev"),
+    "var/lib/apt/lists/partial",  # lists of packages have to be fetched first, as in most images
+)
+# A few files are copied: overlays for their folders would cost every sandbox more than that costs once.
+_COPIED = ("var/lib/apt/extended_states", "var/cache/debconf/config.dat", "var/cache/debconf/templates.dat")
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -162,6 +168,10 @@ def _make_skeleton(skeleton: str) -> None:
     for name in _LINKS:
         if os.path.islink(f"/{name}"):
             os.symlink(os.readlink(f"/{name}"), f"{skeleton}/{name}")
+    for name in _COPIED:
+        if _mode(f"/{name}") & 0o004:
+            os.makedirs(os.path.dirname(f"{skeleton}/{name}"), exist_ok=True)
+            shutil.copy(f"/{name}", f"{skeleton}/{name}")
 
 
 def _mask(folder: str, target: str) -> None:

@@ -11,7 +11,7 @@ import socket
 from functools import partial
 from typing import Any
 
-from seatrial.sandbox.embedded import children
+from seatrial.sandbox.embedded import children, errands
 from seatrial.sandbox.embedded.changes import remember_files, remember_start
 from seatrial.sandbox.embedded.filework import FileWork
 from seatrial.sandbox.embedded.forks import Forks
@@ -152,9 +152,10 @@ class Spawner:
 
         surroundings = _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET)
         in_new_view = command.phase == "verifier" and running.view < 0
+        left_to_remember = command.remember and not errands.remember(running.state)
 
         def work(report: socket.socket) -> None:
-            if command.remember:
+            if left_to_remember:
                 remember_files(running.state)
             if in_new_view:
                 # It joins the sandbox's groups only then: whoever has used up its memory must not prevent the view.

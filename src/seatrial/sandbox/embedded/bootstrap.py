@@ -96,6 +96,9 @@ def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) 
     os.umask(0o022)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     prctl(PR_SET_DUMPABLE, 0)
+    # A signal with a handler, such as Python's own for Ctrl-C, would reach even a first process; others are dropped.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     shift = make_user_namespace(SHIFT_BASE) if mode == "userns" else None
     prepared = f"{state_root}/{run}/prepared"
     prepare_furniture(prepared)

@@ -33,6 +33,7 @@ from seatrial.sandbox.embedded.syscalls import (
     bind_shifted,
     clone_mounts,
     mount,
+    reset_signal,
     setns,
     unshare,
 )
@@ -74,7 +75,8 @@ def run_command(command: Command, descriptors: list[int], shift: int | None, rep
         _give_up(str(error), _CANNOT_RUN)
     os.umask(0o022)
     env = {"HOME": account.home, "USER": account.name, **command.env}
-    _reset_signals()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; others are reset by themselves
+        reset_signal(number)
     _execute(command.argv, env)
 
 
@@ -88,13 +90,6 @@ def _become(uid: int, gid: int, groups: tuple[int, ...]) -> None:
         return
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-
-
-def _reset_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> None:

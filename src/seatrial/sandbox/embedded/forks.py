@@ -149,7 +149,6 @@ def _be_child(work: Work, report: socket.socket, keep: Iterable[int], join: Sequ
         close_all_but([report.fileno(), *keep])
         for file in join:
             write_text(file, "0")
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         work(report)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the spawner must hear of it

@@ -39,6 +39,7 @@ from seatrial.sandbox.embedded.syscalls import (
     prctl,
     raise_loopback,
     rename_process,
+    reset_signal,
     set_hostname,
     unshare,
 )
@@ -160,9 +161,7 @@ class InnerInit:
 
 def _hold_nothing(title: str, keep: list[int]) -> None:
     """Become a process that has nothing open, cannot be looked into, and lets the kernel bury its orphans."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # A signal with a handler, such as Python's own for Ctrl-C, would reach even a first process; others are dropped.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    reset_signal(signal.SIGCHLD, ignored=True)
     nothing = os.open("/dev/null", os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)

@@ -7,7 +7,7 @@ import errno
 import os
 import struct
 
-from seatrial.sandbox.embedded.syscalls import PR_CAPBSET_DROP, capset, prctl, seccomp_filter
+from seatrial.sandbox.embedded.syscalls import PR_CAPBSET_DROP, SeccompFilter, capset, prctl
 
 # chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write
 # setfcap
@@ -107,12 +107,12 @@ def build_filter(machine: str) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
-_FILTER = build_filter(os.uname().machine) if os.uname().machine in _ARCHITECTURES else b""
+_FILTER = SeccompFilter(build_filter(os.uname().machine) if os.uname().machine in _ARCHITECTURES else b"")
 
 
 def deny_system_calls() -> None:
     """Install the filter on this process and all it will start. Needs CAP_SYS_ADMIN, so do it first."""
-    seccomp_filter(_FILTER)
+    _FILTER.install()
 
 
 def drop_capabilities() -> None:

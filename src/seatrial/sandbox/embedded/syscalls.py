@@ -1,6 +1,7 @@
 """The system calls Python has no function for, each raising OSError with the call's name when it fails.
 
 Children use these after their root file system has changed, so everything is imported and looked up here, at the top.
+What a child touches first has to be copied for it: what can be made ready before is.
 """
 
 import ctypes
@@ -13,6 +14,8 @@ import struct
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.mount.argtypes = [*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p]
+for _name in ("clone", "pause", "sethostname", "setns", "signal", "syscall", "umount2", "unshare"):
+    getattr(_libc, _name)
 _python = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, as a fork must
 _idle_stack = ctypes.create_string_buffer(2**15)
 
@@ -166,14 +169,19 @@ def prctl(option: int, argument: int = 0, second: int = 0) -> None:
 def rename_process(name: str, arguments: str) -> None:
     """Call this process something else in `ps` and `pgrep`, its command line included."""
     prctl(_PR_SET_NAME, ctypes.addressof(ctypes.create_string_buffer(name.encode())))
-    title = ctypes.create_string_buffer(f"{name} {arguments}".encode())
-    start = ctypes.c_void_p.in_dll(_libc, "program_invocation_name").value
-    with open("/proc/self/cmdline", "rb") as file:
-        length = len(file.read())
+    title = f"{name} {arguments}".encode()
     # The arguments lie behind each other in memory, the program's name first; the kernel shows what is there now.
+    start, length = _command_line
     if start and length > len(title):
-        ctypes.memset(start, 0, length)
-        ctypes.memmove(start, title, len(title))
+        ctypes.memmove(start, title.ljust(length, b"\0"), length)
+
+
+def _find_command_line() -> tuple[int | None, int]:
+    with open("/proc/self/cmdline", "rb") as file:
+        return ctypes.c_void_p.in_dll(_libc, "program_invocation_name").value, len(file.read())
+
+
+_command_line = _find_command_line()
 
 
 def pivot_root(root: str) -> None:
@@ -198,11 +206,26 @@ def capset(permitted: int) -> None:
     _syscall("capset", _CAPABILITY_HEADER, struct.pack("=6I", low, low, 0, high, high, 0))
 
 
-def seccomp_filter(program: bytes) -> None:
-    """Install a seccomp filter given as packed BPF instructions."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    header = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer)))
-    prctl(PR_SET_SECCOMP, 2, ctypes.addressof(header))
+class SeccompFilter:
+    """A seccomp filter given as packed BPF instructions, ready to be installed."""
+
+    def __init__(self, program: bytes) -> None:
+        self._program = ctypes.create_string_buffer(program, len(program))
+        header = struct.pack("=HxxxxxxQ", len(program) // 8, ctypes.addressof(self._program))
+        self._header = ctypes.create_string_buffer(header)
+        self._place = ctypes.addressof(self._header)
+
+    def install(self) -> None:
+        """Have it hold for this process and all it will start."""
+        prctl(PR_SET_SECCOMP, 2, self._place)
+
+
+def reset_signal(number: int, *, ignored: bool = False) -> None:
+    """Let the kernel do with a signal what it usually does, or ignore it, whatever Python thinks is done with it.
+
+    For those who run little Python from then on: its own function looks up names for what was there before.
+    """
+    _libc.signal(number, ctypes.c_void_p(1 if ignored else 0))
 
 
 def set_read_only(path: str, *, read_only: bool, recursive: bool = False) -> None:

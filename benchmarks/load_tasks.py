@@ -38,7 +38,11 @@ def main() -> None:
 
         start = time.process_time()
         dataset = load_dataset(root)
-        loading = time.process_time() - start
+        reading = time.process_time() - start
+
+        start = time.process_time()
+        assert len(dataset.tasks) == TASK_COUNT
+        understanding = time.process_time() - start
         holding_mb = peak_mb() - before
 
         start = time.process_time()
@@ -46,15 +50,16 @@ def main() -> None:
             digest_folder(task.root)
         digesting = time.process_time() - start
 
-    assert streamed == len(dataset.tasks) == TASK_COUNT
-    print(f"load {TASK_COUNT:,} tasks        {loading:6.2f} s CPU")
+    assert streamed == TASK_COUNT
+    loading = reading + understanding
+    print(f"load {TASK_COUNT:,} tasks           {loading:6.2f} s CPU")
+    print(f"  of it, what they expect     {understanding:6.2f} s CPU   which planning leaves for later")
     memory = f"+{streaming_mb:.1f} MB at the peak, +{holding_mb:.1f} MB kept"
-    print(f"  one by one, not kept     {scanning:6.2f} s CPU   {memory}")
-    print(f"  task.toml parsed only    {floor:6.2f} s CPU   loading costs {loading / floor:.1f} times that floor")
-    print(f"digest their content       {digesting:6.2f} s CPU")
-    print(
-        f"plan floor: load + digest  {loading + digesting:6.2f} s CPU   promised ≤ {PROMISE_SEC} s for all of planning"
-    )
+    print(f"  one by one, not kept        {scanning:6.2f} s CPU   {memory}")
+    print(f"  task.toml parsed only       {floor:6.2f} s CPU   loading costs {loading / floor:.1f} times that floor")
+    print(f"digest their content          {digesting:6.2f} s CPU")
+    least = reading + digesting
+    print(f"plan floor: read and digest   {least:6.2f} s CPU   promised ≤ {PROMISE_SEC} s for all of planning")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def test_a_command_runs_in_a_shell_with_its_variables(tmp_path):
     assert launch is not None
     assert launch.argv == ("/bin/sh", "-c", "a | b")
     assert (launch.env, launch.trees) == ({"KEY": "t", "MODE": "fast"}, {})
-    assert agent.templates(load_task(tmp_path / "task")) == {"KEY": "${TOKEN}", "MODE": "fast"}
+    assert agent.templates(load_task(tmp_path / "task").config) == {"KEY": "${TOKEN}", "MODE": "fast"}
     with pytest.raises(UsageError, match="TOKEN"):
         agent.prepare(context(tmp_path / "task"))
 
@@ -58,7 +58,7 @@ def test_a_command_runs_in_a_shell_with_its_variables(tmp_path):
 def test_doing_nothing_needs_nothing(tmp_path):
     agent = make_agent(AgentOptions(name="noop"))
     assert agent.prepare(context(write_task(tmp_path / "task"))) is None
-    assert agent.templates(load_task(tmp_path / "task")) == {}
+    assert agent.templates(load_task(tmp_path / "task").config) == {}
 
 
 def test_the_oracle_brings_the_solution_along(tmp_path):
@@ -67,7 +67,7 @@ def test_the_oracle_brings_the_solution_along(tmp_path):
     launch = agent.prepare(context(root))
     assert launch is not None
     assert (launch.trees, launch.env) == ({"/solution": root / "solution"}, {"A": "c"})
-    assert agent.templates(load_task(root)) == {"A": "${B:-c}"}
+    assert agent.templates(load_task(root).config) == {"A": "${B:-c}"}
 
 
 def test_without_a_solution_there_is_nothing_for_the_oracle_to_do(tmp_path):

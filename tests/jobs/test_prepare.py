@@ -6,6 +6,7 @@ from seatrial.errors import JobError, UsageError
 from seatrial.jobs.prepare import prepare_job, prepare_resume
 from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
 from seatrial.store.job_store import JobStore
+from seatrial.tasks import outline
 from seatrial.tasks.digest import digest_folder
 from tests.jobs.samples import NOOP, FakeTrials, broken_machine, record_for
 from tests.jobs.test_local import run
@@ -25,6 +26,26 @@ def test_a_new_job_is_locked(spec, tasks, tmp_path):
     assert {task.id: (task.root, task.digest) for task in locked.tasks} == {
         name: (str(tasks / name), digest_folder(tasks / name)) for name in ("add", "merge", "sort")
     }
+
+
+def test_what_a_task_expects_is_found_out_when_it_is_its_turn(spec, tasks, tmp_path, monkeypatch):
+    asked = []
+    resolve = outline.resolve_output
+
+    def note(*given):
+        asked.append(given)
+        return resolve(*given)
+
+    monkeypatch.setattr(outline, "resolve_output", note)
+    job = prepare_job(spec, tmp_path / "job")
+    assert not asked
+    first = next(iter(job.tasks))
+    assert job.tasks[first].id == first
+    assert job.tasks[first] is job.tasks[first]
+    assert len(asked) == 1
+    assert len(job.tasks) == len(list(job.tasks)) > 1
+    with pytest.raises(KeyError):
+        job.tasks["none of them"]
 
 
 def test_paths_are_stored_whole(spec, tasks, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import list_files
-from seatrial.tasks.load import load_folder
+from seatrial.tasks.load import read_folder
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_what_loading_has_read_counts_as_it_was_read(make_task):
     root = make_task("task", files={"environment/Dockerfile": "WORKDIR /app\n", "environment/data": "1"})
     (root / "instruction.md").chmod(0o755)
     files, before = list_files(root), digest_folder(root)
-    load_folder(root, "task", files)
+    read_folder(root, "task", files)
     assert set(files.read) == {"task.toml", "instruction.md", "environment/Dockerfile"}
     assert digest_folder(root, files) == before
     (root / "instruction.md").write_text("Something else.\n")

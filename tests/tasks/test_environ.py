@@ -55,14 +55,14 @@ def test_every_table_that_running_would_resolve_is_looked_at(make_task):
     D = "${MACHINE}"
     """
     task = load_task(make_task(toml=toml))
-    assert missing_variables(task, {"K": "${AGENT}"}, {}) == ["AGENT", "ENVIRONMENT", "MACHINE", "VERIFIER"]
-    assert missing_variables(task, {}, {"ENVIRONMENT": "", "VERIFIER": "", "MACHINE": ""}) == []
+    assert missing_variables(task.config, {"K": "${AGENT}"}, {}) == ["AGENT", "ENVIRONMENT", "MACHINE", "VERIFIER"]
+    assert missing_variables(task.config, {}, {"ENVIRONMENT": "", "VERIFIER": "", "MACHINE": ""}) == []
 
 
 def test_steps_have_tables_of_their_own(make_task):
     toml = '[verifier.env]\nA = "${ROOT}"\n[[steps]]\nname = "one"\n[steps.verifier.env]\nB = "${STEP}"\n'
     task = load_task(make_task(toml=toml, files={"steps/one/instruction.md": "Do it.\n"}))
-    assert "STEP" in missing_variables(task, {}, {})
+    assert "STEP" in missing_variables(task.config, {}, {})
 
 
 @given(table=st.dictionaries(NAMES, st.text(max_size=30)), host=st.dictionaries(NAMES, st.text(max_size=10)))

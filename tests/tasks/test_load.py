@@ -10,14 +10,14 @@ from seatrial.errors import TaskFormatError
 from seatrial.model.base import to_json
 from seatrial.model.config import StepSpec
 from seatrial.model.task import BrokenTask, Task
-from seatrial.tasks.load import load_folder, load_task
+from seatrial.tasks.load import load_task, read_folder
 
 TEST_SH = "#!/bin/sh\n"
 
 
 def broken(root):
     """`file: key: message` of each problem of a folder that must not load."""
-    found = load_folder(root, "some/id")
+    found = read_folder(root, "some/id")
     assert isinstance(found, BrokenTask)
     assert (found.id, found.root) == ("some/id", root)
     return [str(problem) for problem in found.problems]
@@ -26,7 +26,7 @@ def broken(root):
 def test_a_task_has_its_folders_name_as_id_and_its_packages_name(make_task):
     task = load_task(make_task("pump", toml='[task]\nname = "acme/pump-selection"'))
     assert (task.id, task.name, task.root.name) == ("pump", "acme/pump-selection", "pump")
-    assert load_folder(task.root, "sets/a/pump").id == "sets/a/pump"
+    assert read_folder(task.root, "sets/a/pump").id == "sets/a/pump"
 
 
 def test_wild_4_a_task_without_a_name_is_called_like_its_folder(make_task):
@@ -225,7 +225,7 @@ def test_a_folder_that_is_not_there_is_reported(tmp_path):
 def test_a_problem_with_a_name_that_is_not_utf8_can_still_be_stored(make_task):
     root = make_task()
     os.mkfifo(os.fsencode(root) + b"/tests/\xff")
-    found = load_folder(root, "task")
+    found = read_folder(root, "task")
     assert isinstance(found, BrokenTask)
     assert BrokenTask.model_validate_json(to_json(found)) == found
 
@@ -233,4 +233,4 @@ def test_a_problem_with_a_name_that_is_not_utf8_can_still_be_stored(make_task):
 def test_folders_nested_a_thousand_deep_do_not_stop_the_loader(make_task, nest):
     root = make_task()
     nest(root / "tests")
-    assert load_folder(root, "task").id == "task"
+    assert read_folder(root, "task").id == "task"

@@ -12,7 +12,8 @@ from seatrial.model.config import TaskConfig
 from seatrial.model.task import BrokenTask, Task
 from seatrial.tasks.instruction import named_paths, strip_canary
 from seatrial.tasks.lint import lint
-from seatrial.tasks.load import load_folder
+from seatrial.tasks.load import read_folder
+from seatrial.tasks.outline import TaskOutline
 from seatrial.tasks.toml import read_config
 
 SECTIONS = st.sampled_from(
@@ -107,7 +108,8 @@ def test_no_bytes_in_its_files_make_a_folder_fail(toml, instruction, script):
             instruction if isinstance(instruction, bytes) else instruction.encode("utf-8", "replace")
         )
         (root / "tests/test.sh").write_bytes(script)
-        found = load_folder(root, "task")
+        read = read_folder(root, "task")
+        found = read.task() if isinstance(read, TaskOutline) else read
         assert type(found).model_validate_json(to_json(found)) == found
         if isinstance(found, Task):
             assert all(to_json(problem) for problem in lint(found, {}))

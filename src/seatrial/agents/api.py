@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from seatrial.errors import UsageError
+from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
@@ -48,7 +49,7 @@ class Agent(Protocol):
         """How records name it."""
         ...
 
-    def templates(self, task: Task) -> Mapping[str, str]:
+    def templates(self, config: TaskConfig) -> Mapping[str, str]:
         """The variables it will resolve from the host for a task, so that a missing one is known before the start."""
         ...
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.errors import UsageError
+from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
-from seatrial.model.task import Task
 from seatrial.tasks.environ import resolve_variables
 
 
@@ -26,7 +26,7 @@ class CommandAgent:
         """How records name it."""
         return AgentRef(name=self._options.title, command=self._command, model=self._options.model)
 
-    def templates(self, _: Task) -> Mapping[str, str]:
+    def templates(self, _: TaskConfig) -> Mapping[str, str]:
         """The variables its options ask for."""
         return self._options.env
 

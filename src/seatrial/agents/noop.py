@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.errors import UsageError
+from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
-from seatrial.model.task import Task
 
 
 class NoopAgent:
@@ -22,7 +22,7 @@ class NoopAgent:
         """How records name it."""
         return AgentRef(name=self._options.title, model=self._options.model)
 
-    def templates(self, _: Task) -> Mapping[str, str]:
+    def templates(self, _: TaskConfig) -> Mapping[str, str]:
         """Nothing of the host's."""
         return {}
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.errors import AgentSetupError, UsageError
+from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
-from seatrial.model.task import Task
 from seatrial.tasks.environ import resolve_variables
 
 _SOLUTION_DIR = "/solution"
@@ -25,9 +25,9 @@ class OracleAgent:
         """How records name it."""
         return AgentRef(name=self._options.title)
 
-    def templates(self, task: Task) -> Mapping[str, str]:
+    def templates(self, config: TaskConfig) -> Mapping[str, str]:
         """What `[solution] env` asks for."""
-        return task.config.solution_env
+        return config.solution_env
 
     def prepare(self, context: AgentContext) -> AgentLaunch | None:
         """The solution script. Raises AgentSetupError for a task that has none."""

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.errors import UsageError
 from seatrial.model.agent import AgentResult
+from seatrial.model.config import TaskConfig
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import AgentRef, TrialRecord
-from seatrial.model.task import Task
 from seatrial.sandbox.transfer import pack_files, put_packed
 from seatrial.trial.steps import OpenTrial, Turn
 from seatrial.trial.work import Work
@@ -30,7 +30,7 @@ class RolloutAgent:
 
     ref: AgentRef
 
-    def templates(self, _: Task) -> "Mapping[str, str]":
+    def templates(self, _: TaskConfig) -> "Mapping[str, str]":
         """Nothing of the host's."""
         return {}
 

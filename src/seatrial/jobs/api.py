@@ -98,7 +98,7 @@ def run_trial(
     """Run one trial and wait for its record; its files stay in `folder` if one is given. Raises UsageError."""
     task = task if isinstance(task, Task) else load_task(task)
     chosen = _agents(agent)[0]
-    check_variables([task], [chosen])
+    check_variables({task.id: task.config}, [chosen])
     spec = TrialSpec(
         trial_id=trial_id(task.id, chosen.title, 1),
         task=task,

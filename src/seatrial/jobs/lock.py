@@ -9,9 +9,10 @@ from seatrial.model.job import JobFile, JobSpec, LockedTask
 from seatrial.model.task import Task
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import TaskFiles
+from seatrial.tasks.outline import TaskOutline
 
 
-def lock_task(task: Task, files: TaskFiles | None = None) -> LockedTask:
+def lock_task(task: Task | TaskOutline, files: TaskFiles | None = None) -> LockedTask:
     """A task with the digest of its folder as it is now; `files` are those just found there."""
     try:
         digest = digest_folder(task.root, files)
@@ -20,7 +21,9 @@ def lock_task(task: Task, files: TaskFiles | None = None) -> LockedTask:
     return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=digest)
 
 
-def make_job_file(spec: JobSpec, tasks: Iterable[Task], files: Mapping[Path, TaskFiles] | None = None) -> JobFile:
+def make_job_file(
+    spec: JobSpec, tasks: Iterable[Task | TaskOutline], files: Mapping[Path, TaskFiles] | None = None
+) -> JobFile:
     """What is stored of a job that begins now; `files` are those just found in the folders of its tasks."""
     listed = files or {}
     return JobFile(

@@ -1,7 +1,7 @@
 """From what was asked for to a job that can be carried out: a new one, or one that is gone on with."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,13 +13,34 @@ from seatrial.jobs.models import check_model
 from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
 from seatrial.jobs.select import select_tasks
+from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask
 from seatrial.model.task import Task
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.environ import missing_variables
-from seatrial.tasks.load import load_folder
+from seatrial.tasks.load import read_folder
+from seatrial.tasks.outline import TaskOutline
+
+
+class TasksOnDemand(Mapping[str, Task]):
+    """Tasks by id. What one expects is found out when its first trial is about to start, and then kept."""
+
+    def __init__(self, outlines: Mapping[str, TaskOutline]) -> None:
+        self._outlines = outlines
+        self._tasks: dict[str, Task] = {}
+
+    def __getitem__(self, task_id: str) -> Task:
+        if task_id not in self._tasks:
+            self._tasks[task_id] = self._outlines[task_id].task()
+        return self._tasks[task_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outlines)
+
+    def __len__(self) -> int:
+        return len(self._outlines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +64,11 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     check_model(spec.model, spec.agents)
     make_agents(spec.agents)
     selection = select_tasks(spec)
-    check_variables(selection.tasks.values(), spec.agents)
+    configs = {task.id: task.config for task in selection.tasks.values()}
+    check_variables(configs, spec.agents)
     store = JobStore.create(folder, make_job_file(spec, selection.tasks.values(), selection.files))
-    notices = [*selection.notices, *_image_notices(selection.tasks.values(), spec)]
-    return PreparedJob(store, _plan(store.file), selection.tasks, notices)
+    notices = [*selection.notices, *_image_notices(configs.values(), spec)]
+    return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
 
 
 def prepare_resume(
@@ -75,28 +97,28 @@ def prepare_resume(
         check_backend(store.file.spec.trial.backend)
         check_model(store.file.spec.model, store.file.spec.agents)
         make_agents(store.file.spec.agents)
-        check_variables(tasks.values(), store.file.spec.agents)
-    return PreparedJob(store, trials, tasks, notices)
+        check_variables({task.id: task.config for task in tasks.values()}, store.file.spec.agents)
+    return PreparedJob(store, trials, TasksOnDemand(tasks), notices)
 
 
-def check_variables(tasks: Iterable[Task], agents: Iterable[AgentOptions]) -> None:
-    """Raise JobError naming every variable of the host that tasks or agents want and that is not set."""
-    made = make_agents(agents)
+def check_variables(configs: Mapping[str, TaskConfig], agents: Iterable[AgentOptions]) -> None:
+    """Raise JobError naming every variable of the host that tasks, given by id, or agents want and that is not set."""
+    made = make_agents(agents).items()
     wanted: dict[str, str] = {}
-    for task in tasks:
-        agent_env = {f"{title} {name}": v for title, agent in made.items() for name, v in agent.templates(task).items()}
-        for name in missing_variables(task, agent_env, os.environ):
-            wanted.setdefault(name, task.id)
+    for task_id, config in configs.items():
+        agent_env = {f"{title} {name}": text for title, agent in made for name, text in agent.templates(config).items()}
+        for name in missing_variables(config, agent_env, os.environ):
+            wanted.setdefault(name, task_id)
     if wanted:
         lines = (f"  {name} (for example for {task_id})" for name, task_id in sorted(wanted.items()))
         raise JobError("\n".join(["these variables are needed and not set; export them:", *lines]))
 
 
-def _image_notices(tasks: Iterable[Task], spec: JobSpec) -> list[str]:
+def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:
     """What runs elsewhere than its author meant, so that nobody takes the results for what they are not."""
     if spec.trial.image != "host":
         return []
-    images = {task.config.environment.docker_image for task in tasks} - {None}
+    images = {config.environment.docker_image for config in configs} - {None}
     if not images:
         return []
     named = ", ".join(sorted(filter(None, images))[:3]) + (", …" if len(images) > 3 else "")
@@ -145,14 +167,14 @@ def _set_failures_aside(store: JobStore) -> list[str]:
     return [f"{len(failed)} trials that failed by infrastructure are run again"]
 
 
-def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, Task]:
-    tasks: dict[str, Task] = {}
+def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, TaskOutline]:
+    tasks: dict[str, TaskOutline] = {}
     digests: dict[str, str | None] = {}
     for task in locked:
-        loaded = load_folder(Path(task.root), task.id)
-        if isinstance(loaded, Task):
-            tasks[task.id] = loaded
-            digests[task.id] = digest_folder(loaded.root)
+        found = read_folder(Path(task.root), task.id)
+        if isinstance(found, TaskOutline):
+            tasks[task.id] = found
+            digests[task.id] = digest_folder(found.root)
         else:
             digests[task.id] = None
     _refuse(folder, changed_tasks(locked, digests))

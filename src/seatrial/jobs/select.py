@@ -2,16 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from seatrial.errors import JobError
 from seatrial.model.job import JobSpec
-from seatrial.model.task import BrokenTask, Task
+from seatrial.model.task import BrokenTask
 from seatrial.tasks.dataset import Dataset, load_dataset
 from seatrial.tasks.layout import TaskFiles
+from seatrial.tasks.outline import TaskOutline
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Selection:
     `files` are those that were found in each task's folder, by its root.
     """
 
-    tasks: Mapping[str, Task]
+    tasks: Mapping[str, TaskOutline]
     notices: list[str] = field(default_factory=list)
     files: Mapping[Path, TaskFiles] = field(default_factory=dict)
 
@@ -32,7 +33,7 @@ def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Sele
     Raises DatasetNotFoundError, or JobError when no usable task is left.
     """
     datasets = [load_dataset(path) for path in spec.tasks]
-    tasks = _named({task.root: task for dataset in datasets for task in dataset.tasks}.values(), known or {})
+    tasks = _named({task.root: task for dataset in datasets for task in dataset.outlines}.values(), known or {})
     chosen = {task.id: task for task in tasks if _is_chosen(spec, (task.id, task.name))}
     broken = _broken(datasets)
     names = sorted({name for task in tasks for name in (task.id, task.name)}.union(task.id for task in broken))
@@ -43,7 +44,7 @@ def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Sele
     return Selection(chosen, notices, files)
 
 
-def _named(tasks: Iterable[Task], known: Mapping[Path, str]) -> list[Task]:
+def _named(tasks: Iterable[TaskOutline], known: Mapping[Path, str]) -> list[TaskOutline]:
     """Tasks whose ids tell them apart: those of the same id in different folders get more of their path in front."""
     named = [_renamed(task, known.get(task.root, task.id)) for task in tasks]
     for _ in range(max((len(task.root.parts) for task in named), default=0)):
@@ -54,13 +55,13 @@ def _named(tasks: Iterable[Task], known: Mapping[Path, str]) -> list[Task]:
     return named
 
 
-def _longer(task: Task) -> Task:
+def _longer(task: TaskOutline) -> TaskOutline:
     wanted = task.id.count("/") + 2
     return _renamed(task, "/".join(task.root.parts[1:][-wanted:]))
 
 
-def _renamed(task: Task, task_id: str) -> Task:
-    return task if task.id == task_id else task.model_copy(update={"id": task_id})
+def _renamed(task: TaskOutline, task_id: str) -> TaskOutline:
+    return task if task.id == task_id else replace(task, id=task_id)
 
 
 def _is_chosen(spec: JobSpec, names: Sequence[str]) -> bool:
@@ -96,7 +97,7 @@ def _near(glob: str, names: Sequence[str]) -> str:
     return f"; similar: {', '.join(near)}" if near else ""
 
 
-def _nothing_left(spec: JobSpec, tasks: Sequence[Task], notices: Sequence[str]) -> str:
+def _nothing_left(spec: JobSpec, tasks: Sequence[TaskOutline], notices: Sequence[str]) -> str:
     found = f"{len(tasks)} usable tasks were found in {', '.join(spec.tasks)}, and none is left to run"
     example = f"there is for example {tasks[0].id}" if tasks and not notices else ""
     return "\n".join([found, *(f"  {line}" for line in [*notices, example] if line)])

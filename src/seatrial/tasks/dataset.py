@@ -5,27 +5,35 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from seatrial.errors import DatasetNotFoundError
 from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
 from seatrial.tasks.layout import IGNORED_FOLDERS, TaskFiles, list_files
-from seatrial.tasks.load import load_folder
+from seatrial.tasks.load import read_folder
+from seatrial.tasks.outline import TaskOutline
 from seatrial.tasks.toml import TASK_TOML
 
-Entry = Task | BrokenTask | SkippedFolder
+_Entry = TaskOutline | BrokenTask | SkippedFolder
 
 _NOT_YET_TASKS = frozenset({"template", "templates", "task-template", "task_template", "draft", "drafts"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dataset:
     """Everything found below one path; `files` are those of each task, by its root."""
 
-    tasks: tuple[Task, ...]
+    outlines: tuple[TaskOutline, ...]
     broken: tuple[BrokenTask, ...]
     skipped: tuple[SkippedFolder, ...]
     files: Mapping[Path, TaskFiles] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """All that can be read, with what they expect."""
+        with _no_collections():
+            return tuple(outline.task() for outline in self.outlines)
 
 
 def load_dataset(path: Path | str) -> Dataset:
@@ -33,10 +41,10 @@ def load_dataset(path: Path | str) -> Dataset:
     with _no_collections():
         found = list(_scan(path))
     return Dataset(
-        tasks=tuple(entry for entry, _ in found if isinstance(entry, Task)),
+        outlines=tuple(entry for entry, _ in found if isinstance(entry, TaskOutline)),
         broken=tuple(entry for entry, _ in found if isinstance(entry, BrokenTask)),
         skipped=tuple(entry for entry, _ in found if isinstance(entry, SkippedFolder)),
-        files={entry.root: files for entry, files in found if isinstance(entry, Task) and files},
+        files={entry.root: files for entry, files in found if isinstance(entry, TaskOutline) and files},
     )
 
 
@@ -56,13 +64,13 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def scan(path: Path | str) -> Iterator[Entry]:
+def scan(path: Path | str) -> Iterator[Task | BrokenTask | SkippedFolder]:
     """Yield tasks, broken tasks and skipped folders one by one, in the order of their paths."""
     for entry, _ in _scan(path):
-        yield entry
+        yield entry.task() if isinstance(entry, TaskOutline) else entry
 
 
-def _scan(path: Path | str) -> Iterator[tuple[Entry, TaskFiles | None]]:
+def _scan(path: Path | str) -> Iterator[tuple[_Entry, TaskFiles | None]]:
     root = _dataset_root(Path(path))
     found = False
     for entry, files in _scan_folder(root):
@@ -87,7 +95,7 @@ def _dataset_root(path: Path) -> Path:
     raise DatasetNotFoundError(f"{path}: found a file, expected a task folder or a folder of them")
 
 
-def _scan_folder(root: Path) -> Iterator[tuple[Entry, TaskFiles | None]]:
+def _scan_folder(root: Path) -> Iterator[tuple[_Entry, TaskFiles | None]]:
     # A list of what is still to do, not calls within calls: strangers decide how deep their folders go.
     pending: list[tuple[str, str, str | None]] = [(str(root), "", None)]
     while pending:
@@ -118,12 +126,12 @@ def _scan_folder(root: Path) -> Iterator[tuple[Entry, TaskFiles | None]]:
             ]
 
 
-def _load(root: Path, task_id: str) -> tuple[Entry, TaskFiles | None]:
+def _load(root: Path, task_id: str) -> tuple[_Entry, TaskFiles | None]:
     try:
         files = list_files(root)
     except OSError:  # loading says of the task what is wrong with it
         files = None
-    return load_folder(root, task_id, files), files
+    return read_folder(root, task_id, files), files
 
 
 def _is_folder(child: os.DirEntry[str]) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from seatrial.errors import UsageError
-from seatrial.model.task import Task
+from seatrial.model.config import TaskConfig
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-.*)?\}", re.DOTALL)
 
@@ -19,16 +19,16 @@ def resolve_variables(table: Mapping[str, str], host: Mapping[str, str]) -> dict
     return {name: _resolve(value, host) for name, value in table.items()}
 
 
-def missing_variables(task: Task, agent_env: Mapping[str, str], host: Mapping[str, str]) -> list[str]:
+def missing_variables(config: TaskConfig, agent_env: Mapping[str, str], host: Mapping[str, str]) -> list[str]:
     """The host variables without which a task cannot run with an agent that takes `agent_env`, sorted."""
-    tables = [agent_env, *declared_tables(task)]
+    tables = [agent_env, *declared_tables(config)]
     return sorted({name for table in tables for name in _missing(table, host)})
 
 
-def declared_tables(task: Task) -> Iterator[Mapping[str, str]]:
+def declared_tables(config: TaskConfig) -> Iterator[Mapping[str, str]]:
     """Every table of variables that running the task resolves, whoever the agent is."""
-    yield task.config.environment.env
-    phases = [step.spec.verifier for step in task.steps] or [task.config.verifier]
+    yield config.environment.env
+    phases = [step.verifier for step in config.steps] or [config.verifier]
     for phase in phases:
         yield phase.env
         if phase.environment:

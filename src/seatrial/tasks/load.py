@@ -1,4 +1,4 @@
-"""One folder to one Task: reads task.toml, looks at the files, resolves what is expected, collects all problems."""
+"""One folder to one task: reads task.toml and the instruction, looks at the files, collects all problems."""
 
 import os
 import posixpath
@@ -9,11 +9,11 @@ from typing import Literal
 
 from seatrial.errors import TaskFormatError
 from seatrial.model.config import StepSpec, TaskConfig
-from seatrial.model.output import OutputSpec
-from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout, TaskStep
-from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema, resolve_output, resolve_verifier
+from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout
+from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema
 from seatrial.tasks.instruction import strip_canary
 from seatrial.tasks.layout import TaskFiles, decode, list_files, read_file, read_layout
+from seatrial.tasks.outline import StepOutline, TaskOutline
 from seatrial.tasks.table import Report
 from seatrial.tasks.toml import TASK_TOML, read_config
 
@@ -25,13 +25,13 @@ _WORKDIR = re.compile(r"^\s*WORKDIR\s+(\S+)", re.MULTILINE | re.IGNORECASE)
 def load_task(folder: Path | str) -> Task:
     """The task in a folder, its id being the folder's name. Raises TaskFormatError with every reason."""
     root = Path(folder).resolve()
-    task = load_folder(root, root.name)
-    if isinstance(task, BrokenTask):
-        raise TaskFormatError(str(folder), [str(problem) for problem in task.problems if problem.severity == "error"])
-    return task
+    found = read_folder(root, root.name)
+    if isinstance(found, BrokenTask):
+        raise TaskFormatError(str(folder), [str(problem) for problem in found.problems if problem.severity == "error"])
+    return found.task()
 
 
-def load_folder(root: Path, task_id: str, files: TaskFiles | None = None) -> Task | BrokenTask:
+def read_folder(root: Path, task_id: str, files: TaskFiles | None = None) -> TaskOutline | BrokenTask:
     """The task in `root`, or what is wrong with it. Never raises on the folder's content.
 
     Whoever has just listed the folder can say which `files` it holds.
@@ -62,7 +62,7 @@ class _Loader:
         self._report = report
         self._known: dict[str, tuple[bool, bytes]] = {}
 
-    def load(self, listed: TaskFiles | None) -> Task:
+    def load(self, listed: TaskFiles | None) -> TaskOutline:
         files = self._files(listed)
         self._known = files.read
         config = self._config()
@@ -70,24 +70,10 @@ class _Loader:
         workdir = self._workdir(config, layout)
         schema = read_schema(self._root, config.output.schema_file, self._report)
         text = self._instruction(layout, required=not config.steps)
-        output = resolve_output(config, config.verifier, text, workdir, schema)
-        steps = tuple(self._step(step, config, files, workdir) for step in config.steps)
-        if steps and layout.instruction is None:
-            output = steps[-1].output
-        script = layout.test_script or (steps[-1].layout.test_script if steps else None)
+        steps = tuple(self._step(step, config, files) for step in config.steps)
         self._stop_on_errors()
-        return Task(
-            id=self._id,
-            name=config.package.name or self._root.name,
-            root=self._root,
-            workdir=workdir,
-            config=config,
-            layout=layout,
-            verifier=resolve_verifier(config.verifier, output, script),
-            output=output,
-            steps=steps,
-            problems=tuple(self._report.problems),
-        )
+        problems = tuple(self._report.problems)
+        return TaskOutline(self._id, self._root, workdir, config, layout, text, schema, steps, problems)
 
     def _files(self, listed: TaskFiles | None) -> TaskFiles:
         try:
@@ -118,13 +104,10 @@ class _Loader:
             )
         return ""
 
-    def _step(self, step: StepSpec, config: TaskConfig, files: TaskFiles, workdir: str) -> TaskStep:
+    def _step(self, step: StepSpec, config: TaskConfig, files: TaskFiles) -> StepOutline:
         folder = f"steps/{step.name}/"
         layout = read_layout(files, config.environment.os, folder)
-        text = self._instruction(layout, required=True, folder=folder)
-        output: OutputSpec = resolve_output(config, step.verifier, text, workdir, None)
-        verifier = resolve_verifier(step.verifier, output, layout.test_script)
-        return TaskStep(spec=step, layout=layout, verifier=verifier, output=output)
+        return StepOutline(step, layout, self._instruction(layout, required=True, folder=folder))
 
     def _workdir(self, config: TaskConfig, layout: TaskLayout) -> str:
         """The declared folder, else the last one the Dockerfile sets, else the usual one."""

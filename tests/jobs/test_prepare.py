@@ -6,8 +6,8 @@ from seatrial.errors import JobError, UsageError
 from seatrial.jobs.prepare import prepare_job, prepare_resume
 from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
 from seatrial.store.job_store import JobStore
-from seatrial.tasks import outline
 from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.expected import resolve_output
 from tests.jobs.samples import NOOP, FakeTrials, broken_machine, record_for
 from tests.jobs.test_local import run
 
@@ -30,13 +30,12 @@ def test_a_new_job_is_locked(spec, tasks, tmp_path):
 
 def test_what_a_task_expects_is_found_out_when_it_is_its_turn(spec, tasks, tmp_path, monkeypatch):
     asked = []
-    resolve = outline.resolve_output
 
     def note(*given):
         asked.append(given)
-        return resolve(*given)
+        return resolve_output(*given)
 
-    monkeypatch.setattr(outline, "resolve_output", note)
+    monkeypatch.setattr("seatrial.tasks.outline.resolve_output", note)
     job = prepare_job(spec, tmp_path / "job")
     assert not asked
     first = next(iter(job.tasks))

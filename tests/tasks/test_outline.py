@@ -1,7 +1,7 @@
 """A task before and after somebody has thought about what it expects."""
 
-from seatrial.tasks import outline as outline_module
 from seatrial.tasks.dataset import load_dataset
+from seatrial.tasks.expected import resolve_output
 from seatrial.tasks.load import load_task, read_folder
 from seatrial.tasks.outline import TaskOutline
 
@@ -36,13 +36,12 @@ def test_a_task_of_steps_expects_what_its_last_step_does(make_task):
 def test_reading_a_dataset_leaves_its_instructions_for_later(make_task, monkeypatch):
     root = make_task(files={"instruction.md": ASKS})
     asked = []
-    resolve = outline_module.resolve_output
 
     def note(*given):
         asked.append(given)
-        return resolve(*given)
+        return resolve_output(*given)
 
-    monkeypatch.setattr(outline_module, "resolve_output", note)
+    monkeypatch.setattr("seatrial.tasks.outline.resolve_output", note)
     dataset = load_dataset(root)
     assert [outline.id for outline in dataset.outlines] == [root.name]
     assert not asked

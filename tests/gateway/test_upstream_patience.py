@@ -4,17 +4,13 @@ import asyncio
 
 import pytest
 
-from seatrial.gateway.upstreams.patience import Patience
+from seatrial.gateway.upstreams.patience import Patience, Wait
 
 
 async def waited(patience: Patience, until: asyncio.Event) -> str:
     try:
-        async with asyncio.timeout(None) as wait:
-            patience.begin(wait)
-            try:
-                await until.wait()
-            finally:
-                patience.end(wait)
+        with Wait(patience):
+            await until.wait()
     except TimeoutError:
         return "timed out"
     return "came"

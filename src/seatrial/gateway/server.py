@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -76,7 +76,9 @@ class _Underway:
 class _Response:
     """The way back to the agent, over HTTP."""
 
-    __slots__ = ("_request", "response")
+    __slots__ = ("_request", "response", "write")
+
+    write: Callable[[bytes], Coroutine[Any, Any, None]]
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
@@ -88,12 +90,10 @@ class _Response:
 
     async def begin(self, status: int, headers: dict[str, str]) -> None:
         response = web.StreamResponse(status=status, headers=headers)
-        await response.prepare(self._request)
+        writer = await response.prepare(self._request)
+        assert writer is not None  # noqa: S101 - it was not prepared before
         self.response = response
-
-    def write(self, data: bytes) -> Coroutine[Any, Any, None]:
-        assert self.response is not None  # noqa: S101 - it has begun
-        return self.response.write(data)
+        self.write = writer.write
 
     async def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         # Not begun and written in pieces: that would be three packets, and one for each wakes the agent.

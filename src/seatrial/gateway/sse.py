@@ -35,17 +35,21 @@ class SseReader:
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that `chunk` finishes. Raises ProviderError when an event outgrows the limit."""
+        return parse_events(self.whole(chunk))
+
+    def whole(self, chunk: bytes) -> str:
+        """The same as text, for `parse_events`: with LF line ends, and without the blank line after the last one."""
         if self._after_cr or b"\r" in chunk:
             chunk = self._with_lf(chunk)
         if self._at_start:
             chunk = self._without_bom(chunk)
         if not chunk:
-            return []
+            return ""
         pieces = self._pieces
         if b"\n\n" not in chunk and not (chunk[0] == 10 and pieces and pieces[-1][-1] == 10):
             # Kept as pieces and joined once: a large event in many chunks would be copied over and over otherwise.
             self._keep(chunk)
-            return []
+            return ""
         if pieces:
             chunk = b"".join((*pieces, chunk))
             self._pieces = []
@@ -53,7 +57,7 @@ class SseReader:
         whole, _, rest = chunk.rpartition(b"\n\n")
         if rest:
             self._keep(rest)
-        return [event for block in str(whole, "utf-8", "replace").split("\n\n") if (event := _parse(block))]
+        return str(whole, "utf-8", "replace")
 
     def close(self) -> list[SseEvent]:
         """The event that the stream ended in without a blank line: whole or cut, as the SDKs see it too."""
@@ -85,6 +89,11 @@ class SseReader:
         self._at_start = False
         self._pieces = []
         return start.removeprefix(_BOM)
+
+
+def parse_events(whole: str) -> list[SseEvent]:
+    """The events of a text that ends where one of them does."""
+    return [event for block in whole.split("\n\n") if (event := _parse(block))]
 
 
 def encode_event(event: SseEvent) -> bytes:

@@ -8,7 +8,7 @@ from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule, StreamAssembler
 from seatrial.gateway.notes import CallNotes
-from seatrial.gateway.sse import SseEvent, SseReader, encode_event
+from seatrial.gateway.sse import SseEvent, SseReader, encode_event, parse_events
 from seatrial.gateway.translate import StreamTranslator, Untranslatable
 
 _BATCH_BYTES = 16 * 1024
@@ -37,11 +37,16 @@ async def pass_on_stream(
     translator = StreamTranslator(outgoing.dialect, request.dialect) if outgoing.dialect != request.dialect else None
     passage = _Passage(way, translator, heard if hides_usage else None)
     await way.begin(reply.status, {**reply.headers, **_STREAM})
+    # Each line of the loop is paid for with every token, and by a processor that has been elsewhere meanwhile.
+    is_plain, write, later, size, enough = passage.is_plain, way.write, record.later, 0, 0
     try:
         async for chunk in reply.chunks:
-            if passage.is_plain(chunk):
-                await way.write(chunk)
-                record.take(chunk)
+            if is_plain(chunk):
+                await write(chunk)
+                later.append(chunk)
+                size += len(chunk)
+                if size > enough:
+                    size, enough = 0, record.catch_up()
             else:
                 await passage.write(record.read(chunk))
         await passage.end(record.close())
@@ -63,16 +68,8 @@ class _Record:
     def __init__(self, assembler: StreamAssembler, notes: CallNotes) -> None:
         self.assembler = assembler
         self._notes = notes
+        self.later: list[bytes] = []
         self._reader = SseReader()
-        self._later: list[bytes] = []
-        self._size = 0
-
-    def take(self, chunk: bytes) -> None:
-        """Take a chunk, sooner or later."""
-        self._later.append(chunk)
-        self._size += len(chunk)
-        if self._size > _BATCH_BYTES or not self.assembler.first_token:
-            self.catch_up()
 
     def read(self, chunk: bytes) -> list[SseEvent]:
         """Take a chunk now; returns the events that it finishes."""
@@ -84,13 +81,17 @@ class _Record:
         self.catch_up()
         return self._take(self._reader.close())
 
-    def catch_up(self) -> None:
-        """Take what was put off. Raises ProviderError for an event that is too large."""
-        if self._later:
-            chunk = b"".join(self._later)
-            self._later.clear()
-            self._size = 0
-            self._take(self._reader.feed(chunk))
+    def catch_up(self) -> int:
+        """Take what was put off for `later`; returns how many bytes may be put off from now on.
+
+        Raises ProviderError for an event that is too large.
+        """
+        if self.later:
+            whole = self._reader.whole(b"".join(self.later))
+            self.later.clear()
+            if not self.assembler.skim(whole):
+                self._take(parse_events(whole))
+        return _BATCH_BYTES if self.assembler.first_token else 0
 
     def _take(self, events: list[SseEvent]) -> list[SseEvent]:
         for event in events:

@@ -42,6 +42,19 @@ class Alike:
             self._tries = _TRIES
         return text
 
+    def texts(self, whole: str) -> list[str] | None:
+        """The texts of several events, written one after the other, if all are like the known one but for that."""
+        before, after = f"data: {self._before}", self._after
+        if not self._before or not whole.startswith(before) or not whole.endswith(after):
+            return None
+        if len(whole) < len(before) + len(after):
+            return None
+        written = whole[len(before) : -len(after)].split(f"{after}\n\n{before}")
+        texts = written if _stands_for_itself("".join(written)) else _all_unescaped(written)
+        if texts is not None:
+            self._tries = _TRIES
+        return texts
+
     def forget(self) -> None:
         """Know none any more."""
         self._before = ""
@@ -70,6 +83,16 @@ def _unescaped(text: str) -> str | None:
     except ValueError:  # more than one text, or none
         return None
     return value if isinstance(value, str) else None
+
+
+def _all_unescaped(written: list[str]) -> list[str] | None:
+    texts = []
+    for each in written:
+        text = each if _stands_for_itself(each) else _unescaped(each)
+        if text is None:
+            return None
+        texts.append(text)
+    return texts
 
 
 def _stands_for_itself(text: str) -> bool:

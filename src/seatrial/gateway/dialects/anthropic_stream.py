@@ -40,6 +40,10 @@ class AnthropicAssembler:
         elif kind == "error":
             self.error = told_error(parsed)
 
+    def skim(self, whole: str) -> bool:
+        """No: every event says where its text belongs."""
+        return False
+
     def _take_delta(self, parsed: Payload) -> None:
         delta = parsed.get("delta")
         if not isinstance(delta, dict):

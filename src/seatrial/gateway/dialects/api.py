@@ -42,6 +42,10 @@ class StreamAssembler(Protocol):
         """Take one event. What cannot be understood is left out."""
         ...
 
+    def skim(self, whole: str) -> bool:
+        """Take the text of whole events at once, if they hold nothing but more of a text; whether they did."""
+        ...
+
     def response(self) -> Payload | None:
         """The answer as far as it came; None when nothing of it did."""
         ...

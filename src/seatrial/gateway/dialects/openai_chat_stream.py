@@ -65,6 +65,13 @@ class ChatAssembler:
         elif chunk:
             self._take(data, chunk)
 
+    def skim(self, whole: str) -> bool:
+        """Take several events at once that are alike."""
+        if (said := self._alike.texts(whole)) is None:
+            return False
+        self._growing.extend(said)
+        return True
+
     def _take(self, data: str, chunk: Payload) -> None:
         self._alike.forget()  # after this one, what the known one says beside its text may be news again
         head = self._head

@@ -66,6 +66,10 @@ class ResponsesAssembler:
         elif kind == "error" or "error" in parsed:
             self.error = told_error(parsed)
 
+    def skim(self, whole: str) -> bool:
+        """No: every event says where its text belongs."""
+        return False
+
     def _take_item(self, kind: str, index: int, item: Payload) -> None:
         """An item begins, or is finished and replaces all that was gathered of it."""
         self._items[index] = _Item(item)

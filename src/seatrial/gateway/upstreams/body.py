@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from time import monotonic
 from typing import Self
 
 import aiohttp
@@ -10,20 +11,19 @@ from seatrial.errors import ProviderError
 
 
 class Body:
-    """Owns a response until it is closed. Its chunks come as the network gives them, and end in ProviderError if the
-    answer breaks off or falls silent.
+    """Owns a response whose first bytes are here, until it is closed. Its chunks come as the network gives them, and
+    end in ProviderError if the answer breaks off or falls silent.
 
     It is an iterator itself: a generator would have to be started and ended for each of many short answers.
     """
 
-    __slots__ = ("_content", "_first", "_idle_sec", "_is_idle", "_loop", "_response", "_timer", "_waiting_since")
+    __slots__ = ("_content", "_first", "_idle_sec", "_is_idle", "_response", "_timer", "_waiting_since")
 
-    def __init__(self, response: aiohttp.ClientResponse, idle_sec: float) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, first: bytes, idle_sec: float) -> None:
         self._response = response
         self._content = response.content
+        self._first = first
         self._idle_sec = idle_sec
-        self._loop = asyncio.get_running_loop()
-        self._first = b""
         self._is_idle = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiting_since: float | None = None
@@ -31,13 +31,11 @@ class Body:
     @classmethod
     async def begun(cls, response: aiohttp.ClientResponse, idle_sec: float) -> Self:
         """The body of a response, once its first bytes are here. Raises what aiohttp raises."""
-        body = cls(response, idle_sec)
         try:
-            body._first = await response.content.readany()
+            return cls(response, await response.content.readany(), idle_sec)
         except BaseException:
-            body.close()
+            response.close()
             raise
-        return body
 
     def __aiter__(self) -> Self:
         return self
@@ -46,19 +44,23 @@ class Body:
         if self._first:
             first, self._first = self._first, b""
             return first
+        content = self._content
+        if self._timer is None:
+            if content.at_eof():
+                raise StopAsyncIteration
+            self._watch(self._idle_sec)
         try:
-            while not self._content.at_eof():
-                self._waiting_since = self._loop.time()
-                if self._timer is None:
-                    self._timer = self._loop.call_later(self._idle_sec, self._check)
-                chunk = await self._content.readany()
-                self._waiting_since = None  # a reader who takes his time is no fault of the provider's
-                if chunk:
-                    return chunk
+            self._waiting_since = monotonic()
+            chunk = await content.readany()
+            while not chunk and not content.at_eof():
+                chunk = await content.readany()
         except (aiohttp.ClientError, OSError) as error:
             silent = f"nothing more came for {self._idle_sec:g} s"
             reason = silent if self._is_idle else f"the connection broke: {error}"
             raise ProviderError(f"the answer stopped in the middle: {reason}") from error
+        self._waiting_since = None  # a reader who takes his time is no fault of the provider's
+        if chunk:
+            return chunk
         raise StopAsyncIteration
 
     async def read(self, most: int) -> bytes:
@@ -78,12 +80,15 @@ class Body:
         if not self._response.closed:
             self._response.close()
 
-    def _check(self) -> None:
+    def _watch(self, for_sec: float) -> None:
         # One timer for the whole answer, moved when it fires: moving it for every chunk would cost more than the chunk.
-        now = self._loop.time()
-        since = now if self._waiting_since is None else self._waiting_since
-        if now - since >= self._idle_sec:
+        self._timer = asyncio.get_running_loop().call_later(for_sec, self._check)
+
+    def _check(self) -> None:
+        now = monotonic()
+        left_sec = self._idle_sec - (now - (self._waiting_since or now))
+        if left_sec > 0:
+            self._watch(left_sec)
+        else:
             self._is_idle = True
             self._response.close()
-        else:
-            self._timer = self._loop.call_at(since + self._idle_sec, self._check)

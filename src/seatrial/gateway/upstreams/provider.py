@@ -10,10 +10,10 @@ import itertools
 import os
 import random
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,19 +32,12 @@ from seatrial.gateway.upstreams.backoff import (
 from seatrial.gateway.upstreams.body import Body
 from seatrial.gateway.upstreams.outgoing import Outgoing, prepare
 from seatrial.gateway.upstreams.passing_on import returned_headers
-from seatrial.gateway.upstreams.patience import Patience
+from seatrial.gateway.upstreams.patience import Patience, Wait
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
 
 _MOST_ERROR_BYTES = 1024 * 1024
 _HIDDEN = "[key]"
-
-
-class _Answer(NamedTuple):
-    """Holds a slot as long as it has a body, and that as long as it is open."""
-
-    reply: ModelReply
-    body: Body | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,74 +96,70 @@ class HttpProvider:
         """
         return _Asked(request, self._answer, self._end)
 
-    async def _answer(self, request: ModelRequest) -> _Answer:
+    async def _answer(self, asked: "_Asked") -> ModelReply:
         try:
-            outgoing = prepare(request, self.options, self._key)
+            outgoing = prepare(asked.request, self.options, self._key)
         except ValueError as error:
-            return _Answer(error_reply(request, 400, str(error)), None)
+            return error_reply(asked.request, 400, str(error))
         for attempt in itertools.count():
             await self._slots.acquire()
             try:
-                outcome = await self._attempt(outgoing)
+                outcome = await self._attempt(outgoing, asked)
             except BaseException:
                 self._slots.release()
                 raise
-            if isinstance(outcome, _Answer):
+            if isinstance(outcome, ModelReply):
                 return outcome
             # The slot is free again: whoever waits must not keep others from being served.
             self._slots.release()
             await self._wait(attempt, outcome)
         raise AssertionError("attempts are counted without end")
 
-    def _end(self, answer: _Answer) -> None:
-        if answer.body is not None:
-            answer.body.close()
+    def _end(self, asked: "_Asked") -> None:
+        if asked.body is not None:
+            asked.body.close()
             self._slots.release()
 
-    async def _attempt(self, outgoing: Outgoing) -> _Answer | _Failure:
-        opened = await self._open(outgoing)
-        if isinstance(opened, _Failure):
-            return opened
-        body, response = opened
+    async def _attempt(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | _Failure:
+        if self._session is None:
+            raise RuntimeError("a provider answers only inside its `async with` block")
+        try:
+            with Wait(self._patience):
+                response = await self._session.request(
+                    outgoing.method,
+                    outgoing.url,
+                    headers=outgoing.headers,
+                    skip_auto_headers=outgoing.left_out(),
+                    data=outgoing.data(),
+                    allow_redirects=False,
+                )
+                # Until the first bytes are here, so that a cut before them can still be made good.
+                body = asked.body = await Body.begun(response, self.options.idle_timeout_sec)
+        except (aiohttp.ClientError, OSError) as error:
+            return self._unreachable(error)
         if response.status < 300:
-            headers = returned_headers(response.headers.items())
-            return _Answer(ModelReply(response.status, headers, body), body)
+            return ModelReply(response.status, returned_headers(response.headers), body)
+        return await self._judged(outgoing, response, body)
+
+    def _unreachable(self, error: Exception) -> _Failure:
+        if isinstance(error, aiohttp.ClientError):
+            return _Failure(f"{self._where} cannot be reached: {self._hide(str(error)) or type(error).__name__}")
+        if isinstance(error, TimeoutError):
+            return _Failure(f"{self._where} did not begin to answer within {self.options.first_byte_timeout_sec:g} s")
+        return _Failure(f"{self._where} cannot be reached: {error}")
+
+    async def _judged(self, outgoing: Outgoing, response: aiohttp.ClientResponse, body: Body) -> ModelReply | _Failure:
+        """An answer that is not a good one: the agent's to see, or a failure."""
         try:
             said = self._without_key(await body.read(_MOST_ERROR_BYTES))
         except BaseException:
             body.close()
             raise
         if self._is_the_agents(outgoing, response.status):
-            headers = {name: self._hide(value) for name, value in returned_headers(response.headers.items()).items()}
-            return _Answer(reply_in_pieces(response.status, headers, [said]), body)
+            headers = {name: self._hide(value) for name, value in returned_headers(response.headers).items()}
+            return reply_in_pieces(response.status, headers, [said])
         body.close()
         return self._failure(response, said)
-
-    async def _open(self, outgoing: Outgoing) -> tuple[Body, aiohttp.ClientResponse] | _Failure:
-        """An answer whose first bytes are here, so that a cut before them can still be made good."""
-        if self._session is None:
-            raise RuntimeError("a provider answers only inside its `async with` block")
-        try:
-            async with asyncio.timeout(None) as wait:
-                self._patience.begin(wait)
-                try:
-                    response = await self._session.request(
-                        outgoing.method,
-                        outgoing.url,
-                        headers=outgoing.headers,
-                        skip_auto_headers=outgoing.left_out(),
-                        data=outgoing.data(),
-                        allow_redirects=False,
-                    )
-                    return await Body.begun(response, self.options.idle_timeout_sec), response
-                finally:
-                    self._patience.end(wait)
-        except aiohttp.ClientError as error:
-            return _Failure(f"{self._where} cannot be reached: {self._hide(str(error)) or type(error).__name__}")
-        except TimeoutError:
-            return _Failure(f"{self._where} did not begin to answer within {self.options.first_byte_timeout_sec:g} s")
-        except OSError as error:
-            return _Failure(f"{self._where} cannot be reached: {error}")
 
     def _is_the_agents(self, outgoing: Outgoing, status: int) -> bool:
         if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
@@ -209,26 +198,29 @@ class HttpProvider:
 
 
 class _Asked:
-    """An answer for the length of a block; as a generator it would cost four times as much."""
+    """An answer for the length of a block; as a generator it would cost four times as much.
 
-    __slots__ = ("_answer", "_begin", "_end", "_request")
+    Holds a slot as long as it has a body, and that as long as it is open.
+    """
+
+    __slots__ = ("_begin", "_end", "body", "request")
 
     def __init__(
         self,
         request: ModelRequest,
-        begin: Callable[[ModelRequest], Awaitable[_Answer]],
-        end: Callable[[_Answer], None],
+        begin: Callable[["_Asked"], Coroutine[Any, Any, ModelReply]],
+        end: Callable[["_Asked"], None],
     ) -> None:
-        self._request = request
+        self.request = request
+        self.body: Body | None = None
         self._begin = begin
         self._end = end
 
-    async def __aenter__(self) -> ModelReply:
-        self._answer = await self._begin(self._request)
-        return self._answer.reply
+    def __aenter__(self) -> Coroutine[Any, Any, ModelReply]:
+        return self._begin(self)
 
     async def __aexit__(self, *_: object) -> None:
-        self._end(self._answer)
+        self._end(self)
 
 
 def _read_key(options: ProviderOptions, environ: Mapping[str, str]) -> str | None:

@@ -6,17 +6,17 @@ from typing import Any
 import orjson
 import pytest
 
-from seatrial.gateway.ended import EndedCall, as_line, checked, line_values
+from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason, as_line, checked, line_values
 from seatrial.model.base import MAX_JSON_DEPTH
 from seatrial.model.trace import CallError, ModelCall, TokenUsage
 
+COUNTS: TokenCounts = {"input_tokens": 1, "cached_tokens": 0, "output_tokens": 2, "reasoning_tokens": 0}
 NOT_KEPT = {"not_kept": "nested deeper than 100 levels"}
 
 
 def ended(**fields: Any) -> EndedCall:
     """A call; what is not given is as in a call that was never answered."""
-    values: dict[str, Any] = dict.fromkeys(EndedCall.__annotations__)
-    values |= {"index": 0, "path": "/v1/messages", "started_at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}
+    values: dict[str, Any] = {"index": 0, "path": "/v1/messages", "started_at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}
     values |= {"duration_sec": 0.5, "stream": False, "messages": []}
     return EndedCall(**{**values, **fields})  # type: ignore[typeddict-item]
 
@@ -31,15 +31,17 @@ def nested(depth: int) -> dict[str, Any]:
 
 def test_it_has_the_fields_of_a_model_call():
     assert {*EndedCall.__annotations__, "known"} == ModelCall.model_fields.keys()
+    assert TokenCounts.__annotations__.keys() == TokenUsage.model_fields.keys()
+    assert ToldReason.__annotations__.keys() == CallError.model_fields.keys()
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {},
-        {"error": CallError(kind="budget", message="enough")},
-        {"error": CallError(kind="agent", status=400, message="no"), "status": 400, "response": {"error": None}},
-        {"usage": TokenUsage(input_tokens=1), "cost_usd": 0.25, "dialect": "anthropic", "request": {"a": [None]}},
+        {"error": {"kind": "budget", "message": "enough"}},
+        {"error": {"kind": "agent", "status": 400, "message": "no"}, "status": 400, "response": {"error": None}},
+        {"usage": COUNTS, "cost_usd": 0.25, "dialect": "anthropic", "request": {"a": [None]}},
         {"request": nested(MAX_JSON_DEPTH), "response": {"many": [[]] * 200}, "messages": [{"content": "{[" * 100}]},
     ],
 )
@@ -47,14 +49,15 @@ def test_its_line_is_read_as_the_call_that_it_is(fields):
     call = ended(**fields)
     line = as_line(line_values(call))
     assert ModelCall.model_validate_json(line) == checked(call)
-    assert checked(call).request == call["request"]
+    assert checked(call).request == call.get("request")
     assert (line.count(b"\n"), line[-1:]) == (1, b"\n")
 
 
 def test_what_is_not_there_is_not_written():
-    line = orjson.loads(as_line(line_values(ended(error=CallError(kind="budget", message="enough")))))
-    assert line.keys() == {"index", "path", "started_at", "duration_sec", "stream", "messages", "error"}
-    assert line["error"] == {"kind": "budget", "message": "enough"}
+    call = ended(error={"kind": "budget", "message": "enough"}, usage=COUNTS)
+    line = orjson.loads(as_line(line_values(checked(call))))
+    assert line.keys() == {"index", "path", "started_at", "duration_sec", "stream", "messages", "usage", "error"}
+    assert (line["usage"], line["error"]) == (COUNTS, {"kind": "budget", "message": "enough"})
 
 
 @pytest.mark.parametrize("depth", [MAX_JSON_DEPTH + 1, 300])

@@ -49,19 +49,17 @@ async def passed_on(chunks: Sequence[bytes], listener: Listener, folder: Path, *
             assert len(listener.heard) == number
             yield chunk
 
-    request = ModelRequest("/v1/chat/completions", dialect="openai_chat", payload={"messages": []}, stream=True)
+    payload = {"messages": [], "stream": True, "stream_options": {"include_usage": not hides_usage}}
+    request = ModelRequest("/v1/chat/completions", dialect="openai_chat", payload=payload, stream=True)
     with CallLog(folder) as log:
         session = Session(ScriptedModel([]), log, SessionOptions(), PriceTable(models={}))
         notes = CallNotes(session, request, 0, None)
         with contextlib.suppress(ConnectionResetError):
-            await pass_on_stream(
-                request, request, ModelReply(200, {}, pieces()), listener, notes, hides_usage=hides_usage
-            )
+            await pass_on_stream(request, request, ModelReply(200, {}, pieces()), listener, notes)
         return notes.call()
 
 
 def said(call: EndedCall) -> str:
-    assert call["response"] is not None
     text: str = call["response"]["choices"][0]["message"]["content"]
     return text
 
@@ -73,8 +71,8 @@ def test_a_long_stream_is_recorded_whole(tmp_path: Path, hides_usage: bool):
     call = asyncio.run(passed_on(chunks, listener, tmp_path, hides_usage=hides_usage))
     assert said(call) == TEXT
     assert call["finish_reason"] == "stop"
-    assert call["usage"] is not None
-    assert call["first_token_sec"] is not None
+    assert "usage" in call
+    assert call["first_token_sec"] > 0
     heard = b"".join(listener.heard)
     assert heard == b"".join(LONG).replace(USAGE if hides_usage else b"nothing", b"")
 
@@ -83,4 +81,4 @@ def test_what_came_before_an_agent_hung_up_is_recorded(tmp_path: Path):
     call = asyncio.run(passed_on(LONG, Listener(patience=30), tmp_path, hides_usage=True))
     assert TEXT.startswith(said(call))
     assert len(said(call)) > 20 * 16
-    assert call["finish_reason"] is None
+    assert "finish_reason" not in call

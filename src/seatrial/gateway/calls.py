@@ -4,7 +4,6 @@ Each request repeats the conversation so far. What is known from an earlier call
 calls only the fingerprints of the last few conversations are remembered, so that memory stays flat in a long trial.
 """
 
-import hashlib
 from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
@@ -31,7 +30,7 @@ class CallLog:
         # The longest first, so that of a secret with another one in it nothing is left.
         self._secrets = sorted((secret for secret in secrets if len(secret) >= _LEAST_SECRET), key=len, reverse=True)
         self._written_secrets = [_as_written(secret) for secret in self._secrets]
-        self._conversations: list[tuple[int, list[bytes]]] = []
+        self._conversations: dict[int, list[int]] = {}  # fingerprints by the index of the call
         self._file: FileIO | None = None
 
     def __enter__(self) -> Self:
@@ -50,15 +49,21 @@ class CallLog:
         messages = values["messages"]
         fingerprints = _fingerprints(messages)
         index, count = self._known(fingerprints)
-        values["messages"] = messages[count:]
         if count:
+            values["messages"] = messages[count:]
             values["known"] = {"call": index, "count": count}
         line = as_line(values)
         if "messages" in values:
-            # In place of the conversation that it goes on with.
-            others = [entry for entry in self._conversations if not count or entry[0] != index]
-            self._conversations = [*others[-_CONVERSATIONS + 1 :], (values["index"], fingerprints)]
+            self._remember(values["index"], fingerprints, in_place_of=index if count else None)
         self._append(line)
+
+    def _remember(self, index: int, fingerprints: list[int], in_place_of: int | None) -> None:
+        conversations = self._conversations
+        if in_place_of is not None:
+            del conversations[in_place_of]
+        elif len(conversations) == _CONVERSATIONS:
+            del conversations[next(iter(conversations))]
+        conversations[index] = fingerprints
 
     def _append(self, line: bytes) -> None:
         for secret in self._written_secrets:
@@ -68,14 +73,14 @@ class CallLog:
         if self._file is None:
             self._file = self._path.open("ab", buffering=0)
         # At once, not by way of a buffer: whatever ends this process ends it before a line or after it.
-        rest = memoryview(line)
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        written = self._file.write(line)
+        while written < len(line):
+            written += self._file.write(memoryview(line)[written:])
 
-    def _known(self, fingerprints: list[bytes]) -> tuple[int, int]:
+    def _known(self, fingerprints: list[int]) -> tuple[int, int]:
         """The earlier call that had most of a conversation already, and how much of it."""
         best, most = 0, 0
-        for index, earlier in self._conversations:
+        for index, earlier in self._conversations.items():
             count = _common(earlier, fingerprints)
             if count > most:
                 best, most = index, count
@@ -103,9 +108,10 @@ class CallLog:
         return value
 
 
-def _fingerprints(messages: list[Any]) -> list[bytes]:
+def _fingerprints(messages: list[Any]) -> list[int]:
+    # A hash is of 64 bits, by a key of this process: enough to tell a few conversations apart, and no agent can aim.
     try:
-        return [hashlib.blake2b(orjson.dumps(each), digest_size=16).digest() for each in messages]
+        return [hash(orjson.dumps(each)) for each in messages]
     except TypeError:  # nested too deeply to be written at all
         return []
 
@@ -114,7 +120,9 @@ def _as_written(secret: str) -> bytes:
     return orjson.dumps(secret.encode(errors="replace").decode())[1:-1]
 
 
-def _common(earlier: list[bytes], later: list[bytes]) -> int:
+def _common(earlier: list[int], later: list[int]) -> int:
+    if earlier == later[: len(earlier)]:  # a conversation that goes on
+        return len(earlier)
     count = 0
     for old, new in zip(earlier, later, strict=False):
         if old != new:

@@ -5,58 +5,75 @@ a parser reads is refused by the next one, unless it is nested too deeply.
 """
 
 import datetime as dt
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import orjson
 
 from seatrial.model.base import MAX_JSON_DEPTH
-from seatrial.model.trace import CallError, Dialect, ModelCall, TokenUsage
+from seatrial.model.trace import CallErrorKind, Dialect, ModelCall
 
 _CONTENT = ("messages", "request", "response")
 _NOT_KEPT = {"not_kept": f"nested deeper than {MAX_JSON_DEPTH} levels"}
 _FORMAT = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
 
+class TokenCounts(TypedDict):
+    """What one call consumed; the fields are those of TokenUsage."""
+
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+
+
+class ToldReason(TypedDict):
+    """Why a call gave no answer; the fields are those of CallError."""
+
+    kind: CallErrorKind
+    status: NotRequired[int]
+    message: str
+
+
 class EndedCall(TypedDict):
-    """A call with all its messages; the fields are those of ModelCall.
+    """A call with all its messages; the fields are those of ModelCall, and what is None there is absent here.
 
     Plain values, for there is one with every call: to make a checked one takes longer than to write it down.
     """
 
     index: int
-    dialect: Dialect | None
+    dialect: NotRequired[Dialect]
     path: str
     started_at: dt.datetime
     duration_sec: float
-    first_token_sec: float | None
+    first_token_sec: NotRequired[float]
     stream: bool
-    model: str | None
-    upstream_model: str | None
+    model: NotRequired[str]
+    upstream_model: NotRequired[str]
     messages: list[Any]
-    request: dict[str, Any] | None
-    response: dict[str, Any] | None
-    status: int | None
-    finish_reason: str | None
-    usage: TokenUsage | None
-    cost_usd: float | None
-    retry_of: int | None
-    error: CallError | None
+    request: NotRequired[dict[str, Any]]
+    response: NotRequired[dict[str, Any]]
+    status: NotRequired[int]
+    finish_reason: NotRequired[str]
+    usage: NotRequired[TokenCounts]
+    cost_usd: NotRequired[float]
+    retry_of: NotRequired[int]
+    error: NotRequired[ToldReason]
 
 
 def checked(call: EndedCall) -> ModelCall:
     """The same as a ModelCall, without what is nested too deeply."""
     values: dict[str, Any] = dict(call)
-    deep = [name for name in ("request", "response") if _is_too_deep(values[name])]
+    deep = [name for name in ("request", "response") if _is_too_deep(values.get(name))]
     return ModelCall(**{**values, **dict.fromkeys(deep, _NOT_KEPT)})
 
 
 def line_values(call: EndedCall | ModelCall) -> dict[str, Any]:
     """What there is to write of a call."""
-    values: dict[str, Any] = {name: value for name, value in dict(call).items() if value is not None}
-    if "usage" in values:
-        values["usage"] = vars(values["usage"])
-    if "error" in values:
-        values["error"] = values["error"].model_dump(exclude_none=True)
+    if not isinstance(call, ModelCall):
+        return {**call}
+    values = {name: value for name, value in dict(call).items() if value is not None}
+    for name in values.keys() & {"usage", "error"}:
+        values[name] = values[name].model_dump(exclude_none=True)
     return values
 
 

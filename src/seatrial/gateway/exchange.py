@@ -5,6 +5,7 @@ the run sets is changed on the way, and a dialect that the upstream does not spe
 """
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -47,33 +48,34 @@ class Way(Protocol):
         ...
 
 
-async def carry(session: Session, request: ModelRequest, way: Way) -> None:
+def carry(session: Session, request: ModelRequest, way: Way) -> Coroutine[Any, Any, None]:
     """Answer one request of an agent. The caller ends the answer.
 
-    Raises ConnectionError when the agent has hung up. Any other error is a bug of ours or a full disk: the session
-    fails by it, so that no agent is judged by what it did after that.
+    Raises ConnectionError when the agent has hung up. Any other error is a bug of ours or a full disk.
     """
-    try:
-        await (_pass_by(session, request, way) if request.dialect is None else _call(session, request, way))
-    except ConnectionError:
-        raise
-    except Exception as error:
-        session.fail(ProviderError(f"the gateway itself failed: {type(error).__name__}: {error}"))
-        raise
+    return _pass_by(session, request, way) if request.dialect is None else _call(session, request, way)
 
 
 async def _call(session: Session, request: ModelRequest, way: Way) -> None:
     assert request.dialect is not None  # noqa: S101 - the only caller has looked
-    dialect = DIALECTS[request.dialect]
+    dialect = request.dialect
     index, retry_of = session.begin(request)
     notes = CallNotes(session, request, index, retry_of)
     try:
         if (reason := session.refusal()) is not None:
-            await _refuse(way, notes, request.dialect, 429, "budget", reason)
-        elif (reason := dialect.check(request.payload)) is not None:
-            await _refuse(way, notes, request.dialect, 400, "agent", reason)
+            await _refuse(way, notes, dialect, 429, "budget", reason)
+        elif (reason := DIALECTS[dialect].check(request.payload)) is not None:
+            await _refuse(way, notes, dialect, 400, "agent", reason)
         else:
-            await _ask(session, request, way, notes)
+            outgoing = _outgoing(session, request, notes)
+            async with session.upstream.ask(outgoing) as reply:
+                pass_on = pass_on_stream if request.stream and reply.status < 300 else _pass_on
+                await pass_on(request, outgoing, reply, way, notes)
+    except Untranslatable as error:
+        await _refuse(way, notes, dialect, 400, "agent", str(error))
+    except ProviderError as error:
+        session.fail(error)
+        await _refuse(way, notes, dialect, _shown_status(error), "provider", str(error))
     except (ConnectionError, asyncio.CancelledError):
         notes.failed("disconnected", None, "the agent hung up before the answer was complete")
         raise
@@ -81,44 +83,22 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
         session.end(notes.call())
 
 
-async def _ask(session: Session, request: ModelRequest, way: Way, notes: CallNotes) -> None:
-    assert request.dialect is not None  # noqa: S101 - the only caller has looked
-    try:
-        payload = _overridden(session, request)
-        notes.asked(payload)
-        outgoing, hides_usage = _outgoing(session, request, payload)
-        async with session.upstream.ask(outgoing) as reply:
-            if request.stream and reply.status < 300:
-                await pass_on_stream(request, outgoing, reply, way, notes, hides_usage=hides_usage)
-            else:
-                await _pass_on(request, outgoing, reply, way, notes)
-    except Untranslatable as error:
-        await _refuse(way, notes, request.dialect, 400, "agent", str(error))
-    except ProviderError as error:
-        session.fail(error)
-        await _refuse(way, notes, request.dialect, _shown_status(error), "provider", str(error))
-
-
-def _overridden(session: Session, request: ModelRequest) -> dict[str, Any]:
-    """What is asked for, with the run's own values where it sets any."""
+def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> ModelRequest:
+    """The request as the upstream gets it: with the run's own values where it sets any, and a count of tokens."""
     assert request.dialect is not None and request.payload is not None  # noqa: S101, PT018 - as above
-    options = session.options
-    if options.model is None and not options.sampling:
-        return request.payload
-    return DIALECTS[request.dialect].with_overrides(request.payload, options.model, options.sampling)
-
-
-def _outgoing(session: Session, request: ModelRequest, payload: dict[str, Any]) -> tuple[ModelRequest, bool]:
-    """The request as the upstream gets it, and whether it asks for a count of tokens that the agent did not ask for."""
-    assert request.dialect is not None  # noqa: S101 - as above
-    target = _spoken(session, request.dialect)
-    translated = translate_request(payload, request.dialect, target)
-    counted = DIALECTS[target].with_usage(translated) if request.stream else translated
-    if counted is request.payload:
-        return request, False
-    path = request.path if target == request.dialect else PATHS[target]
-    outgoing = replace(request, path=path, dialect=target, payload=counted, body=_written(counted))
-    return outgoing, request.stream and DIALECTS[request.dialect].with_usage(payload) is not payload
+    dialect, payload, options = request.dialect, request.payload, session.options
+    if options.model is not None or options.sampling:
+        payload = DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
+    notes.asked(payload)
+    target = _spoken(session, dialect)
+    if target != dialect:
+        payload = translate_request(payload, dialect, target)
+    if request.stream:
+        payload = DIALECTS[target].with_usage(payload)
+    if payload is request.payload:
+        return request
+    path = request.path if target == dialect else PATHS[target]
+    return replace(request, path=path, dialect=target, payload=payload, body=_written(payload))
 
 
 def _written(payload: dict[str, Any]) -> bytes:

@@ -49,14 +49,14 @@ def load_prices(path: Path | None = None) -> PriceTable:
 def price(model: str, usage: TokenUsage, table: PriceTable) -> float | None:
     """The cost of a call in USD, None when the model has no price in the table."""
     found = find_price(model, table.models)
-    return None if found is None else cost(usage, found)
+    return None if found is None else cost(found, usage.input_tokens, usage.cached_tokens, usage.output_tokens)
 
 
-def cost(usage: TokenUsage, found: ModelPrice) -> float:
+def cost(found: ModelPrice, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
     """What so many tokens cost in USD at this price."""
-    cached = min(usage.cached_tokens, usage.input_tokens)
+    cached = min(cached_tokens, input_tokens)
     cached_price = found.input if found.cached is None else found.cached
-    total = (usage.input_tokens - cached) * found.input + cached * cached_price + usage.output_tokens * found.output
+    total = (input_tokens - cached) * found.input + cached * cached_price + output_tokens * found.output
     return total / _MILLION
 
 

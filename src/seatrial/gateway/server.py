@@ -5,13 +5,14 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import orjson
 from aiohttp import web
 
 from seatrial.concurrency import finish
+from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects import DIALECTS, dialect_of
 from seatrial.gateway.exchange import carry
@@ -108,29 +109,35 @@ async def _handle(session: Session, underway: _Underway, request: web.BaseReques
         raise ConnectionResetError("the gateway is closed")
     task = asyncio.current_task()
     underway.begin(task)
-    try:
-        return await _answer(session, request)
-    finally:
-        underway.done(task)
-
-
-async def _answer(session: Session, request: web.BaseRequest) -> web.StreamResponse:
     way = _Response(request)
     try:
-        model_request = await _read(session, request)
+        asked = await _read(session, request)
+        try:
+            await carry(session, asked, way)
+        except ConnectionError:
+            raise
+        except Exception as error:
+            # The session fails by it, so that no agent is judged by what it did after that.
+            session.fail(ProviderError(f"the gateway itself failed: {type(error).__name__}: {error}"))
+            raise
     except _RefusedError as refused:
-        dialect = DIALECTS[_dialect(request) or "openai_chat"]
-        body = orjson.dumps(dialect.error_body(refused.status, "agent", str(refused)))
-        return web.Response(status=refused.status, body=body, content_type="application/json")
-    await carry(session, model_request, way)
+        return _refusal(request, refused)
+    finally:
+        underway.done(task)
     assert way.response is not None  # noqa: S101 - every answer has a status
     return way.response
 
 
-def _dialect(request: web.BaseRequest) -> Dialect | None:
+def _refusal(request: web.BaseRequest, refused: "_RefusedError") -> web.Response:
+    dialect = DIALECTS[_dialect(request.path) or "openai_chat"]
+    body = orjson.dumps(dialect.error_body(refused.status, "agent", str(refused)))
+    return web.Response(status=refused.status, body=body, content_type="application/json")
+
+
+@lru_cache(maxsize=256)
+def _dialect(path: str) -> Dialect | None:
     # As providers read paths: `//v1//messages` must not lead past the limits and the record.
-    path = request.path
-    return dialect_of(re.sub("/{2,}", "/", path) if "//" in path else path)
+    return dialect_of(re.sub("/{2,}", "/", path))
 
 
 class _RefusedError(Exception):
@@ -140,35 +147,42 @@ class _RefusedError(Exception):
 
 
 async def _read(session: Session, request: web.BaseRequest) -> ModelRequest:
-    headers = request.headers
+    headers, method = request.headers, request.method
     credential = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
     if not session.opens(credential):
         raise _RefusedError(401, "this key does not open the gateway; use the one in OPENAI_API_KEY")
     body = await _body(request)
-    dialect = _dialect(request) if request.method == "POST" else None
-    payload = None
-    if dialect is not None:
-        try:
-            payload = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise _RefusedError(400, f"the request is not JSON: {error}") from None
-        if not isinstance(payload, dict):
-            raise _RefusedError(400, "the request is not a JSON object")
-    stream = payload is not None and dialect is not None and DIALECTS[dialect].asks_for_stream(payload)
-    return ModelRequest(request.path_qs, request.method, dialect, payload, body, headers, stream)
+    dialect = _dialect(request.path) if method == "POST" else None
+    if dialect is None:
+        return ModelRequest(request.path_qs, method, None, None, body, headers)
+    try:
+        payload = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _RefusedError(400, f"the request is not JSON: {error}") from None
+    if not isinstance(payload, dict):
+        raise _RefusedError(400, "the request is not a JSON object")
+    stream = DIALECTS[dialect].asks_for_stream(payload)
+    return ModelRequest(request.path_qs, method, dialect, payload, body, headers, stream)
 
 
 async def _body(request: web.BaseRequest) -> bytes:
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")
-    content, pieces, size = request.content, [], 0
-    while not content.at_eof():
-        piece = await content.readany()
-        size += len(piece)
-        if size > MAX_BODY_BYTES:
-            raise _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")
-        pieces.append(piece)
+    content, length = request.content, request.content_length or 0
+    if length > MAX_BODY_BYTES:
+        raise _too_large()
+    body = await content.readany()
+    if content.at_eof() and len(body) == length:  # most come all at once
+        return body
+    pieces, size = [body], len(body)
+    while size <= MAX_BODY_BYTES and not content.at_eof():
+        pieces.append(await content.readany())
+        size += len(pieces[-1])
+    if size > MAX_BODY_BYTES:
+        raise _too_large()
     return b"".join(pieces)
+
+
+def _too_large() -> _RefusedError:
+    return _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")
 
 
 def listening_socket(host: str = "127.0.0.1", port: int = 0) -> socket.socket:

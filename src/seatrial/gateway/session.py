@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
-from seatrial.gateway.ended import EndedCall
+from seatrial.gateway.ended import EndedCall, TokenCounts
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.model.record import ModelUsage
-from seatrial.model.trace import TokenUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
 
@@ -46,6 +45,7 @@ class Session:
 
     def __init__(self, upstream: Upstream, log: Journal, options: SessionOptions, prices: PriceTable) -> None:
         self.key = f"st-{secrets.token_urlsafe(24)}"
+        self._key = self.key.encode()
         self.upstream = upstream
         self.options = options
         self.log = log
@@ -62,7 +62,7 @@ class Session:
 
     def opens(self, credential: str) -> bool:
         """Whether a credential is this session's key."""
-        return secrets.compare_digest(credential.encode(errors="replace"), self.key.encode())
+        return secrets.compare_digest(credential.encode(errors="replace"), self._key)
 
     def refusal(self) -> str | None:
         """Why the call that has just begun may not be made, or None."""
@@ -89,24 +89,29 @@ class Session:
             del self._recent[next(iter(self._recent))]
         return index, repeated if is_retry else None
 
-    def cost_of(self, model: str | None, usage: TokenUsage | None) -> float | None:
+    def cost_of(self, model: str | None, counts: TokenCounts) -> float | None:
         """What a call cost, None when that is not known."""
-        if not model or not usage:
+        if not model:
             return None
         if model not in self._found:  # an agent asks for one model, or a few
             self._found[model] = find_price(model, self._prices.models)
         found = self._found[model]
-        return cost(usage, found) if found else None
+        if found is None:
+            return None
+        return cost(found, counts["input_tokens"], counts["cached_tokens"], counts["output_tokens"])
 
     def end(self, call: EndedCall) -> None:
         """Add a call to what was used, and write it down."""
-        self._answered += call["status"] is not None
-        if usage := call["usage"]:
-            self._input_tokens += usage.input_tokens
-            self._cached_tokens += usage.cached_tokens
-            self._output_tokens += usage.output_tokens
-            self._cost += call["cost_usd"] or 0.0
-            self._priced = self._priced and call["cost_usd"] is not None
+        self._answered += "status" in call
+        if "usage" in call:
+            counts = call["usage"]
+            self._input_tokens += counts["input_tokens"]
+            self._cached_tokens += counts["cached_tokens"]
+            self._output_tokens += counts["output_tokens"]
+            if "cost_usd" in call:
+                self._cost += call["cost_usd"]
+            else:
+                self._priced = False
         self.log.write(call)
 
     def fail(self, error: ProviderError) -> None:

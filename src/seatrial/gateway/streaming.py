@@ -22,20 +22,17 @@ class _Way(Protocol):
 
 
 async def pass_on_stream(
-    request: ModelRequest,
-    outgoing: ModelRequest,
-    reply: ModelReply,
-    way: _Way,
-    notes: CallNotes,
-    *,
-    hides_usage: bool,
+    request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: _Way, notes: CallNotes
 ) -> None:
-    """Pass a stream on as it comes, translated if need be. Raises ProviderError when it breaks off."""
+    """Pass a stream on as it comes, translated if need be. Raises ProviderError when it breaks off.
+
+    A count of tokens that the agent did not ask for is kept from it.
+    """
     assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018 - only calls are streamed
     spoken, heard = DIALECTS[outgoing.dialect], DIALECTS[request.dialect]
     record = _Record(spoken.assembler(), notes)
     translator = StreamTranslator(outgoing.dialect, request.dialect) if outgoing.dialect != request.dialect else None
-    passage = _Passage(way, translator, heard if hides_usage else None)
+    passage = _Passage(way, translator, heard if _hides_usage(request) else None)
     await way.begin(reply.status, {**reply.headers, **_STREAM})
     # Each line of the loop is paid for with every token, and by a processor that has been elsewhere meanwhile.
     is_plain, write, later, size, enough = passage.is_plain, way.write, record.later, 0, 0
@@ -57,6 +54,11 @@ async def pass_on_stream(
             record.catch_up()
         notes.answered(reply.status, outgoing.dialect, record.assembler.response())
     _check_end(record.assembler)
+
+
+def _hides_usage(request: ModelRequest) -> bool:
+    assert request.dialect is not None and request.payload is not None  # noqa: S101, PT018 - as above
+    return DIALECTS[request.dialect].with_usage(request.payload) is not request.payload
 
 
 class _Record:

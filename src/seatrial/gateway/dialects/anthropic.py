@@ -7,6 +7,7 @@ from seatrial.gateway.dialects import usual
 from seatrial.gateway.dialects.anthropic_stream import AnthropicAssembler
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
 from seatrial.gateway.dialects.fields import count, dump, overridden, table, text
+from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import CallErrorKind, TokenUsage
 
@@ -53,19 +54,24 @@ def assembler() -> StreamAssembler:
     return AnthropicAssembler()
 
 
-def usage(response: Any) -> TokenUsage | None:
+def counts(response: Any) -> TokenCounts | None:
     """What an answer consumed. Tokens read from or written to the cache come on top of its `input_tokens`."""
     found = table(table(response).get("usage"))
     if not found:
         return None
     cached = count(found.get("cache_read_input_tokens"))
     written = count(found.get("cache_creation_input_tokens"))
-    return TokenUsage(
+    return TokenCounts(
         input_tokens=count(count(found.get("input_tokens")) + cached + written),
         cached_tokens=cached,
         output_tokens=count(found.get("output_tokens")),
         reasoning_tokens=count(table(found.get("output_tokens_details")).get("thinking_tokens")),
     )
+
+
+def usage(response: Any) -> TokenUsage | None:
+    """The same, checked."""
+    return usual.checked(counts(response))
 
 
 def finish_reason(response: Any) -> str | None:

@@ -7,6 +7,7 @@ should be counts as absent.
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import CallErrorKind, TokenUsage
 
@@ -94,8 +95,12 @@ class DialectModule(Protocol):
         """A new assembler for one stream."""
         ...
 
-    def usage(self, response: Any) -> TokenUsage | None:
+    def counts(self, response: Any) -> TokenCounts | None:
         """What an answer consumed, if it says so."""
+        ...
+
+    def usage(self, response: Any) -> TokenUsage | None:
+        """The same, checked."""
         ...
 
     def finish_reason(self, response: Any) -> str | None:

@@ -28,7 +28,7 @@ def text(value: Any) -> str | None:
 
 def count(value: Any) -> int:
     """`value` if it is a count, else 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT else 0
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else 0
 
 
 def number(value: Any) -> int | None:

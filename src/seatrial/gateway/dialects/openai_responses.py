@@ -7,6 +7,7 @@ from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
 from seatrial.gateway.dialects.fields import count, dump, overridden, table, text
 from seatrial.gateway.dialects.openai_responses_stream import ResponsesAssembler
+from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import CallErrorKind, TokenUsage
 
@@ -53,17 +54,22 @@ def assembler() -> StreamAssembler:
     return ResponsesAssembler()
 
 
-def usage(response: Any) -> TokenUsage | None:
+def counts(response: Any) -> TokenCounts | None:
     """What an answer consumed, if it says so."""
     found = table(table(response).get("usage"))
     if not found:
         return None
-    return TokenUsage(
+    return TokenCounts(
         input_tokens=count(found.get("input_tokens")),
         cached_tokens=count(table(found.get("input_tokens_details")).get("cached_tokens")),
         output_tokens=count(found.get("output_tokens")),
         reasoning_tokens=count(table(found.get("output_tokens_details")).get("reasoning_tokens")),
     )
+
+
+def usage(response: Any) -> TokenUsage | None:
+    """The same, checked."""
+    return usual.checked(counts(response))
 
 
 def finish_reason(response: Any) -> str | None:

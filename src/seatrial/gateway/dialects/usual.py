@@ -4,6 +4,8 @@ from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import items
+from seatrial.gateway.ended import TokenCounts
+from seatrial.model.trace import TokenUsage
 
 
 def asks_for_stream(payload: Payload) -> bool:
@@ -19,6 +21,11 @@ def messages(payload: Payload) -> list[Any]:
 def without_messages(payload: Payload) -> Payload:
     """Such a request without its conversation."""
     return {name: value for name, value in payload.items() if name != "messages"}
+
+
+def checked(counts: TokenCounts | None) -> TokenUsage | None:
+    """What an answer consumed, as others than the record want it."""
+    return None if counts is None else TokenUsage(**counts)
 
 
 def usage_is_told(payload: Payload) -> Payload:

@@ -1,7 +1,6 @@
 """CachedUpstream: each thing is asked once, and only good answers are kept."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ def test_it_outlives_the_process_and_leaves_nothing_else_behind(tmp_path: Path):
 def test_other_requests_scopes_and_paths_are_asked(tmp_path: Path):
     get = ModelRequest("/v1/models", method="GET")
     _, count = asked(
-        tmp_path, [], call(), call(temperature=1), replace(call(), path="/other/v1/chat/completions"), get, get
+        tmp_path, [], call(), call(temperature=1), call()._replace(path="/other/v1/chat/completions"), get, get
     )
     assert count == 5
     assert asked(tmp_path, [], call(), scope="another")[1] == 1

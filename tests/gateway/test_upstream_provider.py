@@ -2,7 +2,6 @@
 
 import asyncio
 import tracemalloc
-from dataclasses import replace
 
 import pytest
 
@@ -22,7 +21,7 @@ def test_the_request_goes_out_unchanged_and_the_answer_comes_back_unchanged(dial
         body = b'{"model": "m",  "unknown": [1.0, 1e3], "n": 12345678901234567890}'
         said = b'{"whatever":  "the provider says"}'
         async with provider(Raw(said)) as (upstream, fake):
-            answered = await ask(upstream, replace(call(dialect), body=body))
+            answered = await ask(upstream, call(dialect)._replace(body=body))
             assert (answered.status, answered.body) == (200, said)
             assert (fake.received[0].method, fake.received[0].path) == ("POST", call(dialect).path)
             assert fake.received[0].body == body
@@ -33,7 +32,7 @@ def test_the_request_goes_out_unchanged_and_the_answer_comes_back_unchanged(dial
 def test_a_changed_payload_is_sent_when_there_are_no_bytes():
     async def run():
         async with provider() as (upstream, fake):
-            await ask(upstream, replace(call(temperature=0.5), body=b""))
+            await ask(upstream, call(temperature=0.5)._replace(body=b""))
             assert fake.received[0].payload["temperature"] == 0.5
             assert fake.received[0].headers["content-type"] == "application/json"
 
@@ -67,8 +66,8 @@ def test_the_agents_credentials_are_replaced_and_its_meaningful_headers_kept():
 
     async def run():
         async with provider() as (upstream, fake):
-            await ask(upstream, replace(call(), headers=sent))
-            await ask(upstream, replace(call("anthropic"), headers={**sent, "anthropic-version": "2024-01-01"}))
+            await ask(upstream, call()._replace(headers=sent))
+            await ask(upstream, call("anthropic")._replace(headers={**sent, "anthropic-version": "2024-01-01"}))
             return fake.received
 
     openai, anthropic = asyncio.run(run())
@@ -187,7 +186,7 @@ def test_addresses(base: str, path: str, expected: str):
 def test_malformed_json_is_passed_both_ways():
     async def run():
         async with provider(Raw(b'{"choices": [')) as (upstream, fake):
-            answered = await ask(upstream, replace(call(), payload=None, body=b"{not json"))
+            answered = await ask(upstream, call()._replace(payload=None, body=b"{not json"))
             assert answered.body == b'{"choices": ['
             assert fake.received[0].body == b"{not json"
 
@@ -219,7 +218,7 @@ def test_a_request_of_fifty_megabytes_arrives_whole_even_the_second_time():
 
     async def run():
         async with provider(Fail(503)) as (upstream, fake):
-            assert (await ask(upstream, replace(call(), body=body))).status == 200
+            assert (await ask(upstream, call()._replace(body=body))).status == 200
             assert [received.body == body for received in fake.received] == [True, True]
 
     asyncio.run(run())

@@ -6,14 +6,13 @@ that is not understood is lost.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from seatrial.model.trace import Dialect
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(NamedTuple):
     """One request of an agent. `payload` is its JSON body, None when it has none; `dialect` is None on other paths."""
 
     path: str
@@ -21,16 +20,17 @@ class ModelRequest:
     dialect: Dialect | None = None
     payload: dict[str, Any] | None = None
     body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     stream: bool = False
 
 
 class ModelReply(NamedTuple):
-    """An answer on its way: its pieces come as they come from upstream."""
+    """An answer on its way: its pieces come as they come from upstream. `whole` is all of it, if it is here already."""
 
     status: int
     headers: Mapping[str, str]
     chunks: AsyncIterator[bytes]
+    whole: bytes | None = None
 
 
 class Upstream(Protocol):

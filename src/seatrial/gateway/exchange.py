@@ -6,7 +6,6 @@ the run sets is changed on the way, and a dialect that the upstream does not spe
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any, Protocol
 
 import orjson
@@ -98,7 +97,7 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
     if payload is request.payload:
         return request
     path = request.path if target == dialect else PATHS[target]
-    return replace(request, path=path, dialect=target, payload=payload, body=_written(payload))
+    return request._replace(path=path, dialect=target, payload=payload, body=_written(payload))
 
 
 def _written(payload: dict[str, Any]) -> bytes:
@@ -117,17 +116,18 @@ async def _pass_on(
     request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: Way, notes: CallNotes
 ) -> None:
     """Pass on an answer that is not streamed, or an error."""
-    body = await _collect(reply)
+    status = reply.status
+    body = await _collect(reply) if reply.whole is None else reply.whole
     response = _read(body)
-    notes.answered(reply.status, outgoing.dialect, response)
-    assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018
-    if reply.status >= 300:
-        notes.failed("agent", reply.status, _message(response, body))
+    notes.answered(status, outgoing.dialect, response)
+    if status >= 300:
+        notes.failed("agent", status, _message(response, body))
     elif not isinstance(response, dict):
         raise ProviderError("the provider's answer is not a JSON object")
     if outgoing.dialect != request.dialect:
-        body = _in_dialect(reply.status, response, body, outgoing.dialect, request.dialect)
-    await way.answer(reply.status, {**_JSON, **reply.headers}, body)
+        assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018 - only calls come here
+        body = _in_dialect(status, response, body, outgoing.dialect, request.dialect)
+    await way.answer(status, {**_JSON, **reply.headers}, body)
 
 
 async def _collect(reply: ModelReply) -> bytes:

@@ -79,15 +79,14 @@ class Session:
         """Count a call; returns its index, and the index of the call that it merely repeats."""
         index, self._calls = self._calls, self._calls + 1
         body = hash(request.body)  # only the last few are remembered: more of a digest is not needed
-        repeated = self._recent.get(body)
-        is_retry = repeated is not None and request.headers.get(_RETRY_COUNT, "0") not in ("", "0")
-        if not is_retry:
-            self._turns += 1
-        self._recent.pop(body, None)
+        repeated = self._recent.pop(body, None)
         self._recent[body] = index
         if len(self._recent) > _RECENT:
             del self._recent[next(iter(self._recent))]
-        return index, repeated if is_retry else None
+        if repeated is not None and request.headers.get(_RETRY_COUNT, "0") not in ("", "0"):
+            return index, repeated
+        self._turns += 1
+        return index, None
 
     def cost_of(self, model: str | None, counts: TokenCounts) -> float | None:
         """What a call cost, None when that is not known."""

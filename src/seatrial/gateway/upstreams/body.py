@@ -63,6 +63,10 @@ class Body:
             return chunk
         raise StopAsyncIteration
 
+    def whole(self) -> bytes | None:
+        """All of it, if nothing is taken or to come."""
+        return self._first if self._content.at_eof() else None
+
     async def read(self, most: int) -> bytes:
         """The body as far as it comes, up to about `most` bytes; for what the provider says about a failure."""
         said = bytearray()

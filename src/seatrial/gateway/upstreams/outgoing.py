@@ -1,9 +1,11 @@
 """Outgoing: a request in the form in which it goes to a provider, as often as it takes."""
 
 import io
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import orjson
+from multidict import istr
 from yarl import URL
 
 from seatrial.gateway.api import ModelRequest
@@ -12,7 +14,8 @@ from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
 
 _LARGE = 512 * 1024
-_MADE_UP = ("content-type", "user-agent")
+_MADE_UP = frozenset({"content-type", "user-agent"})
+_STYLES: tuple[Dialect | None, ...] = ("openai_chat", "openai_responses", "anthropic", None)
 
 
 class Outgoing(NamedTuple):
@@ -24,9 +27,9 @@ class Outgoing(NamedTuple):
     body: bytes | None
     dialect: Dialect | None
 
-    def left_out(self) -> list[str] | None:
+    def left_out(self) -> frozenset[str] | None:
         """The headers that aiohttp would make up. Only if there are any: to keep them out takes it long."""
-        return [name for name in _MADE_UP if name not in self.headers] or None
+        return _MADE_UP.difference(self.headers) or None
 
     def data(self) -> bytes | io.BytesIO | None:
         """The body as aiohttp wants it: a large one as a file, which is written in pieces and once only."""
@@ -35,27 +38,40 @@ class Outgoing(NamedTuple):
         return io.BytesIO(self.body)
 
 
-def prepare(request: ModelRequest, options: ProviderOptions, key: str | None) -> Outgoing:
-    """The request of an agent as it goes to this provider. Raises ValueError for a path that cannot be passed on."""
-    style = _key_style(request, options)
-    headers = sent_headers(request.headers)
-    body: bytes | None = request.body or None
-    if body is None and request.payload is not None:
-        body = orjson.dumps(request.payload)
-    if body is not None:
-        headers.setdefault("content-type", "application/json")
-    if style == "anthropic":
-        headers.setdefault("anthropic-version", ANTHROPIC_VERSION)
-    headers["accept-encoding"] = "identity"  # a server that compresses holds a stream back until it has enough
-    headers.update(options.headers)
-    headers.update(key_headers(key, style))
-    return Outgoing(request.method, target_url(options.base_url, request.path), headers, body, request.dialect)
+class Envelope:
+    """How requests go to one provider: its address, the headers that are always the same, and how the key is shown."""
+
+    def __init__(self, options: ProviderOptions, key: str | None) -> None:
+        self._options = options
+        # A server that compresses holds a stream back until it has enough.
+        always = {"accept-encoding": "identity", **options.headers}
+        self._headers = {style: _known({**always, **key_headers(key, style)}) for style in _STYLES}
+
+    def prepare(self, request: ModelRequest) -> Outgoing:
+        """An agent's request as it goes to this provider. Raises ValueError for a path that cannot be passed on."""
+        style = request.dialect or self._style(request)
+        headers = sent_headers(request.headers)
+        body: bytes | None = request.body or None
+        if body is None and request.payload is not None:
+            body = orjson.dumps(request.payload)
+        if body is not None:
+            headers.setdefault("content-type", "application/json")
+        if style == "anthropic":
+            headers.setdefault("anthropic-version", ANTHROPIC_VERSION)
+        headers.update(self._headers[style])
+        url = target_url(self._options.base_url, request.path)
+        return Outgoing(request.method, url, headers, body, request.dialect)
+
+    def _style(self, request: ModelRequest) -> Dialect | None:
+        """The dialect whose way of showing a key is used on paths of none: the way the agent itself used."""
+        dialects = self._options.dialects
+        if "anthropic" not in dialects:
+            return None
+        if len(dialects) == 1 or any(name.lower() == "anthropic-version" for name in request.headers):
+            return "anthropic"
+        return None
 
 
-def _key_style(request: ModelRequest, options: ProviderOptions) -> Dialect | None:
-    """The dialect whose way of showing a key is used; on paths of none, the way the agent itself used."""
-    if request.dialect is not None or "anthropic" not in options.dialects:
-        return request.dialect
-    if len(options.dialects) == 1 or any(name.lower() == "anthropic-version" for name in request.headers):
-        return "anthropic"
-    return None
+def _known(headers: Mapping[str, str]) -> dict[str, str]:
+    """The same with names that need not be looked at again and again."""
+    return {istr(name): value for name, value in headers.items()}

@@ -30,7 +30,7 @@ from seatrial.gateway.upstreams.backoff import (
     wait_before,
 )
 from seatrial.gateway.upstreams.body import Body
-from seatrial.gateway.upstreams.outgoing import Outgoing, prepare
+from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
 from seatrial.gateway.upstreams.patience import Patience, Wait
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
@@ -66,6 +66,7 @@ class HttpProvider:
     ) -> None:
         self.options = options
         self._key = _read_key(options, environ)
+        self._envelope = Envelope(options, self._key)
         self._sleep = sleep
         self._chance = chance
         self._slots = asyncio.Semaphore(options.max_concurrent)
@@ -98,7 +99,7 @@ class HttpProvider:
 
     async def _answer(self, asked: "_Asked") -> ModelReply:
         try:
-            outgoing = prepare(asked.request, self.options, self._key)
+            outgoing = self._envelope.prepare(asked.request)
         except ValueError as error:
             return error_reply(asked.request, 400, str(error))
         for attempt in itertools.count():
@@ -138,7 +139,7 @@ class HttpProvider:
         except (aiohttp.ClientError, OSError) as error:
             return self._unreachable(error)
         if response.status < 300:
-            return ModelReply(response.status, returned_headers(response.headers), body)
+            return ModelReply(response.status, returned_headers(response.headers), body, body.whole())
         return await self._judged(outgoing, response, body)
 
     def _unreachable(self, error: Exception) -> _Failure:

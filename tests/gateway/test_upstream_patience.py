@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from seatrial.gateway.upstreams.patience import Patience, Wait
+from seatrial.gateway.upstreams.patience import Patience
 
 
 async def waited(patience: Patience, until: asyncio.Event) -> str:
     try:
-        with Wait(patience):
+        with patience:
             await until.wait()
     except TimeoutError:
         return "timed out"

@@ -68,8 +68,12 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
         else:
             outgoing = _outgoing(session, request, notes)
             async with session.upstream.ask(outgoing) as reply:
-                pass_on = pass_on_stream if request.stream and reply.status < 300 else _pass_on
-                await pass_on(request, outgoing, reply, way, notes)
+                if request.stream and reply.status < 300:
+                    await pass_on_stream(request, outgoing, reply, way, notes)
+                else:
+                    body = await _collect(reply) if reply.whole is None else reply.whole
+                    said = _heard(request, outgoing, reply.status, body, notes)
+                    await way.answer(reply.status, {**_JSON, **reply.headers}, said)
     except Untranslatable as error:
         await _refuse(way, notes, dialect, 400, "agent", str(error))
     except ProviderError as error:
@@ -112,12 +116,8 @@ def _spoken(session: Session, dialect: Dialect) -> Dialect:
     return dialect if dialect in spoken or not spoken else min(spoken)
 
 
-async def _pass_on(
-    request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: Way, notes: CallNotes
-) -> None:
-    """Pass on an answer that is not streamed, or an error."""
-    status = reply.status
-    body = await _collect(reply) if reply.whole is None else reply.whole
+def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:
+    """An answer that is not streamed, or an error, as the agent gets it."""
     response = _read(body)
     notes.answered(status, outgoing.dialect, response)
     if status >= 300:
@@ -126,8 +126,8 @@ async def _pass_on(
         raise ProviderError("the provider's answer is not a JSON object")
     if outgoing.dialect != request.dialect:
         assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018 - only calls come here
-        body = _in_dialect(status, response, body, outgoing.dialect, request.dialect)
-    await way.answer(status, {**_JSON, **reply.headers}, body)
+        return _in_dialect(status, response, body, outgoing.dialect, request.dialect)
+    return body
 
 
 async def _collect(reply: ModelReply) -> bytes:

@@ -111,7 +111,8 @@ async def _handle(session: Session, underway: _Underway, request: web.BaseReques
     underway.begin(task)
     way = _Response(request)
     try:
-        asked = await _read(session, request)
+        _check_key(session, request)
+        asked = _read(request, await _body(request))
         try:
             await carry(session, asked, way)
         except ConnectionError:
@@ -146,12 +147,15 @@ class _RefusedError(Exception):
         super().__init__(message)
 
 
-async def _read(session: Session, request: web.BaseRequest) -> ModelRequest:
-    headers, method = request.headers, request.method
+def _check_key(session: Session, request: web.BaseRequest) -> None:
+    headers = request.headers
     credential = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
     if not session.opens(credential):
         raise _RefusedError(401, "this key does not open the gateway; use the one in OPENAI_API_KEY")
-    body = await _body(request)
+
+
+def _read(request: web.BaseRequest, body: bytes) -> ModelRequest:
+    headers, method = request.headers, request.method
     dialect = _dialect(request.path) if method == "POST" else None
     if dialect is None:
         return ModelRequest(request.path_qs, method, None, None, body, headers)

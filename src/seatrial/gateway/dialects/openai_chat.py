@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import count, dump, items, overridden, parse_object, table, text
+from seatrial.gateway.dialects.fields import count, dump, overridden, parse_object, table, text
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -83,8 +83,10 @@ def usage(response: Any) -> TokenUsage | None:
 
 def finish_reason(response: Any) -> str | None:
     """Why the model stopped its first choice."""
-    choices = items(table(response).get("choices"))
-    return text(table(choices[0]).get("finish_reason")) if choices else None
+    try:
+        return text(response["choices"][0]["finish_reason"])
+    except (LookupError, TypeError):  # no such choice, or nothing that has any
+        return None
 
 
 def error_event(status: int, kind: CallErrorKind, message: str) -> SseEvent:

@@ -20,7 +20,9 @@ def messages(payload: Payload) -> list[Any]:
 
 def without_messages(payload: Payload) -> Payload:
     """Such a request without its conversation."""
-    return {name: value for name, value in payload.items() if name != "messages"}
+    rest = payload.copy()
+    rest.pop("messages", None)
+    return rest
 
 
 def checked(counts: TokenCounts | None) -> TokenUsage | None:

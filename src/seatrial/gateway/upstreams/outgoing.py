@@ -1,11 +1,9 @@
 """Outgoing: a request in the form in which it goes to a provider, as often as it takes."""
 
 import io
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import orjson
-from multidict import istr
 from yarl import URL
 
 from seatrial.gateway.api import ModelRequest
@@ -45,7 +43,7 @@ class Envelope:
         self._options = options
         # A server that compresses holds a stream back until it has enough.
         always = {"accept-encoding": "identity", **options.headers}
-        self._headers = {style: _known({**always, **key_headers(key, style)}) for style in _STYLES}
+        self._headers = {style: {**always, **key_headers(key, style)} for style in _STYLES}
 
     def prepare(self, request: ModelRequest) -> Outgoing:
         """An agent's request as it goes to this provider. Raises ValueError for a path that cannot be passed on."""
@@ -70,8 +68,3 @@ class Envelope:
         if len(dialects) == 1 or any(name.lower() == "anthropic-version" for name in request.headers):
             return "anthropic"
         return None
-
-
-def _known(headers: Mapping[str, str]) -> dict[str, str]:
-    """The same with names that need not be looked at again and again."""
-    return {istr(name): value for name, value in headers.items()}

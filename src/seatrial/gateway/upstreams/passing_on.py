@@ -4,11 +4,9 @@ The agent's credentials stay here, and so does whatever would tell it whose acco
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import cast
 
-from multidict import istr
 from yarl import URL
 
 from seatrial.gateway.dialects import dialect_of
@@ -55,25 +53,18 @@ def target_url(base_url: str, path: str) -> URL:
 
 def sent_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of an agent's request that mean something to a provider, with names in small letters."""
-    return _named(headers, _sent_name)
+    return {low: value for name, value in headers.items() if (low := _sent_name(name))}
 
 
 def returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of a provider's answer that are meant for the agent, with names in small letters."""
-    return _named(headers, _returned_name)
-
-
-def _named(headers: Mapping[str, str], name: Callable[[str], str | None]) -> dict[str, str]:
-    # All that have no name to go by come under None, and go with it: without a step of ours for each header.
-    named = dict(zip(map(name, headers.keys()), headers.values(), strict=True))
-    named.pop(None, None)
-    return cast("dict[str, str]", named)
+    return {low: value for name, value in headers.items() if (low := _returned_name(name))}
 
 
 @lru_cache(maxsize=256)
 def _sent_name(name: str) -> str | None:
     low = name.lower()
-    return istr(low) if low in _SENT or low.startswith(_SENT_PREFIXES) else None
+    return low if low in _SENT or low.startswith(_SENT_PREFIXES) else None
 
 
 @lru_cache(maxsize=256)

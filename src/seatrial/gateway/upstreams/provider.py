@@ -32,7 +32,7 @@ from seatrial.gateway.upstreams.backoff import (
 from seatrial.gateway.upstreams.body import Body
 from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
-from seatrial.gateway.upstreams.patience import Patience, Wait
+from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
 
@@ -125,7 +125,7 @@ class HttpProvider:
         if self._session is None:
             raise RuntimeError("a provider answers only inside its `async with` block")
         try:
-            with Wait(self._patience):
+            with self._patience:
                 response = await self._session.request(
                     outgoing.method,
                     outgoing.url,

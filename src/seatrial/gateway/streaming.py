@@ -12,6 +12,7 @@ from seatrial.gateway.sse import SseEvent, SseReader, encode_event, parse_events
 from seatrial.gateway.translate import StreamTranslator, Untranslatable
 
 _BATCH_BYTES = 16 * 1024
+_ENDS = (b"\n\n", b"\r\n\r\n")
 _STREAM = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
@@ -32,13 +33,14 @@ async def pass_on_stream(
     spoken, heard = DIALECTS[outgoing.dialect], DIALECTS[request.dialect]
     record = _Record(spoken.assembler(), notes)
     translator = StreamTranslator(outgoing.dialect, request.dialect) if outgoing.dialect != request.dialect else None
-    passage = _Passage(way, translator, heard if _hides_usage(request) else None)
+    hiding = heard if _hides_usage(request) else None
+    passage = _Passage(way, translator, hiding) if translator or hiding else None
     await way.begin(reply.status, {**reply.headers, **_STREAM})
     # Each line of the loop is paid for with every token, and by a processor that has been elsewhere meanwhile.
-    is_plain, write, later, size, enough = passage.is_plain, way.write, record.later, 0, 0
+    write, later, size, enough = way.write, record.later, 0, 0
     try:
         async for chunk in reply.chunks:
-            if is_plain(chunk):
+            if passage is None or passage.is_plain(chunk):
                 await write(chunk)
                 later.append(chunk)
                 size += len(chunk)
@@ -46,7 +48,9 @@ async def pass_on_stream(
                     size, enough = 0, record.catch_up()
             else:
                 await passage.write(record.read(chunk))
-        await passage.end(record.close())
+        last = record.close()
+        if passage is not None:
+            await passage.end(last)
     except Untranslatable as error:
         raise ProviderError(f"the provider's answer cannot be translated: {error}") from error
     finally:
@@ -104,20 +108,21 @@ class _Record:
 
 
 class _Passage:
-    """Writes a stream to the agent: byte by byte as it came, unless something has to be changed or left out."""
+    """Writes a stream to the agent in which something has to be changed or left out, the rest byte by byte."""
 
     def __init__(self, way: _Way, translator: StreamTranslator | None, hiding: DialectModule | None) -> None:
         self._way = way
         self._translator = translator
         self._hiding = hiding
+        self._may_hide = hiding.may_hide if hiding is not None and translator is None else _always
         self._between_events = True
 
     def is_plain(self, chunk: bytes) -> bool:
         """Whether a chunk is passed on as it is. Of half an event nobody knows yet whether it is to be hidden."""
-        if self._translator is not None or self._hiding is None:
-            return self._translator is None
-        began, self._between_events = self._between_events, chunk.endswith((b"\n\n", b"\r\n\r\n"))
-        return began and self._between_events and not self._hiding.may_hide(chunk)
+        if self._between_events and chunk.endswith(_ENDS):
+            return not self._may_hide(chunk)
+        self._between_events = chunk.endswith(_ENDS)
+        return False
 
     async def write(self, events: list[SseEvent]) -> None:
         """Pass on the events of a chunk that is not plain."""
@@ -138,6 +143,10 @@ class _Passage:
     async def _write_out(self, events: list[SseEvent]) -> None:
         if shown := [event for event in events if not self._hides(event)]:
             await self._way.write(b"".join(map(encode_event, shown)))
+
+
+def _always(chunk: bytes) -> bool:
+    return True
 
 
 def _check_end(assembler: StreamAssembler) -> None:

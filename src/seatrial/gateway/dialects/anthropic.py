@@ -6,7 +6,7 @@ from typing import Any
 from seatrial.gateway.dialects import usual
 from seatrial.gateway.dialects.anthropic_stream import AnthropicAssembler
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import count, dump, overridden, table, text
+from seatrial.gateway.dialects.fields import count, counted, dump, overridden, table, text
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import CallErrorKind, TokenUsage
@@ -61,11 +61,11 @@ def counts(response: Any) -> TokenCounts | None:
         return None
     cached = count(found.get("cache_read_input_tokens"))
     written = count(found.get("cache_creation_input_tokens"))
-    return TokenCounts(
-        input_tokens=count(count(found.get("input_tokens")) + cached + written),
-        cached_tokens=cached,
-        output_tokens=count(found.get("output_tokens")),
-        reasoning_tokens=count(table(found.get("output_tokens_details")).get("thinking_tokens")),
+    return counted(
+        count(found.get("input_tokens")) + cached + written,
+        cached,
+        found.get("output_tokens"),
+        table(found.get("output_tokens_details")).get("thinking_tokens"),
     )
 
 

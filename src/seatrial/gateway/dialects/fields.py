@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from seatrial.gateway.dialects.api import Payload, ToldError
+from seatrial.gateway.ended import TokenCounts
 
 _MAX_COUNT = 2**63 - 1
 
@@ -29,6 +30,15 @@ def text(value: Any) -> str | None:
 def count(value: Any) -> int:
     """`value` if it is a count, else 0."""
     return value if type(value) is int and 0 <= value <= _MAX_COUNT else 0
+
+
+def counted(read: Any, cached: Any, written: Any, thought: Any) -> TokenCounts:
+    """What an answer consumed, where each is a count or else 0."""
+    if not (type(read) is type(cached) is type(written) is type(thought) is int) or not (
+        0 <= min(read, cached, written, thought) <= max(read, cached, written, thought) <= _MAX_COUNT
+    ):
+        read, cached, written, thought = count(read), count(cached), count(written), count(thought)
+    return {"input_tokens": read, "cached_tokens": cached, "output_tokens": written, "reasoning_tokens": thought}
 
 
 def number(value: Any) -> int | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import count, dump, overridden, parse_object, table, text
+from seatrial.gateway.dialects.fields import counted, dump, overridden, parse_object, table, text
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -68,11 +68,11 @@ def counts(response: Any) -> TokenCounts | None:
     found = table(table(response).get("usage"))
     if not found:
         return None
-    return TokenCounts(
-        input_tokens=count(found.get("prompt_tokens")),
-        cached_tokens=count(table(found.get("prompt_tokens_details")).get("cached_tokens")),
-        output_tokens=count(found.get("completion_tokens")),
-        reasoning_tokens=count(table(found.get("completion_tokens_details")).get("reasoning_tokens")),
+    return counted(
+        found.get("prompt_tokens"),
+        table(found.get("prompt_tokens_details")).get("cached_tokens"),
+        found.get("completion_tokens"),
+        table(found.get("completion_tokens_details")).get("reasoning_tokens"),
     )
 
 

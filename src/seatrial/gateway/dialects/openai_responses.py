@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import count, dump, overridden, table, text
+from seatrial.gateway.dialects.fields import counted, dump, overridden, table, text
 from seatrial.gateway.dialects.openai_responses_stream import ResponsesAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -59,11 +59,11 @@ def counts(response: Any) -> TokenCounts | None:
     found = table(table(response).get("usage"))
     if not found:
         return None
-    return TokenCounts(
-        input_tokens=count(found.get("input_tokens")),
-        cached_tokens=count(table(found.get("input_tokens_details")).get("cached_tokens")),
-        output_tokens=count(found.get("output_tokens")),
-        reasoning_tokens=count(table(found.get("output_tokens_details")).get("reasoning_tokens")),
+    return counted(
+        found.get("input_tokens"),
+        table(found.get("input_tokens_details")).get("cached_tokens"),
+        found.get("output_tokens"),
+        table(found.get("output_tokens_details")).get("reasoning_tokens"),
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from seatrial.gateway.dialects import openai_chat_stream
 from seatrial.gateway.dialects.alike import Alike, News
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
-from seatrial.gateway.sse import SseEvent
+from seatrial.gateway.sse import SseEvent, parse_events
 
 TEXTS = st.text(max_size=6) | st.sampled_from(["x", '"', "\\", "\n", "m", "assistant", "é", " and", "\x00", "}"])
 
@@ -27,6 +27,11 @@ def read(data):
 
 def written(chunk):
     return orjson.dumps(chunk).decode()
+
+
+def stream(chunks):
+    """The text of events, without the blank line after the last one."""
+    return "\n\n".join(f"data: {written(chunk)}" for chunk in chunks)
 
 
 @pytest.fixture
@@ -60,6 +65,37 @@ def test_any_other_difference_is_noticed(alike, chunk):
 def test_what_would_not_be_one_text_is_none(alike, text):
     before, _, after = written(part("one")).partition("one")
     assert alike.text(before + text + after) is None
+
+
+@pytest.mark.parametrize("texts", [["two"], ["two", "", " three"], ['say "two"', "a\\b", "a\nb"], ["\n\ndata: ", "x"]])
+def test_the_texts_of_several_events_are_found_at_once(alike, texts):
+    assert alike.texts(stream(part(text) for text in texts)) == texts
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [part("two", model="n")],
+        [part("two"), part("two", index=1), part("two")],
+        [part("two"), part(None)],
+        [part(["two"]), part("two")],
+    ],
+)
+def test_one_that_differs_is_noticed_among_several(alike, others):
+    assert alike.texts(stream(others)) is None
+
+
+@pytest.mark.parametrize("text", ['x","role":"y', '"', "\\", "\\ud800", "a\tb", "x\n", '"}}]}\n\ndata: {"a":"'])
+def test_what_would_not_be_one_text_is_none_among_several(alike, text):
+    before, _, after = written(part("one")).partition("one")
+    assert alike.texts(f"data: {before}two{after}\n\ndata: {before}{text}{after}") is None
+
+
+@pytest.mark.parametrize("whole", ["", "data: ", ": comment", "event: x\ndata: {}", "data: [DONE]"])
+def test_what_is_no_such_event_is_none(alike, whole):
+    assert alike.texts(whole) is None
+    assert alike.texts(f"{stream([part('two')])}\n\n{whole}") is None
+    assert Alike().texts(whole) is None
 
 
 def test_nothing_is_known_once_it_is_forgotten(alike):
@@ -129,7 +165,13 @@ def test_what_is_put_together_is_the_same_as_if_every_event_were_parsed(runs):
         for each in (each for run in runs for each in run):
             assembler.feed(SseEvent(None, written(each)))
         assembled.append((assembler.response(), assembler.first_token, assembler.finished, assembler.error))
-    assert assembled[0] == assembled[1]
+    skimming = ChatAssembler()
+    for run in runs:
+        if not skimming.skim(stream(run)):
+            for event in parse_events(stream(run)):
+                skimming.feed(event)
+    assembled.append((skimming.response(), skimming.first_token, skimming.finished, skimming.error))
+    assert assembled[0] == assembled[1] == assembled[2]
 
 
 def test_what_grows_beside_the_text_grows_with_every_event():

@@ -67,6 +67,18 @@ def test_one_timer_serves_all_and_none_is_left():
     asyncio.run(scenario())
 
 
+def test_a_wait_that_is_cancelled_as_its_time_is_over_stays_cancelled():
+    async def scenario() -> None:
+        task = asyncio.create_task(waited(Patience(0), asyncio.Event()))
+        await asyncio.sleep(0)  # it begins to wait
+        await asyncio.sleep(0)  # its time is over, and will be noticed before it runs again
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+
+
 def test_a_cancelled_wait_stays_cancelled():
     async def scenario() -> None:
         task = asyncio.create_task(waited(Patience(600), asyncio.Event()))

@@ -88,12 +88,13 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
 
 def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> ModelRequest:
     """The request as the upstream gets it: with the run's own values where it sets any, and a count of tokens."""
-    assert request.dialect is not None and request.payload is not None  # noqa: S101, PT018 - as above
     dialect, payload, options = request.dialect, request.payload, session.options
+    assert dialect is not None and payload is not None  # noqa: S101, PT018 - as above
     if options.model is not None or options.sampling:
         payload = DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
-    notes.asked(payload)
-    target = _spoken(session, dialect)
+        notes.asked(payload)
+    spoken = session.upstream.dialects
+    target = dialect if dialect in spoken or not spoken else min(spoken)
     if target != dialect:
         payload = translate_request(payload, dialect, target)
     if request.stream:
@@ -109,11 +110,6 @@ def _written(payload: dict[str, Any]) -> bytes:
         return orjson.dumps(payload)
     except orjson.JSONEncodeError as error:
         raise Untranslatable("the request", "it is nested too deeply") from error
-
-
-def _spoken(session: Session, dialect: Dialect) -> Dialect:
-    spoken = session.upstream.dialects
-    return dialect if dialect in spoken or not spoken else min(spoken)
 
 
 def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:

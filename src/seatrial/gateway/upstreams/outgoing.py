@@ -41,9 +41,7 @@ class Envelope:
 
     def __init__(self, options: ProviderOptions, key: str | None) -> None:
         self._options = options
-        # A server that compresses holds a stream back until it has enough.
-        always = {"accept-encoding": "identity", **options.headers}
-        self._headers = {style: {**always, **key_headers(key, style)} for style in _STYLES}
+        self._headers = {style: {**options.headers, **key_headers(key, style)} for style in _STYLES}
 
     def prepare(self, request: ModelRequest) -> Outgoing:
         """An agent's request as it goes to this provider. Raises ValueError for a path that cannot be passed on."""

@@ -243,6 +243,7 @@ def _open_session(options: ProviderOptions) -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_sec),
         cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"accept-encoding": "identity"},  # a server that compresses holds a stream back until it has enough
         proxy=_proxy(options.base_url),
     )
 

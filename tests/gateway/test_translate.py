@@ -212,6 +212,13 @@ def _chat_answer(finish, **message):
     return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
 
 
+@pytest.mark.parametrize("reason", [["stop"], {"type": "stop"}, 1, "", None])
+def test_a_reason_that_is_none_is_a_plain_end(reason):
+    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": reason}
+    answer = translate_response({"id": "1", "model": "m", "choices": [choice]}, "openai_chat", "anthropic")
+    assert answer["stop_reason"] == "end_turn"
+
+
 def test_refusals():
     refused = _chat_answer("stop", refusal="I will not.")
     message = translate_response(refused, "openai_chat", "anthropic")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any
 
+import aiohttp
 import orjson
 from aiohttp import web
 
@@ -111,8 +112,11 @@ async def _handle(session: Session, underway: _Underway, request: web.BaseReques
     underway.begin(task)
     way = _Response(request)
     try:
-        _check_key(session, request)
-        asked = _read(request, await _body(request))
+        _check(session, request)
+        body = await request.content.readany()
+        if not request.content.at_eof():
+            body = await _with_the_rest(request.content, body)
+        asked = _read(request, body)
         try:
             await carry(session, asked, way)
         except ConnectionError:
@@ -147,15 +151,23 @@ class _RefusedError(Exception):
         super().__init__(message)
 
 
-def _check_key(session: Session, request: web.BaseRequest) -> None:
+def _check(session: Session, request: web.BaseRequest) -> None:
+    """Whether a request is worth reading. Raises _RefusedError."""
     headers = request.headers
     credential = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
     if not session.opens(credential):
         raise _RefusedError(401, "this key does not open the gateway; use the one in OPENAI_API_KEY")
+    _check_size(request.content_length or 0)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BODY_BYTES:
+        raise _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")
 
 
 def _read(request: web.BaseRequest, body: bytes) -> ModelRequest:
     headers, method = request.headers, request.method
+    _check_size(len(body))
     dialect = _dialect(request.path) if method == "POST" else None
     if dialect is None:
         return ModelRequest(request.path_qs, method, None, None, body, headers)
@@ -169,24 +181,13 @@ def _read(request: web.BaseRequest, body: bytes) -> ModelRequest:
     return ModelRequest(request.path_qs, method, dialect, payload, body, headers, stream)
 
 
-async def _body(request: web.BaseRequest) -> bytes:
-    content, length = request.content, request.content_length or 0
-    if length > MAX_BODY_BYTES:
-        raise _too_large()
-    body = await content.readany()
-    if content.at_eof() and len(body) == length:  # most come all at once
-        return body
-    pieces, size = [body], len(body)
-    while size <= MAX_BODY_BYTES and not content.at_eof():
+async def _with_the_rest(content: aiohttp.StreamReader, first: bytes) -> bytes:
+    pieces, size = [first], len(first)
+    while not content.at_eof():
+        _check_size(size)
         pieces.append(await content.readany())
         size += len(pieces[-1])
-    if size > MAX_BODY_BYTES:
-        raise _too_large()
     return b"".join(pieces)
-
-
-def _too_large() -> _RefusedError:
-    return _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")
 
 
 def listening_socket(host: str = "127.0.0.1", port: int = 0) -> socket.socket:

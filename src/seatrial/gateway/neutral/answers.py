@@ -23,7 +23,7 @@ ANTHROPIC_STOPS: dict[str, Stop] = {
     "refusal": "content_filter",
 }
 RESPONSES_STOPS: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "content_filter"}
-_CHAT_STOPS: frozenset[Any] = frozenset(get_args(Stop))
+_CHAT_STOPS: tuple[Any, ...] = get_args(Stop)
 
 
 def read_answer(response: Payload, dialect: Dialect) -> Answer:

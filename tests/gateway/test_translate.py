@@ -214,8 +214,7 @@ def _chat_answer(finish, **message):
 
 @pytest.mark.parametrize("reason", [["stop"], {"type": "stop"}, 1, "", None])
 def test_a_reason_that_is_none_is_a_plain_end(reason):
-    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": reason}
-    answer = translate_response({"id": "1", "model": "m", "choices": [choice]}, "openai_chat", "anthropic")
+    answer = translate_response(_chat_answer(reason, content="hi"), "openai_chat", "anthropic")
     assert answer["stop_reason"] == "end_turn"
 
 

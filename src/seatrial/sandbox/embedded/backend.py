@@ -208,7 +208,8 @@ class EmbeddedBackend:
 
     async def _abandon(self, name: str, group: ControlGroup) -> None:
         """Remove what was made around a sandbox."""
-        await asyncio.to_thread(group.remove)
+        if not group.remove_at_once():
+            await asyncio.to_thread(group.remove)
         state = self._run.path / name
         if state.exists():
             await self._client.call("remove", path=str(state))

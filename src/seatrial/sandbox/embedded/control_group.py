@@ -64,7 +64,7 @@ class ControlGroup:
         A thread may move itself at once; for a process the kernel first stops the whole machine's forks, some 15 ms.
         Version 2 moves no single threads, but a process can be born there instead: see `Forks.start`.
         """
-        return tuple(str(each.path / ("cgroup.procs" if each.version == 2 else "tasks")) for each in self.directories)
+        return tuple(f"{each.path}/{'cgroup.procs' if each.version == 2 else 'tasks'}" for each in self.directories)
 
     def usage(self) -> GroupUsage:
         """What all members together, the dead ones included, have used so far."""
@@ -122,13 +122,19 @@ class ControlGroup:
             self._await_exits()  # sooner than cgroup.events, which the kernel updates every 10 ms at most
         self.thaw()
 
+    def remove_at_once(self) -> bool:
+        """Remove the directories if nobody is in them any more, and nothing below them; False when some are left."""
+        gone = [_removed(each.path) for each in self.directories]
+        for each in self.directories:
+            tidy(each.path, each.base)
+        return all(gone)
+
     def remove(self, patience: float = PATIENCE_SEC) -> None:
         """Remove the directories when the last member has left; SandboxError if that takes over `patience` seconds."""
         deadline = time.monotonic() + patience
         for each in self.directories:
-            if not _removed(each.path):  # mostly nobody is in it any more, and nothing below it
-                for path in _subtree(each.path):
-                    self._remove_when_empty(path, each.version, deadline)
+            for path in _subtree(each.path):
+                self._remove_when_empty(path, each.version, deadline)
             tidy(each.path, each.base)
 
     def _remove_when_empty(self, path: Path, version: Version, deadline: float) -> None:

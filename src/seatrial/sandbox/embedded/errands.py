@@ -7,6 +7,7 @@ given up in time; then a child does the same from the start, at its leisure and 
 import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from seatrial.errors import SandboxError
 from seatrial.sandbox.archive import closing, pack
@@ -95,10 +96,16 @@ def tell_size(state: int, target: int) -> bool:
     return True
 
 
-def remove(path: str) -> bool:
-    """Remove a directory that nobody uses any more; False when something of it is left."""
+def remove(path: str, hollow: Sequence[str] = ()) -> bool:
+    """Remove a directory that nobody uses any more; False when something of it is left.
+
+    Below it are directories in which there is mostly nothing, so that nobody has to look into them.
+    """
     try:
         with closing(os.open(path, FOLDER)) as folder:
+            for name in hollow:
+                with suppress(OSError):
+                    os.rmdir(name, dir_fd=folder)
             _empty(folder, Allowance(_FEW_ENTRIES))
         os.rmdir(path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """What the spawner has done with the files of its sandboxes: at once by itself if it is little, else by a child."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -85,9 +85,9 @@ class FileWork:
         child = self._forks.run(measurement(), {1: target, FOLDER: running.state})
         child.on_exit = lambda _: reply(_DONE, [])
 
-    def remove(self, reply: Reply, *paths: str) -> None:
-        """Remove directories that nobody uses any more."""
-        left = [path for path in paths if not errands.remove(path)]
+    def remove(self, reply: Reply, *paths: str, hollow: Sequence[str] = ()) -> None:
+        """Remove directories that nobody uses any more; in those that are `hollow` there is mostly nothing."""
+        left = [path for path in paths if not errands.remove(path, hollow)]
         if not left:
             reply(_DONE, [])
             return

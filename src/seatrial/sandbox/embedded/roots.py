@@ -55,6 +55,12 @@ def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
     return trees
 
 
+def hollow_folders(trees: Sequence[Tree]) -> list[str]:
+    """The folders that overlays leave behind in their sandbox's, mostly empty, what is inside of another one first."""
+    inside = ("/work/incompat/volatile", "/work/incompat", "/work", "")
+    return [f"aside/{tree.name}{folder}" for tree in trees for folder in inside] + [f"upper/{t.name}" for t in trees]
+
+
 class Manner(NamedTuple):
     """What is the same for all sandboxes of a spawner.
 

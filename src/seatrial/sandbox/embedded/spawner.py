@@ -20,7 +20,13 @@ from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, KILL_VERIFIER,
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Box, Command, Target, Transfer, decode
 from seatrial.sandbox.embedded.rootfs import mount_proc
-from seatrial.sandbox.embedded.roots import Manner, plan_trees, prepare_host_image, shift_host_image
+from seatrial.sandbox.embedded.roots import (
+    Manner,
+    hollow_folders,
+    plan_trees,
+    prepare_host_image,
+    shift_host_image,
+)
 from seatrial.sandbox.embedded.running import Reply, Running
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
 from seatrial.sandbox.embedded.views import Views
@@ -242,7 +248,8 @@ class Spawner:
         def gone(_: int) -> None:
             self._fail_kills(running, {"error": "the sandbox has been destroyed"})
             self._close(running)
-            self._files.remove(reply, running.box.state, frozen_folder(running.box.state))
+            state, hollow = running.box.state, hollow_folders(running.trees)
+            self._files.remove(reply, state, frozen_folder(state), hollow=hollow)
 
         if running.dead:
             gone(0)

@@ -233,6 +233,22 @@ def test_a_killed_group_takes_new_members_and_one_with_members_is_not_removed(ea
     assert member.poll() is None
 
 
+def test_a_group_knows_when_nobody_is_in_it_and_is_removed_at_once_then(each_version):
+    group = each_version.group()
+    assert group.empty
+    member = each_version.start(group, *SLEEP)
+    assert not group.empty
+    assert not group.remove_at_once()
+    assert group.members() == {member.pid}
+    group.kill()
+    member.wait(WAIT_SEC)
+    assert group.empty
+    assert group.remove_at_once()
+    assert not any(each.path.exists() for each in group.directories)
+    assert ControlGroup().remove_at_once()
+    assert not ControlGroup().empty, "nobody can tell"
+
+
 def test_groups_of_one_run_come_and_go_at_the_same_time(each_version):
     def come_and_go(worker):
         for number in range(40):

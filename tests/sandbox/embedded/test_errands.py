@@ -1,6 +1,7 @@
 """The spawner's own file work, on a directory that plays a sandbox's root: what it does, and what it leaves alone."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from seatrial.sandbox.embedded import errands
-from seatrial.sandbox.embedded.changes import remember_start
-from seatrial.sandbox.embedded.roots import Tree
+from seatrial.sandbox.embedded.changes import remember_start, write_changes
+from seatrial.sandbox.embedded.roots import Tree, hollow_folders
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners are root's to give")
 
@@ -73,10 +74,9 @@ def test_a_file_and_a_folder_are_fetched(inside, archive):
     assert members(archive) == {".": None, "out.json": b"{}"}
 
 
+@needs_root
 @pytest.mark.parametrize(("first_id", "found"), [(0, [5000, 100]), (4000, [1000, 65534])])
 def test_owners_are_counted_from_who_is_root_inside(root, inside, archive, first_id, found):
-    if os.geteuid() != 0:
-        pytest.skip("only root gives files away")
     os.chown(root / "app/out.json", 5000, 100)
     assert errands.fetch(inside, "/app/out.json", archive, 10**6, first_id)
     os.lseek(archive, 0, os.SEEK_SET)
@@ -207,6 +207,16 @@ def test_few_changes_are_told_and_many_left_to_a_child(state, root, archive, tmp
     assert bool(os.fstat(archive).st_size) is little
 
 
+@pytest.mark.parametrize(("count", "little"), [(400, True), (600, False)])
+def test_what_was_there_before_is_noted_or_left_to_a_child(state, root, archive, tmp_path, count, little):
+    folder = fill(tmp_path, count)
+    assert errands.remember(state) is little
+    (folder / "0").write_text("changed")
+    write_changes(state, [Tree("", (str(root),))], 1000, archive)
+    told = json.loads(os.pread(archive, 10**6, 0))
+    assert len(told["added"]) == (1 if little else count)
+
+
 def test_a_replaced_folder_of_the_image_is_left_to_a_child(state, root, archive, tmp_path):
     (tmp_path / "state/upper/root/app").mkdir()
     try:
@@ -237,6 +247,17 @@ def test_a_folder_is_removed_and_what_links_in_it_lead_to_is_not(tmp_path, root)
     assert not folder.exists()
     assert (root / "app/out.json").exists()
     assert errands.remove(str(folder)), "there is nothing left to do"
+
+
+def test_hollow_folders_go_unseen_unless_there_is_something_in_them(tmp_path):
+    folder = tmp_path / "gone"
+    trees = [Tree("", ()), Tree("var/lib/dpkg", ())]
+    for name in hollow_folders(trees):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "upper/root/file").touch()
+    (folder / "aside/var_lib_dpkg/work/incompat/other").touch()
+    assert errands.remove(str(folder), [*hollow_folders(trees), "none of that name"])
+    assert not folder.exists()
 
 
 def test_a_full_folder_is_left_to_a_program(tmp_path):

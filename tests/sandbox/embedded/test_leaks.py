@@ -78,6 +78,11 @@ def box(request, secret, private_files) -> Iterator[Box]:
 
 
 @pytest.mark.parametrize("phase", ["agent", "verifier"])
+def test_the_host_s_lists_of_packages_stay_there(box, phase):
+    assert box.ask(sh("ls -A /var/lib/apt/lists", phase=phase)) == "partial"
+
+
+@pytest.mark.parametrize("phase", ["agent", "verifier"])
 def test_a_command_has_three_descriptors(box, phase):
     listing = "import os; print({int(n): os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')[:-1]})"
     found = eval(box.ask(python(listing, phase=phase)))  # noqa: S307 - printed by us

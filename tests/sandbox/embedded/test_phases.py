@@ -133,6 +133,20 @@ def test_the_verifier_finds_the_agent_s_processes_by_the_usual_means(mode):
     play(mode, scene)
 
 
+def test_the_first_commands_of_an_agent_have_its_own_proc_however_many_start_at_once(mode):
+    look = python(
+        "import os; print(os.readlink('/proc/self') == str(os.getpid()), len(os.listdir('/proc/self/ns')) > 5)"
+    )
+
+    async def scene(sandbox):
+        assert await sandbox.processes() == ()
+        for _ in range(2):
+            assert set(await asyncio.gather(*(ask(sandbox, look) for _ in range(6)))) == {"True"}
+            await sandbox.kill_all()
+
+    play(mode, scene)
+
+
 def test_our_own_processes_are_nobody_s_python(mode):
     look = "cat /proc/1/comm; cut -c 1-9 /proc/1/cmdline; grep -l '[p]ython' /proc/[0-9]*/cmdline || true"
 

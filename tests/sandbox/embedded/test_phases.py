@@ -134,9 +134,7 @@ def test_the_verifier_finds_the_agent_s_processes_by_the_usual_means(mode):
 
 
 def test_the_first_commands_of_an_agent_have_its_own_proc_however_many_start_at_once(mode):
-    look = python(
-        "import os; print(os.readlink('/proc/self') == str(os.getpid()), len(os.listdir('/proc/self/ns')) > 5)"
-    )
+    look = python("import os; print(os.readlink('/proc/self') == str(os.getpid()))")
 
     async def scene(sandbox):
         assert await sandbox.processes() == ()

@@ -20,7 +20,6 @@ from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.rootfs import furnish
 from seatrial.sandbox.embedded.roots import Manner, Tree, mount_trees
 from seatrial.sandbox.embedded.settle import read_text, settle_in, write_text
-from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_FILES,
     CLONE_NEWIPC,
@@ -30,8 +29,6 @@ from seatrial.sandbox.embedded.syscalls import (
     CLONE_NEWUTS,
     MS_NODEV,
     MS_NOSUID,
-    MS_PRIVATE,
-    MS_REC,
     PR_SET_DUMPABLE,
     clone_idle,
     mount,
@@ -49,9 +46,11 @@ _PASSES = 50
 
 
 def run_outer_init(box: Box, trees: Sequence[Tree], manner: Manner, link: socket.socket) -> None:
-    """Build the sandbox, report the inner init and what it is made of, then obey the spawner; never returns."""
+    """Build the sandbox, report the inner init and what it is made of, then obey the spawner; never returns.
+
+    What is mounted here stays here: the mounts of the spawner see what the host mounts, and pass nothing on.
+    """
     unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
-    mount(None, "/", None, MS_REC | MS_PRIVATE)
     name_servers = read_text("/etc/resolv.conf")
     disk = _mount_disk(box)
     state = os.open(box.state, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -62,9 +61,8 @@ def run_outer_init(box: Box, trees: Sequence[Tree], manner: Manner, link: socket
     furnish(root, rootless=manner.rootless, shifted=manner.shifts, owner=manner.owner)
     pivot_root(root)
     settle_in(box, manner.owner, name_servers)
-    users = None if manner.shift is None else make_user_namespace(owner_of(box.name))
     root_inside = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    own = {"state": state, "root": root_inside, "users": users, "disk": disk}
+    own = {"state": state, "root": root_inside, "disk": disk}
     given = {name: descriptor for name, descriptor in own.items() if descriptor is not None}
     _hold_nothing(box.name, keep=[link.fileno(), *given.values()])
     inner = InnerInit()

@@ -138,7 +138,8 @@ def mount_sys(target: str) -> None:
 def furnish(root: str, *, rootless: bool, shifted: bool, owner: int) -> None:
     """Add what every root needs and images leave empty. `owner` is the user that is root inside."""
     for name in ("proc", "sys", "dev"):
-        os.makedirs(f"{root}/{name}", exist_ok=True)
+        if not os.path.isdir(f"{root}/{name}"):
+            os.makedirs(f"{root}/{name}", exist_ok=True)
     mount_dev(f"{root}/dev", rootless=rootless, owner=owner)
     mount_proc(f"{root}/proc", shifted=shifted)
     mount_sys(f"{root}/sys")

@@ -94,12 +94,9 @@ def mount_trees(trees: Sequence[Tree], state: str, manner: Manner, frozen: str |
         return _mount_trees_as_user(trees, state, manner.mounts, frozen)
     mounts, owner = manner.mounts, manner.owner
     root = f"{mounts}/root"
-    os.makedirs(root, exist_ok=True)
     os.chdir(mounts)  # short names: mount(2) takes 4 KiB of options, and an image may have a hundred layers
     for tree in trees:
-        upper, work = (f"{state}/{part}/{tree.name}" for part in ("upper", "aside"))
-        os.makedirs(upper)
-        os.makedirs(work)
+        upper, work = _writable(state, tree)
         above, moved = ([f"{frozen}/upper/{tree.name}"], 0) if frozen else ([], owner)
         template = os.stat([*above, *tree.lowers][0])
         os.chmod(upper, stat.S_IMODE(template.st_mode))
@@ -112,7 +109,6 @@ def mount_trees(trees: Sequence[Tree], state: str, manner: Manner, frozen: str |
 def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen: str | None) -> str:
     """In a user namespace, system folders of the host image cannot take writes."""
     root = f"{mounts}/root"
-    os.makedirs(root, exist_ok=True)
     os.chdir(mounts)
     for tree in trees:
         target = f"{root}/{tree.folder}".rstrip("/")
@@ -120,18 +116,31 @@ def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen:
             bind(f"/{tree.folder}", target, recursive=True)
             restrict(target, MS_RDONLY | MS_NOSUID)
             continue
-        upper, work = (f"{state}/{part}/{tree.name}" for part in ("upper", "aside"))
-        os.makedirs(upper)
-        os.makedirs(work)
+        upper, work = _writable(state, tree)
         above = [f"{frozen}/upper/{tree.name}"] if frozen else []
         lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None, {})
         mount_overlay([*above, *lowers], upper, work, target, rootless=True)
     return root
 
 
+def _writable(state: str, tree: Tree) -> tuple[str, str]:
+    """New directories for what is written to an overlay, and for the kernel's own work on it."""
+    places = []
+    for part in ("upper", "aside"):
+        if not tree.folder:  # the root comes first
+            os.makedirs(f"{state}/{part}", exist_ok=True)
+        places.append(f"{state}/{part}/{tree.name}")
+        os.mkdir(places[-1])
+    return places[0], places[1]
+
+
 def prepare_furniture(prepared: str) -> None:
-    """Make the layer that lies below all others of an image and so fills its gaps, once for all sandboxes."""
+    """Make the layer that lies below all others of an image and so fills its gaps, once for all sandboxes.
+
+    So is the directory that all of them mount their root on.
+    """
     make_furniture(f"{prepared}/furniture")
+    os.makedirs(f"{prepared}/mounts/root")
 
 
 def prepare_host_image(prepared: str) -> None:

@@ -268,5 +268,6 @@ def set_hostname(name: str) -> None:
 
 def raise_loopback() -> None:
     """Switch on the loopback device of this network namespace."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, 0x8914, struct.pack("16sh22x", b"lo", 0x1 | 0x40))
+    control = socket.SocketType(socket.AF_INET, socket.SOCK_DGRAM)
+    fcntl.ioctl(control.fileno(), 0x8914, struct.pack("16sh22x", b"lo", 0x1 | 0x40))
+    control.close()

@@ -20,6 +20,7 @@ from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.rootfs import furnish
 from seatrial.sandbox.embedded.roots import Manner, Tree, mount_trees
 from seatrial.sandbox.embedded.settle import read_text, settle_in, write_text
+from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
 from seatrial.sandbox.embedded.syscalls import (
     CLONE_FILES,
     CLONE_NEWIPC,
@@ -61,8 +62,9 @@ def run_outer_init(box: Box, trees: Sequence[Tree], manner: Manner, link: socket
     furnish(root, rootless=manner.rootless, shifted=manner.shifts, owner=manner.owner)
     pivot_root(root)
     settle_in(box, manner.owner, name_servers)
+    users = None if manner.shift is None else make_user_namespace(owner_of(box.name))
     root_inside = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    own = {"state": state, "root": root_inside, "disk": disk}
+    own = {"state": state, "root": root_inside, "users": users, "disk": disk}
     given = {name: descriptor for name, descriptor in own.items() if descriptor is not None}
     _hold_nothing(box.name, keep=[link.fileno(), *given.values()])
     inner = InnerInit()

@@ -19,7 +19,7 @@ class Running:
     often its system has been frozen. `proc` is the device of the outer /proc.
     """
 
-    def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket, users: int | None) -> None:
+    def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:
         self.box = box
         self.trees = trees
         self.pid = pid
@@ -27,7 +27,7 @@ class Running:
         self.link = link
         self.inner = self.state = self.root = -1
         self.view = self.view_root = -1
-        self.users = users
+        self.users: int | None = None
         self.disk: int | None = None
         self.frozen = 0
         self.proc = 0

@@ -28,7 +28,6 @@ from seatrial.sandbox.embedded.roots import (
     shift_host_image,
 )
 from seatrial.sandbox.embedded.running import Reply, Running
-from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
 from seatrial.sandbox.embedded.views import Views
 
@@ -101,10 +100,9 @@ class Spawner:
         trees = plan_trees(box.base, box.layers, self._manner.prepared)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         keep = [theirs.fileno(), *self._shift_descriptor()]
-        users = None if self._manner.shift is None else make_user_namespace(owner_of(box.name))
         child = self._forks.start(lambda _: run_outer_init(box, trees, self._manner, theirs), keep=keep, new_pids=True)
         theirs.close()
-        running = Running(box, trees, child.pid, ours, users)
+        running = Running(box, trees, child.pid, ours)
         running.kills.append(reply)
         self._links[ours.fileno()] = running
         self._poll.register(ours, select.POLLIN)

@@ -5,7 +5,8 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +14,13 @@ from seatrial.errors import SandboxError
 from seatrial.sandbox.api import Phase, Sandbox
 
 _MEMORY_BYTES = 16 * 2**20
+
+Omissions = Callable[[Path], Callable[[str], bool]]
+"""For a directory that is packed, whether a path within it is left out; that of a directory ends in a slash."""
+
+
+def _no_omissions(_: Path) -> Callable[[str], bool]:
+    return lambda _: False
 
 
 def new_archive() -> BinaryIO:
@@ -61,27 +69,36 @@ def _add_files(tar: tarfile.TarFile, files: Mapping[str, bytes], mode: int = 0o6
         tar.addfile(member, io.BytesIO(content))
 
 
-def pack_trees(*sources: Path, skip: Container[str] = ()) -> bytes:
+def pack_trees(*sources: Path, skip: Container[str] = (), omit: Omissions = _no_omissions) -> bytes:
     """An archive of directories laid over each other, owned by root, shell scripts executable.
 
-    What is named in `skip` is left out, at any depth.
+    What is named in `skip` is left out, at any depth, and so is what `omit` says of each directory.
     """
-    return _pack([(".", source) for source in sources], {}, skip)
+    return _pack([(".", source) for source in sources], {}, skip, omit)
 
 
-def pack_layout(files: Mapping[str, bytes], trees: Mapping[str, Path], *, skip: Container[str] = ()) -> bytes:
+def pack_layout(
+    files: Mapping[str, bytes],
+    trees: Mapping[str, Path],
+    *,
+    skip: Container[str] = (),
+    omit: Omissions = _no_omissions,
+) -> bytes:
     """An archive to unpack at `/`: files and directories by where they go, otherwise as `pack_trees` has them.
 
     The directories of the files are in it too, so that whatever is in their place gives way.
     """
     placed = [(directory.strip("/"), source) for directory, source in trees.items()]
-    return _pack(placed, {path.lstrip("/"): content for path, content in files.items()}, skip)
+    return _pack(placed, {path.lstrip("/"): content for path, content in files.items()}, skip, omit)
 
 
-def _pack(trees: Sequence[tuple[str, Path]], files: Mapping[str, bytes], skip: Container[str]) -> bytes:
-    def as_inside(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _pack(
+    trees: Sequence[tuple[str, Path]], files: Mapping[str, bytes], skip: Container[str], omit: Omissions
+) -> bytes:
+    def as_inside(member: tarfile.TarInfo, place: str, omitted: Callable[[str], bool]) -> tarfile.TarInfo | None:
         name = member.name.rpartition("/")[2]
-        if name in skip:
+        within = member.name[len(place) + 1 :]
+        if name in skip or (within and omitted(f"{within}/" if member.isdir() else within)):
             return None
         member.uid = member.gid = 0
         member.uname = member.gname = "root"
@@ -97,7 +114,7 @@ def _pack(trees: Sequence[tuple[str, Path]], files: Mapping[str, bytes], skip: C
             tar.addfile(member)
         _add_files(tar, files)
         for place, source in trees:
-            tar.add(source, arcname=place, filter=as_inside)
+            tar.add(source, arcname=place, filter=partial(as_inside, place=place, omitted=omit(source)))
     return buffer.getvalue()
 
 

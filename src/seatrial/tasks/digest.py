@@ -4,6 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from seatrial.tasks.ignore import ignored_below
 from seatrial.tasks.layout import TaskFiles, walk
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
@@ -13,12 +14,16 @@ _AT_ONCE = 2**20  # a file of up to this size is read by one call, a larger one 
 def digest_folder(root: Path, files: TaskFiles | None = None) -> str:
     """SHA-256 over the sorted paths, executable bits and contents of a folder. Links count by where they point.
 
-    Whoever has just listed the folder can say which `files` it holds, and what is known of them.
+    What a `.harborignore` leaves out does not count. Whoever has just listed the folder can say which `files` it holds,
+    and what is known of them.
     """
     place = str(root)
     regular, links = (files.regular, files.links) if files else map(frozenset, walk(place)[:2])
+    ignored = ignored_below(root, regular)
     total = []
     for relative in sorted(regular | links):
+        if ignored(relative):
+            continue
         if relative in links:
             kind, content = b"link", hashlib.sha256(os.fsencode((root / relative).readlink())).digest()
         else:

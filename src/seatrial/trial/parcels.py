@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
 from seatrial.sandbox.transfer import pack_layout, pack_trees
+from seatrial.tasks.ignore import ignored_in
 from seatrial.tasks.layout import IGNORED_FOLDERS
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
@@ -54,7 +55,7 @@ def packed_for_agent(spec: TrialSpec, of: Round, trees: Mapping[str, Path]) -> b
     def pack() -> bytes:
         config = (of.task.root / "task.toml").read_bytes()
         files = {INSTRUCTION_PATH: of.instruction(), f"{TASK_DIR}/task.toml": config}
-        return pack_layout(files, trees, skip=IGNORED_FOLDERS)
+        return pack_layout(files, trees, skip=IGNORED_FOLDERS, omit=ignored_in)
 
     def stays_the_same() -> bool:  # what an agent brings from elsewhere may change
         return all(source.is_relative_to(spec.task.root) for source in trees.values())
@@ -64,7 +65,8 @@ def packed_for_agent(spec: TrialSpec, of: Round, trees: Mapping[str, Path]) -> b
 
 def packed_tree(spec: TrialSpec, source: Path, skip: Set[str] = frozenset()) -> bytes:
     """A directory of the task."""
-    return _archives.take((spec.task_digest, source), lambda: pack_trees(source, skip=IGNORED_FOLDERS | skip))
+    left_out = IGNORED_FOLDERS | skip
+    return _archives.take((spec.task_digest, source), lambda: pack_trees(source, skip=left_out, omit=ignored_in))
 
 
 def packed_tests(spec: TrialSpec, of: Round) -> PackedTests:

@@ -10,6 +10,7 @@ from seatrial.model.agent import AgentResult
 from seatrial.sandbox.api import ExecSpec, Phase, Sandbox
 from seatrial.sandbox.transfer import pack_files, pack_trees, put_packed
 from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.ignore import ignored_in
 from seatrial.tasks.layout import IGNORED_FOLDERS
 
 TESTS_DIR = "/tests"
@@ -33,7 +34,7 @@ def pack_tests(folders: Sequence[Path]) -> PackedTests:
         raise VerifierStageError("the task has no tests/ folder to verify with; add tests/test.sh")
     digests = [digest_folder(folder) for folder in folders]
     digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    return PackedTests(pack_trees(*folders, skip=IGNORED_FOLDERS), digest)
+    return PackedTests(pack_trees(*folders, skip=IGNORED_FOLDERS, omit=ignored_in), digest)
 
 
 @dataclass(frozen=True, slots=True)

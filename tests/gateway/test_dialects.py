@@ -77,11 +77,11 @@ def test_usage_is_asked_for_and_hidden_only_when_the_agent_did_not_ask():
 
 def test_usage_counts_all_tokens_of_the_input():
     cached = {"usage": {"input_tokens": 1, "cache_read_input_tokens": 2, "cache_creation_input_tokens": 4}}
-    assert ANTHROPIC.usage(cached).input_tokens == 7
-    assert ANTHROPIC.usage(cached).cached_tokens == 2
-    assert CHAT.usage({"usage": {"prompt_tokens": -1, "completion_tokens": True}}).output_tokens == 0
+    assert ANTHROPIC.counts(cached)["input_tokens"] == 7
+    assert ANTHROPIC.counts(cached)["cached_tokens"] == 2
+    assert CHAT.counts({"usage": {"prompt_tokens": -1, "completion_tokens": True}})["output_tokens"] == 0
     for module in DIALECTS.values():
-        assert module.usage({"usage": None}) is None
+        assert module.counts({"usage": None}) is None
 
 
 def test_finish_reason_of_an_incomplete_response():
@@ -109,7 +109,7 @@ def test_no_payload_makes_a_dialect_raise(module, payload):
     module.with_overrides(payload, "m", SAMPLING)
     module.with_usage(payload)
     module.hides(orjson.dumps(payload).decode())
-    module.usage(payload)
+    module.counts(payload)
     module.finish_reason(payload)
     told_error(payload)
 

@@ -57,7 +57,8 @@ def test_whole_streams_are_whole_answers(dialect, events):
     assembler = assemble(dialect, events)
     answer = assembler.response()
     JUDGES[dialect].model_validate(answer, strict=False)
-    usage = DIALECTS[dialect].usage(answer)
+    usage = dialects.usage_of(dialect, answer)
+    assert usage is not None
     assert (usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (20, 8, 9)
     assert assembler.finished
     assert assembler.first_token
@@ -234,7 +235,7 @@ def damaged(draw):
 def test_damaged_events_never_raise(dialect, events):
     answer = assemble(dialect, events).response()
     orjson.dumps(answer)
-    DIALECTS[dialect].usage(answer)
+    dialects.usage_of(dialect, answer)
     DIALECTS[dialect].finish_reason(answer)
 
 

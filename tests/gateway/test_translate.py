@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.dialects import DIALECTS, usage_of
 from seatrial.gateway.translate import DEFAULT_MAX_TOKENS, Untranslatable, translate_request, translate_response
 from tests.gateway.conversations import answers, requests
 from tests.gateway.test_dialects_streams import JSON, JUDGES
@@ -34,7 +34,7 @@ def test_answers_come_back_as_they_were(here, there, answer):
     theirs = translate_response(mine, here, there)
     JUDGES[there].model_validate(theirs)
     back = translate_response(theirs, there, here)
-    assert DIALECTS[here].usage(back) == DIALECTS[here].usage(mine)
+    assert usage_of(here, back) == usage_of(here, mine)
     assert back == mine
 
 

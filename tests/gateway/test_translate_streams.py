@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from seatrial.gateway.dialects import usage_of
 from seatrial.gateway.sse import SseEvent
 from seatrial.gateway.translate import StreamTranslator, Untranslatable, translate_response
 from tests.gateway import dialect_streams as streams
@@ -82,7 +83,7 @@ def test_the_sdks_put_the_same_answer_together(here, there, which):
     ours = assemble(there, translated).response()
     content = CONTENT[there]
     assert _without(content(ours), *SDK_ONLY) == _without(content(theirs), *SDK_ONLY)
-    assert DIALECTS[there].usage(ours) == DIALECTS[there].usage(theirs)
+    assert usage_of(there, ours) == usage_of(there, theirs)
     assert DIALECTS[there].finish_reason(ours) == DIALECTS[there].finish_reason(theirs)
 
 

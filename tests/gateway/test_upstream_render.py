@@ -11,6 +11,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from seatrial.gateway.dialects import DIALECTS as MODULES
+from seatrial.gateway.dialects import usage_of
 from seatrial.gateway.sse import SseReader
 from seatrial.gateway.upstreams.render import render_response, render_stream
 from seatrial.gateway.upstreams.reply import Reply, ToolCall, parse_reply
@@ -46,7 +47,7 @@ def assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any]:
 def test_a_whole_answer_is_one_of_the_sdks_types(dialect: Dialect, reply: Reply):
     response = render_response(dialect, reply, model="m", serial=3)
     TYPES[dialect].model_validate(response, strict=False)
-    assert MODULES[dialect].usage(response) == USAGE.model_copy(
+    assert usage_of(dialect, response) == USAGE.model_copy(
         update={"reasoning_tokens": 0 if dialect == "anthropic" else 5}
     )
 

@@ -9,19 +9,7 @@ from seatrial.errors import BuildError
 from seatrial.sandbox.api import ExecSpec, Network, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.session import open_sandbox
-from tests.images.building.support import (
-    BASE,
-    REAL_BUILDS,
-    Builder,
-    build,
-    context,
-    look_at,
-    store_root,
-    with_builder,
-    write_context,
-)
-
-__all__ = ["context", "store_root"]
+from tests.images.building.support import BASE, REAL_BUILDS, Builder, build, look_at, with_builder, write_context
 
 pytestmark = REAL_BUILDS
 

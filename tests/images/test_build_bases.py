@@ -7,19 +7,7 @@ import pytest
 from seatrial.errors import BuildError, UsageError
 from seatrial.images.build import BuildSpec, build_image
 from seatrial.sandbox.api import NO_NETWORK
-from tests.images.building.support import (
-    BASE,
-    REAL_BUILDS,
-    Builder,
-    build,
-    context,
-    look_at,
-    store_root,
-    with_builder,
-    write_context,
-)
-
-__all__ = ["context", "store_root"]
+from tests.images.building.support import BASE, REAL_BUILDS, Builder, build, look_at, with_builder, write_context
 
 pytestmark = REAL_BUILDS
 

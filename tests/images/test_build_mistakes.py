@@ -5,19 +5,7 @@ import tarfile
 import pytest
 
 from seatrial.errors import BuildError, ImageError, UsageError
-from tests.images.building.support import (
-    BASE,
-    REAL_BUILDS,
-    Builder,
-    build,
-    context,
-    look_at,
-    store_root,
-    with_builder,
-    write_context,
-)
-
-__all__ = ["context", "store_root"]
+from tests.images.building.support import BASE, REAL_BUILDS, Builder, build, look_at, with_builder, write_context
 
 pytestmark = REAL_BUILDS
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from seatrial.env.messages import Message
 from seatrial.errors import EmptyModelResponseError, InvalidModelResponseError
-from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.dialects import DIALECTS, usage_of
 from seatrial.model.trace import TokenUsage
 
 _TOKEN_ID = "token_id:"  # noqa: S105 - how vLLM writes a token that it was told to return as an id
@@ -69,11 +69,10 @@ def _read_completion(completion: Mapping[str, Any]) -> Response:
     message = choice.get("message")
     if not isinstance(message, Mapping):
         raise InvalidModelResponseError(f"the answer's first choice has no message: {repr(choice)[:200]}")
-    chat = DIALECTS["openai_chat"]
     return Response(
         message={"role": "assistant", **{name: each for name, each in message.items() if each is not None}},
-        finish_reason=chat.finish_reason(completion),
-        usage=chat.usage(completion),
+        finish_reason=DIALECTS["openai_chat"].finish_reason(completion),
+        usage=usage_of("openai_chat", completion),
         tokens=_read_tokens(completion, choice),
         id=_text(completion.get("id")),
         model=_text(completion.get("model")),

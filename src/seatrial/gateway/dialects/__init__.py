@@ -1,8 +1,10 @@
 """The ways in which agents speak to models, one pure module each."""
 
+from typing import Any
+
 from seatrial.gateway.dialects import anthropic, openai_chat, openai_responses
 from seatrial.gateway.dialects.api import DialectModule
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import Dialect, TokenUsage
 
 DIALECTS: dict[Dialect, DialectModule] = {
     "openai_chat": openai_chat,
@@ -18,6 +20,12 @@ PATHS: dict[Dialect, str] = {
 """Where each dialect is spoken."""
 
 _BY_PATH = {path.removeprefix("/v1"): dialect for dialect, path in PATHS.items()}
+
+
+def usage_of(dialect: Dialect, response: Any) -> TokenUsage | None:
+    """What an answer consumed, if it says so."""
+    counts = DIALECTS[dialect].counts(response)
+    return None if counts is None else TokenUsage(**counts)
 
 
 def dialect_of(path: str) -> Dialect | None:

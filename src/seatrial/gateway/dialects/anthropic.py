@@ -9,7 +9,7 @@ from seatrial.gateway.dialects.api import Payload, StreamAssembler
 from seatrial.gateway.dialects.fields import count, counted, dump, overridden, table, text
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
-from seatrial.model.trace import CallErrorKind, TokenUsage
+from seatrial.model.trace import CallErrorKind
 
 _ERROR_TYPES = {
     400: "invalid_request_error",
@@ -67,11 +67,6 @@ def counts(response: Any) -> TokenCounts | None:
         found.get("output_tokens"),
         table(found.get("output_tokens_details")).get("thinking_tokens"),
     )
-
-
-def usage(response: Any) -> TokenUsage | None:
-    """The same, checked."""
-    return usual.checked(counts(response))
 
 
 def finish_reason(response: Any) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
-from seatrial.model.trace import CallErrorKind, TokenUsage
+from seatrial.model.trace import CallErrorKind
 
 Payload = dict[str, Any]
 
@@ -97,10 +97,6 @@ class DialectModule(Protocol):
 
     def counts(self, response: Any) -> TokenCounts | None:
         """What an answer consumed, if it says so."""
-        ...
-
-    def usage(self, response: Any) -> TokenUsage | None:
-        """The same, checked."""
         ...
 
     def finish_reason(self, response: Any) -> str | None:

@@ -34,11 +34,12 @@ def count(value: Any) -> int:
 
 def counted(read: Any, cached: Any, written: Any, thought: Any) -> TokenCounts:
     """What an answer consumed, where each is a count or else 0."""
-    if not (type(read) is type(cached) is type(written) is type(thought) is int) or not (
-        0 <= min(read, cached, written, thought) <= max(read, cached, written, thought) <= _MAX_COUNT
-    ):
-        read, cached, written, thought = count(read), count(cached), count(written), count(thought)
-    return {"input_tokens": read, "cached_tokens": cached, "output_tokens": written, "reasoning_tokens": thought}
+    return {
+        "input_tokens": count(read),
+        "cached_tokens": count(cached),
+        "output_tokens": count(written),
+        "reasoning_tokens": count(thought),
+    }
 
 
 def number(value: Any) -> int | None:

@@ -9,7 +9,7 @@ from seatrial.gateway.dialects.fields import counted, dump, overridden, parse_ob
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
-from seatrial.model.trace import CallErrorKind, TokenUsage
+from seatrial.model.trace import CallErrorKind
 
 error_body = openai_errors.error_body
 _LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
@@ -74,11 +74,6 @@ def counts(response: Any) -> TokenCounts | None:
         found.get("completion_tokens"),
         table(found.get("completion_tokens_details")).get("reasoning_tokens"),
     )
-
-
-def usage(response: Any) -> TokenUsage | None:
-    """The same, checked."""
-    return usual.checked(counts(response))
 
 
 def finish_reason(response: Any) -> str | None:

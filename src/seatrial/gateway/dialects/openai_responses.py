@@ -9,7 +9,7 @@ from seatrial.gateway.dialects.fields import counted, dump, overridden, table, t
 from seatrial.gateway.dialects.openai_responses_stream import ResponsesAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
-from seatrial.model.trace import CallErrorKind, TokenUsage
+from seatrial.model.trace import CallErrorKind
 
 error_body = openai_errors.error_body
 _INSTEAD_OF_INPUT = ("previous_response_id", "prompt", "conversation")
@@ -65,11 +65,6 @@ def counts(response: Any) -> TokenCounts | None:
         found.get("output_tokens"),
         table(found.get("output_tokens_details")).get("reasoning_tokens"),
     )
-
-
-def usage(response: Any) -> TokenUsage | None:
-    """The same, checked."""
-    return usual.checked(counts(response))
 
 
 def finish_reason(response: Any) -> str | None:

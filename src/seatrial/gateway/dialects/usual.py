@@ -4,8 +4,6 @@ from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import items
-from seatrial.gateway.ended import TokenCounts
-from seatrial.model.trace import TokenUsage
 
 
 def asks_for_stream(payload: Payload) -> bool:
@@ -23,11 +21,6 @@ def without_messages(payload: Payload) -> Payload:
     rest = payload.copy()
     rest.pop("messages", None)
     return rest
-
-
-def checked(counts: TokenCounts | None) -> TokenUsage | None:
-    """What an answer consumed, as others than the record want it."""
-    return None if counts is None else TokenUsage(**counts)
 
 
 def usage_is_told(payload: Payload) -> Payload:

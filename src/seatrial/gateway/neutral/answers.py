@@ -6,7 +6,7 @@ that was paid for is not thrown away for them. Only content that has no neutral 
 
 from typing import Any, get_args
 
-from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.dialects import usage_of
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import count, items, table, text
 from seatrial.gateway.neutral.checks import arguments_text, need_list, need_table, need_text, tables
@@ -36,7 +36,7 @@ def read_answer(response: Payload, dialect: Dialect) -> Answer:
         model=text(found.get("model")) or "",
         items=tuple(said),
         stop=stop,
-        usage=DIALECTS[dialect].usage(found),
+        usage=usage_of(dialect, found),
         created=count(found.get("created")) or int_of(found.get("created_at")),
     )
 

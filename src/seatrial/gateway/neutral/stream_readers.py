@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Protocol
 
-from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.dialects import usage_of
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import count, dump, items, number, parse_object, table, text, told_error
 from seatrial.gateway.dialects.openai_chat_stream import CallSlots
@@ -109,7 +109,7 @@ class ChatReader:
         """The end, once."""
         if self._stop is None:
             return []
-        ended = Ended(self._stop, DIALECTS["openai_chat"].usage(self._answer))
+        ended = Ended(self._stop, usage_of("openai_chat", self._answer))
         self._stop = None
         return [ended]
 
@@ -139,7 +139,7 @@ class AnthropicReader:
             self._usage.update({name: value for name, value in counted if value is not None})
             self._stop = ANTHROPIC_STOPS.get(str(table(parsed.get("delta")).get("stop_reason")), "stop")
         if kind == "message_stop":
-            return [Ended(self._stop, DIALECTS["anthropic"].usage({"usage": self._usage}))]
+            return [Ended(self._stop, usage_of("anthropic", {"usage": self._usage}))]
         return _failed(parsed) if kind == "error" else []
 
     def _read_block(self, index: int | None, block: Payload) -> list[Delta]:
@@ -193,7 +193,7 @@ class ResponsesReader:
         if kind in ("response.completed", "response.incomplete"):
             reason = str(table(response.get("incomplete_details")).get("reason"))
             stop = RESPONSES_STOPS.get(reason, "tool_calls" if self._slots else "stop")
-            return [Ended(stop, DIALECTS["openai_responses"].usage(response))]
+            return [Ended(stop, usage_of("openai_responses", response))]
         return _failed(response if kind == "response.failed" else parsed)
 
     def _read_item(self, index: int | None, item: Payload) -> list[Delta]:

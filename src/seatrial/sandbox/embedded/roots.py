@@ -24,6 +24,7 @@ _EMPTY_FOLDERS = (
 # A few files are copied: overlays for their folders would cost every sandbox more than that costs once.
 _COPIED = ("var/lib/apt/extended_states", "var/cache/debconf/config.dat", "var/cache/debconf/templates.dat")
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_KERNEL_OWN = ("work", "incompat", "volatile")  # what the kernel makes for an overlay, one inside of the other
 
 
 class Tree(NamedTuple):
@@ -57,8 +58,8 @@ def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
 
 def hollow_folders(trees: Sequence[Tree]) -> list[str]:
     """The folders that overlays leave behind in their sandbox's, mostly empty, what is inside of another one first."""
-    inside = ("/work/incompat/volatile", "/work/incompat", "/work", "")
-    return [f"aside/{tree.name}{folder}" for tree in trees for folder in inside] + [f"upper/{t.name}" for t in trees]
+    own = [["aside", tree.name, *_KERNEL_OWN[:depth]] for tree in trees for depth in (3, 2, 1, 0)]
+    return ["/".join(parts) for parts in own] + [f"upper/{tree.name}" for tree in trees]
 
 
 class Manner(NamedTuple):

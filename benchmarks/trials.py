@@ -1,9 +1,9 @@
 """What a trial costs: on a sandbox that does nothing, on a real one, and against the same commands run plainly.
 
 Rates depend on the machine; CPU times and ratios are what we promise. Trials and plain commands take turns, for the
-speed of a machine changes from one minute to the next, by more than what is measured. Of CPU times the least of all
-turns counts, since other work on the machine only ever makes them longer; the medians are beside it. Takes about three
-minutes; with `--long` the null sandbox also runs 100,000 trials.
+speed of a machine changes from one minute to the next, by more than what is measured. The medians of all turns are what
+the promise is about; the least CPU times are beside them, since other work on the machine only ever makes them longer.
+Takes about three minutes; with `--long` the null sandbox also runs 100,000 trials.
 """
 
 import asyncio
@@ -160,7 +160,7 @@ async def show_embedded() -> None:
                 f" {least:18.1f} ms {least_plain:5.1f} {least - least_plain:7.1f} ms"
                 f" {ours.cpu_ms:7.1f} {plain.cpu_ms:7.1f} {added:7.1f} ms"
             )
-    print(f"  promised: share ≥ {PROMISED_SHARE:g}, added ≤ {PROMISED_EMBEDDED_MS:g} ms")
+    print(f"  promised: share ≥ {PROMISED_SHARE:g}, added ≤ {PROMISED_EMBEDDED_MS:g} ms, by the medians")
 
 
 async def main() -> None:

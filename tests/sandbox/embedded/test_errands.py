@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.sandbox.api import SandboxSpec
 from seatrial.sandbox.embedded import errands
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.embedded.changes import remember_start, write_changes
-from seatrial.sandbox.embedded.roots import Tree, hollow_folders
+from seatrial.sandbox.embedded.roots import Tree, usual_remains
+from tests.sandbox.embedded.support import run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners are root's to give")
 
@@ -249,16 +252,30 @@ def test_a_folder_is_removed_and_what_links_in_it_lead_to_is_not(tmp_path, root)
     assert errands.remove(str(folder)), "there is nothing left to do"
 
 
-def test_hollow_folders_go_unseen_unless_there_is_something_in_them(tmp_path):
+def test_the_usual_remains_go_first_and_what_else_there_is_with_them(tmp_path):
     folder = tmp_path / "gone"
     trees = [Tree("", ()), Tree("var/lib/dpkg", ())]
-    for name in hollow_folders(trees):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    remains = usual_remains(trees)
+    for name in remains:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch() if name.endswith("dirty") else (folder / name).mkdir(exist_ok=True)
     (folder / "upper/root/file").touch()
-    inmost = max(hollow_folders(trees), key=len)
-    (folder / inmost).with_name("other").touch()
-    assert errands.remove(str(folder), [*hollow_folders(trees), "none of that name"])
+    (folder / max(remains, key=len)).with_name("other").touch()
+    assert errands.remove(str(folder), [*remains, "none of that name"])
     assert not folder.exists()
+
+
+@needs_root
+def test_what_overlays_leave_behind_is_known_to_the_last_entry(tmp_path):
+    async def look(backend: EmbeddedBackend) -> None:
+        await backend.create(SandboxSpec())
+        (state,) = (path for path in tmp_path.glob("run-*/*") if path.name != "prepared")
+        trees = [Tree("" if path.name == "root" else path.name, ()) for path in (state / "aside").iterdir()]
+        found = {str(path.relative_to(state)) for path in state.glob("aside/**/*")}
+        assert len(found) > len(trees) > 0
+        assert found <= set(usual_remains(trees))
+
+    run(look, "userns", tmp_path)
 
 
 def test_a_full_folder_is_left_to_a_program(tmp_path):

@@ -1,4 +1,4 @@
-"""How the spawner starts: `python -m seatrial.sandbox.embedded.bootstrap STAGE CONTROL_FD MODE STATE_ROOT RUN`.
+"""How the spawner starts: `python -m seatrial.sandbox.embedded STAGE CONTROL_FD MODE STATE_ROOT RUN`.
 
 The first stage makes the namespaces and locks the view of the host; then Python is executed anew, because only then
 does the process belong to its new user namespace as a whole, and its executable lie on a read-only mount.
@@ -53,7 +53,7 @@ def first_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -
     _lock_host_view(state_root)
     control.set_inheritable(True)
     arguments = ["second", str(control.fileno()), mode, state_root, run]
-    os.execv(sys.executable, [sys.executable, "-I", "-m", "seatrial.sandbox.embedded.bootstrap", *arguments])
+    os.execv(sys.executable, [sys.executable, "-I", "-m", "seatrial.sandbox.embedded", *arguments])
 
 
 def enter_user_namespace(control: socket.socket) -> None:
@@ -123,7 +123,3 @@ def main() -> NoReturn:
         with contextlib.suppress(BrokenPipeError):  # stopped meanwhile: there is nobody left to tell
             send(control, {"error": f"the sandbox spawner cannot start: {error}"})
         os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class SpawnerClient:
     async def start(self) -> None:
         """Start the spawner. Raises SandboxError with its reason when it cannot run here."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        module = ["-I", "-m", "seatrial.sandbox.embedded.bootstrap"]
+        module = ["-I", "-m", "seatrial.sandbox.embedded"]
         place = [str(self._run.parent), self._run.name]
         command = [sys.executable, *module, "first", str(theirs.fileno()), self._mode, *place]
         with theirs:
@@ -83,10 +83,12 @@ class SpawnerClient:
                 await self._send({"id": number, "op": operation, **fields}, descriptors)
             if sent:
                 sent.set()
-            answer, passed = await asyncio.shield(future)
-        finally:
-            if not future.done():
-                future.add_done_callback(_drop_late_answer)
+            answer, passed = await future
+        except asyncio.CancelledError:
+            # The answer may have come first, but nobody will have it.
+            if not future.cancel() and not future.cancelled() and not future.exception():
+                _close(future.result()[1])
+            raise
         if "error" in answer:
             if operation == "get" and answer.get("kind") in ("FileNotFoundError", "NotADirectoryError"):
                 raise FileNotFoundError(answer["error"])
@@ -143,7 +145,11 @@ class SpawnerClient:
             if exited and not exited.done():
                 exited.set_result(message["code"])
         elif "id" in message:
-            self._answers.pop(message["id"]).set_result((message, descriptors))
+            answer = self._answers.pop(message["id"])
+            if answer.cancelled():
+                _close(descriptors)
+            else:
+                answer.set_result((message, descriptors))
         elif self._greeting and not self._greeting.done():
             self._greeting.set_result(message)
 
@@ -186,11 +192,10 @@ def _settle(waiting: "asyncio.Future[None]") -> None:
         waiting.set_result(None)
 
 
-def _drop_late_answer(future: asyncio.Future[tuple[dict[str, Any], list[int]]]) -> None:
-    """Close the descriptors of an answer that nobody waits for any more."""
-    if not future.cancelled() and future.exception() is None:
-        for descriptor in future.result()[1]:
-            os.close(descriptor)
+def _close(descriptors: Iterable[int]) -> None:
+    """Let go of what came with an answer that nobody waits for any more."""
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def map_ids(pid: int) -> bool:

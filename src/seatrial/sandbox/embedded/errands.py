@@ -96,16 +96,16 @@ def tell_size(state: int, target: int) -> bool:
     return True
 
 
-def remove(path: str, hollow: Sequence[str] = ()) -> bool:
+def remove(path: str, remains: Sequence[str] = ()) -> bool:
     """Remove a directory that nobody uses any more; False when something of it is left.
 
-    Below it are directories in which there is mostly nothing, so that nobody has to look into them.
+    What is known to remain in most of them goes first, without a look into any folder.
     """
     try:
         with closing(os.open(path, FOLDER)) as folder:
-            for name in hollow:
+            for name in remains:
                 with suppress(OSError):
-                    os.rmdir(name, dir_fd=folder)
+                    _discard(name, folder)
             _empty(folder, Allowance(_FEW_ENTRIES))
         os.rmdir(path)
     except FileNotFoundError:
@@ -122,12 +122,18 @@ def _empty(folder: int, allowance: Allowance, depth: int = 0) -> None:
     allowance.use(len(names))
     for name in names:
         try:
-            os.rmdir(name, dir_fd=folder)  # nearly all that a sandbox leaves behind is directories with nothing in them
-        except NotADirectoryError:
-            os.unlink(name, dir_fd=folder)
+            _discard(name, folder)
         except OSError as error:
             if error.errno != errno.ENOTEMPTY:
                 raise
             with closing(os.open(name, FOLDER, dir_fd=folder)) as below:
                 _empty(below, allowance, depth + 1)
             os.rmdir(name, dir_fd=folder)
+
+
+def _discard(name: str, parent: int) -> None:
+    """Remove a file or an empty directory, of which there are more."""
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except NotADirectoryError:
+        os.unlink(name, dir_fd=parent)

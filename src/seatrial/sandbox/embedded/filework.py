@@ -85,9 +85,9 @@ class FileWork:
         child = self._forks.run(measurement(), {1: target, FOLDER: running.state})
         child.on_exit = lambda _: reply(_DONE, [])
 
-    def remove(self, reply: Reply, *paths: str, hollow: Sequence[str] = ()) -> None:
-        """Remove directories that nobody uses any more; in those that are `hollow` there is mostly nothing."""
-        left = [path for path in paths if not errands.remove(path, hollow)]
+    def remove(self, reply: Reply, *paths: str, remains: Sequence[str] = ()) -> None:
+        """Remove directories that nobody uses any more; `remains` are what is mostly in them, and all there is."""
+        left = [path for path in paths if not errands.remove(path, remains)]
         if not left:
             reply(_DONE, [])
             return

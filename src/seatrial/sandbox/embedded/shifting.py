@@ -7,7 +7,6 @@ need.
 
 import os
 import signal
-import zlib
 from collections.abc import Callable
 
 from seatrial.sandbox.embedded.settle import write_text
@@ -28,7 +27,7 @@ _OWNERS = 2**24
 
 def owner_of(name: str) -> int:
     """An id for the user namespace of one sandbox, which hardly any other one has."""
-    return SHIFT_BASE + SHIFT_COUNT + zlib.crc32(name.encode()) % _OWNERS
+    return SHIFT_BASE + SHIFT_COUNT + hash(name) % _OWNERS
 
 
 def make_user_namespace(owner: int) -> int:

@@ -22,10 +22,10 @@ from seatrial.sandbox.embedded.requests import Box, Command, Target, Transfer, d
 from seatrial.sandbox.embedded.rootfs import mount_proc
 from seatrial.sandbox.embedded.roots import (
     Manner,
-    hollow_folders,
     plan_trees,
     prepare_host_image,
     shift_host_image,
+    usual_remains,
 )
 from seatrial.sandbox.embedded.running import Reply, Running
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
@@ -248,8 +248,8 @@ class Spawner:
         def gone(_: int) -> None:
             self._fail_kills(running, {"error": "the sandbox has been destroyed"})
             self._close(running)
-            state, hollow = running.box.state, hollow_folders(running.trees)
-            self._files.remove(reply, state, frozen_folder(state), hollow=hollow)
+            state, remains = running.box.state, usual_remains(running.trees)
+            self._files.remove(reply, state, frozen_folder(state), remains=remains)
 
         if running.dead:
             gone(0)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from seatrial.sandbox.api import ExecSpec, Image, Sandbox, SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.engine.client import EngineClient
+from seatrial.sandbox.engine.endpoint import Engine
 from tests.docker_daemon import IMAGE, engine_endpoint
 
 PATIENCE_SEC = 60.0
@@ -17,11 +18,11 @@ SPEC = SandboxSpec(image=Image(IMAGE))
 T = TypeVar("T")
 
 
-def run(work: Callable[[EngineBackend], Awaitable[T]]) -> T:
+def run(work: Callable[[EngineBackend], Awaitable[T]], engine: Engine = "docker") -> T:
     """Do something with a backend of its own, within a time that no healthy machine needs."""
 
     async def play() -> T:
-        async with asyncio.timeout(PATIENCE_SEC), EngineBackend("docker", engine_endpoint("docker")) as backend:
+        async with asyncio.timeout(PATIENCE_SEC), EngineBackend(engine, engine_endpoint(engine)) as backend:
             return await work(backend)
 
     return asyncio.run(play())

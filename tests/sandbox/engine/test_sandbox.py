@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import ExecSpec, Image, ImageConfig, Network
+from seatrial.sandbox.api import ExecSpec, Image, ImageConfig, Network, Sandbox
 from seatrial.sandbox.engine.container import _names, _Process
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, pack_files, put_file, put_files
@@ -75,28 +75,44 @@ async def nothing_of_ours_can_be_changed(sandbox):
     await sandbox.kill_all()
 
 
-@pytest.mark.parametrize("room", ["some", "none"])
-def test_everything_is_ended_even_where_there_is_no_room_for_one_more_process(room, monkeypatch):
-    """Then the container is started anew: its files stay, and so does its way out."""
+async def play_bomb(sandbox: Sandbox) -> None:
+    """Fill a sandbox with processes: its files outlive them, and so does its way out."""
+    bomb = """echo kept >file; awk 'BEGIN { while (1) system("sleep 1000 &") }' 2>/dev/null"""
+    result = await sandbox.exec(ExecSpec(("/bin/sh", "-c", bomb), timeout_sec=2.0))
+    assert result.timed_out
+    assert await sandbox.processes() == ()
+    assert await sh(sandbox, "cat file; echo $HTTPS_PROXY | cut -c 1-7", network=Network("public")) == "kept\nhttp://\n"
+
+
+def test_everything_is_ended_even_where_there_is_no_room_for_one_more_process():
+    """For a moment there is; then the limit holds again."""
+    since_when = "cut -d ' ' -f 22 /proc/1/stat"
+    many = "for i in 0 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done"
+
+    async def work(backend):
+        async with open_sandbox(backend, replace(SPEC, limits=LimitSpec(pids=12))) as sandbox:
+            started = await sh(sandbox, since_when)
+            await play_bomb(sandbox)
+            assert await sh(sandbox, since_when) == started, "it is still the same container"
+            assert b"fork" in (await sandbox.exec(ExecSpec(("/bin/sh", "-c", many)))).stderr
+
+    run(work)
+
+
+@needs("podman")
+def test_where_nothing_can_be_run_inside_the_container_is_started_anew(monkeypatch):
+    """On Podman: with Docker it is the last resort, for it may be gone then."""
 
     async def no_room(*_: object) -> bytes:
         return b"OCI runtime exec failed: resource temporarily unavailable"
 
-    if room == "none":
-        monkeypatch.setattr("seatrial.sandbox.engine.sandbox.run_tool", no_room)
+    monkeypatch.setattr("seatrial.sandbox.engine.sandbox.run_tool", no_room)
 
     async def work(backend):
         async with open_sandbox(backend, replace(SPEC, limits=LimitSpec(pids=12))) as sandbox:
-            bomb = """echo kept >file; awk 'BEGIN { while (1) system("sleep 1000 &") }' 2>/dev/null"""
-            result = await sandbox.exec(ExecSpec(("/bin/sh", "-c", bomb), timeout_sec=2.0))
-            assert result.timed_out
-            assert await sandbox.processes() == ()
-            assert (
-                await sh(sandbox, "cat file; echo $HTTPS_PROXY | cut -c 1-7", network=Network("public"))
-                == "kept\nhttp://\n"
-            )
+            await play_bomb(sandbox)
 
-    run(work)
+    run(work, "podman")
 
 
 def test_the_user_of_the_image_is_who_runs_commands_unless_told_otherwise():

@@ -117,6 +117,10 @@ class Container:
             return None
         return self.pid if self.name.encode() in arguments else None
 
+    async def limit_processes(self, count: int) -> None:
+        """Let it have so many processes from now on. Raises SandboxError."""
+        await self.client.ask("POST", f"/containers/{self.name}/update", {"PidsLimit": count})
+
     async def restart(self) -> None:
         """End all of it and start it anew: files and limits stay, everything else is lost."""
         await self.client.ask("POST", f"/containers/{self.name}/restart", t="0")

@@ -22,6 +22,7 @@ from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
+_ROOM = 10_000  # more processes than anybody can start before all are ended
 _VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777}  # whoever the verifier runs as has to write there
 
 
@@ -135,16 +136,37 @@ class EngineSandbox:
     async def kill_all(self, phase: Phase = "agent") -> None:
         """End every process, whosever it is; returns when they are gone. The first one outlives it and reaps."""
         self._check()
+        if not await self._end_everybody() and not await self._end_everybody_given_room():
+            # Started anew, it keeps its files and nothing else.
+            await self._container.restart()
+            await self._outbound.close()
+            self._outbound = Outbound(lambda: self.listen(0))
+
+    async def _end_everybody(self) -> bool:
+        """End all but the first process, from inside; False when there is no proof of it."""
         try:
             async with asyncio.timeout(_KILL_SEC):
                 proof = await run_tool(self._container.client, self._container.name, f"{TOOLS}/killall")
         except (TimeoutError, SandboxError):
-            proof = b""
-        if proof != EVERYBODY_GONE:
-            # No room for one more process, most likely. Started anew, it keeps its files and nothing else.
-            await self._container.restart()
-            await self._outbound.close()
-            self._outbound = Outbound(lambda: self.listen(0))
+            return False
+        return proof == EVERYBODY_GONE
+
+    async def _end_everybody_given_room(self) -> bool:
+        """The same where there was no room for one more process, most likely: for a moment there is.
+
+        To start a container anew is the last resort: Docker sometimes takes it for one that has ended, and removes it.
+        """
+        limit = self._made.limits.pids
+        if limit is None:
+            return False
+        try:
+            await self._container.limit_processes(limit + _ROOM)
+            try:
+                return await self._end_everybody()
+            finally:
+                await finish(self._container.limit_processes(limit))
+        except SandboxError:  # an engine that cannot, such as older Podmans
+            return False
 
     async def processes(self) -> tuple[str, ...]:
         """What runs in the container, as the engine sees it, but for what we brought."""

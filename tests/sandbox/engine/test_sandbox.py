@@ -8,6 +8,8 @@ import pytest
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import ExecSpec, Image, ImageConfig, Network, Sandbox
+from seatrial.sandbox.engine.client import EngineClient
+from seatrial.sandbox.engine.command import run_tool
 from seatrial.sandbox.engine.container import _names, _Process
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, pack_files, put_file, put_files
@@ -84,10 +86,17 @@ async def play_bomb(sandbox: Sandbox) -> None:
     assert await sh(sandbox, "cat file; echo $HTTPS_PROXY | cut -c 1-7", network=Network("public")) == "kept\nhttp://\n"
 
 
-def test_everything_is_ended_even_where_there_is_no_room_for_one_more_process():
+def test_everything_is_ended_even_where_there_is_no_room_for_one_more_process(monkeypatch):
     """For a moment there is; then the limit holds again."""
     since_when = "cut -d ' ' -f 22 /proc/1/stat"
     many = "for i in 0 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done"
+    limits = []
+
+    async def run_with_room(client: EngineClient, container: str, *argv: str) -> bytes:
+        limits.append((await client.ask("GET", f"/containers/{container}/json"))["HostConfig"]["PidsLimit"])
+        return await run_tool(client, container, *argv) if len(limits) > 1 else b""
+
+    monkeypatch.setattr("seatrial.sandbox.engine.sandbox.run_tool", run_with_room)
 
     async def work(backend):
         async with open_sandbox(backend, replace(SPEC, limits=LimitSpec(pids=12))) as sandbox:
@@ -97,6 +106,8 @@ def test_everything_is_ended_even_where_there_is_no_room_for_one_more_process():
             assert b"fork" in (await sandbox.exec(ExecSpec(("/bin/sh", "-c", many)))).stderr
 
     run(work)
+    first, second = limits
+    assert (first, second > 1000) == (12, True)
 
 
 @needs("podman")

@@ -57,15 +57,22 @@ def cpu_sec() -> float:
 
 
 def _descendants(pid: int) -> list[int]:
-    children = [
-        int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
-    ]
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for file in threads for child in _read_if_there(file).split()]
     return [found for child in children for found in (child, *_descendants(child))]
 
 
 def _ticks(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    """Of a process with those it has waited for; none of one that has just ended, whose time is its parent's by now."""
+    fields = _read_if_there(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     return sum(map(int, fields[11:15]))
+
+
+def _read_if_there(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.sandbox.embedded.changes import remember_start, root_at_start, write_changes
+from seatrial.sandbox.embedded.changes import remember_files, write_changes
 from seatrial.sandbox.embedded.roots import Tree
 
 
@@ -20,9 +20,7 @@ def state(tmp_path: Path):
     (tmp_path / "image/kept").write_text("as it was")
     (tmp_path / "upper/root/old").write_text("furniture")
     descriptor = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
-    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
-    remember_start(descriptor, root)
-    os.close(root)
+    remember_files(descriptor)
     yield descriptor
     os.close(descriptor)
 
@@ -76,5 +74,11 @@ def test_what_lies_too_deep_is_not_listed_and_that_is_said(state, tmp_path, dept
     assert (len(found["added"]), found["truncated"]) == (0 if truncated else 1, truncated)
 
 
-def test_the_names_in_the_root_are_remembered(state):
-    assert set(root_at_start(state)) == set(os.listdir("/"))
+def test_what_is_remembered_later_replaces_what_was_remembered_before(state, tmp_path):
+    old = tmp_path / "upper/root/old"
+    old.unlink()
+    remember_files(state)
+    old.write_text("furniture")
+    assert changes(state, tmp_path)["added"] == ["/old"]
+    remember_files(state)
+    assert changes(state, tmp_path)["added"] == []

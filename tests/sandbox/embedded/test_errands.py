@@ -14,7 +14,7 @@ import pytest
 from seatrial.sandbox.api import SandboxSpec
 from seatrial.sandbox.embedded import errands
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.embedded.changes import remember_start, write_changes
+from seatrial.sandbox.embedded.changes import remember_files, write_changes
 from seatrial.sandbox.embedded.roots import Tree, usual_remains
 from tests.sandbox.embedded.support import run
 
@@ -186,10 +186,10 @@ def test_a_large_archive_is_left_to_a_child(root, inside, archive):
 
 
 @pytest.fixture
-def state(tmp_path: Path, root: Path, inside: int) -> Iterator[int]:
+def state(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "state/upper/root").mkdir(parents=True)
     descriptor = os.open(tmp_path / "state", os.O_PATH | os.O_DIRECTORY)
-    remember_start(descriptor, inside)
+    remember_files(descriptor)
     yield descriptor
     os.close(descriptor)
 

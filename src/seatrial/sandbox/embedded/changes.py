@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import is_opaque, is_whiteout
@@ -100,39 +99,26 @@ def upper_names(state: int) -> list[str]:
         os.close(descriptor)
 
 
-def remember_start(state: int, root: int) -> None:
-    """Note what setting up wrote, so that it never counts as somebody's change, and what the root then shows."""
-    folder = os.open(".", FOLDER, dir_fd=root)
-    try:
-        _write_start(state, os.listdir(folder))
-    finally:
-        os.close(folder)
-
-
 def remember_files(state: int, allowance: Allowance = _ALL) -> None:
     """Note what is there now, so that it does not count as anybody's change any more. Raises TooMuch."""
-    _write_start(state, root_at_start(state), allowance)
-
-
-def _write_start(state: int, root: list[str], allowance: Allowance = _ALL) -> None:
-    files = {}
-    for name in upper_names(state):
-        for path, status, _ in walk_upper(state, name, allowance):
-            files[f"{name}/{path}"] = stamp(status)
+    files = {
+        f"{name}/{path}": stamp(status)
+        for name in upper_names(state)
+        for path, status, _ in walk_upper(state, name, allowance)
+        if not stat.S_ISDIR(status.st_mode)
+    }
+    if not files:  # as in most sandboxes that have just been set up
+        with suppress(FileNotFoundError):
+            os.unlink(START, dir_fd=state)
+        return
     descriptor = os.open(START, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=state)
     with os.fdopen(descriptor, "w") as file:
-        json.dump({"files": files, "root": root}, file)
+        json.dump(files, file)
 
 
 def stamp(status: os.stat_result) -> list[int]:
     """What tells that a file is untouched: its last change, which unlike that of its content is nobody's to set."""
     return [status.st_ctime_ns, status.st_size]
-
-
-def root_at_start(state: int) -> list[str]:
-    """The names that were in the root of a sandbox before anybody was."""
-    names: list[str] = read_start(state)["root"]
-    return names
 
 
 def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int, allowance: Allowance = _ALL) -> None:
@@ -152,17 +138,20 @@ def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int, al
 
 
 def _all_changes(state: int, trees: Sequence[Tree], allowance: Allowance) -> Iterator[tuple[str, str]]:
-    start = read_start(state)["files"]
+    start = read_start(state)
     for tree in reversed(trees):  # system folders that are trees of their own come first, as within a root
         prefix = f"/{tree.folder}/" if tree.folder else "/"
         yield from ((kind, prefix + path) for kind, path in _tree_changes(state, tree, start, allowance))
 
 
-def read_start(state: int) -> dict[str, Any]:
-    """What `remember_start` or `remember_files` has noted last."""
-    descriptor = os.open(START, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
+def read_start(state: int) -> dict[str, list[int]]:
+    """What `remember_files` has noted last: stamps by where a file is."""
+    try:
+        descriptor = os.open(START, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
+    except FileNotFoundError:
+        return {}
     with os.fdopen(descriptor, "rb") as file:
-        start: dict[str, Any] = json.load(file)
+        start: dict[str, list[int]] = json.load(file)
     return start
 
 

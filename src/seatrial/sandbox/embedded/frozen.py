@@ -64,8 +64,7 @@ def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> list
 
     Returns the paths of what has to be shared nevertheless: the task's own directory, pipes and sockets.
     """
-    start = read_start(state)
-    copying = _Copying(start["files"], partly_frozen(workdir))
+    copying = _Copying(read_start(state), partly_frozen(workdir))
     os.makedirs(f"{folder}/upper")
     for tree in trees:
         try:
@@ -78,7 +77,7 @@ def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> list
         os.close(source)
         os.close(target)
     with open(f"{folder}/{START}", "w") as file:
-        json.dump({"files": copying.untouched, "root": start["root"]}, file)
+        json.dump(copying.untouched, file)
     own = [workdir] if _is_frozen(workdir, workdir) else []
     folders = {tree.name: tree.folder for tree in trees}
     points = (key.partition("/") for key in copying.meeting_points[:_MAX_MEETING_POINTS])

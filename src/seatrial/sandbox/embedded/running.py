@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from seatrial.sandbox.embedded.changes import FOLDER, remember_files
 from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
@@ -16,7 +17,8 @@ class Running:
     """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
 
     `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
-    often its system has been frozen. `proc` is the device of the outer /proc.
+    often its system has been frozen. `proc` is the device of the outer /proc. `known` are the names that were in its
+    root before anybody was.
     """
 
     def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:
@@ -31,6 +33,7 @@ class Running:
         self.disk: int | None = None
         self.frozen = 0
         self.proc = 0
+        self.known: list[str] = []
         self.complaint: dict[str, Any] | None = None
         self.dead = self.closed = False
         self.kills: list[Reply] = []
@@ -39,6 +42,15 @@ class Running:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
         found = (self.outer, self.inner, self.state, self.root, self.users, self.disk, self.view, self.view_root)
         return [number for number in found if number is not None and number >= 0]
+
+    def look_around(self) -> None:
+        """Note what there is before anybody comes."""
+        folder = os.open(".", FOLDER, dir_fd=self.root)
+        try:
+            self.known = os.listdir(folder)
+        finally:
+            os.close(folder)
+        remember_files(self.state)
 
     def leave_view(self) -> None:
         """Let go of the verifier's view, which is gone with its last process."""

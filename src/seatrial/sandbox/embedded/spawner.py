@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from seatrial.sandbox.embedded import children, errands
-from seatrial.sandbox.embedded.changes import remember_files, remember_start
+from seatrial.sandbox.embedded.changes import remember_files
 from seatrial.sandbox.embedded.filework import FileWork
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
@@ -137,7 +137,7 @@ class Spawner:
             for name, descriptor in zip(message["ready"], descriptors[1:], strict=True):
                 setattr(running, name, descriptor)
             try:
-                remember_start(running.state, running.root)
+                running.look_around()
             except OSError as error:
                 running.complaint = {"error": str(error), "errno": error.errno, "kind": type(error).__name__}
                 os.kill(running.pid, signal.SIGKILL)

@@ -254,6 +254,16 @@ def clone_mounts(path: str, *, recursive: bool = False) -> int:
     return _syscall("open_tree", ctypes.c_int(_AT_FDCWD), _encode(path), ctypes.c_uint(flags))
 
 
+def bind_opened(descriptor: int, target: str, *, recursive: bool = False) -> None:
+    """Make the directory or file that a descriptor is of appear a second time."""
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    tree = _syscall("open_tree", ctypes.c_int(descriptor), b"", ctypes.c_uint(flags))
+    try:
+        attach_mounts(tree, target)
+    finally:
+        os.close(tree)
+
+
 def attach_mounts(tree: int, target: str) -> None:
     """Mount what `clone_mounts` copied, once."""
     move = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)

@@ -16,6 +16,7 @@ from seatrial.sandbox.embedded.syscalls import (
     MS_NOSUID,
     attach_mounts,
     bind,
+    bind_opened,
     mount,
     pivot_root,
     unmount,
@@ -155,17 +156,17 @@ def _show_again(source: str, target: str, wanted: Callable[[int], bool]) -> None
     """
     with suppress(FileNotFoundError):
         descriptor = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        mode, found = os.fstat(descriptor).st_mode, f"/proc/self/fd/{descriptor}"
+        mode = os.fstat(descriptor).st_mode
         try:
             if not wanted(mode):
                 return
             if stat.S_ISDIR(mode):
                 os.mkdir(target)
-                bind(found, target, recursive=True)
+                bind_opened(descriptor, target, recursive=True)
             elif stat.S_ISLNK(mode):
                 os.symlink(os.readlink("", dir_fd=descriptor), target)
             elif stat.S_IFMT(mode) in _BOUND:
                 os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
-                bind(found, target)
+                bind_opened(descriptor, target)
         finally:
             os.close(descriptor)

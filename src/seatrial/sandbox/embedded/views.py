@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from seatrial.sandbox.embedded import children
-from seatrial.sandbox.embedded.changes import root_at_start
 from seatrial.sandbox.embedded.forks import Child, Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.roots import Manner
@@ -52,10 +51,9 @@ class Views:
 
         With a descriptor `freeze` its system is frozen, and what that differs in from the image is written there.
         """
-        known = root_at_start(running.state)
         frozen = None if freeze is None else children.freeze_system(running, self._manner, freeze)
         setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-        view = View(known, self._manner.owner, self._manner.rootless, frozen)
+        view = View(running.known, self._manner.owner, self._manner.rootless, frozen)
         children.make_verifier_view(view, keep, report)
 
     def expect(self, running: Running, child: Child) -> list[int]:

@@ -77,12 +77,13 @@ class SpawnerClient:
             raise SandboxError("the sandbox spawner is gone")
         self._numbers += 1
         number = self._numbers
+        async with self._sending:  # one at a time: the event loop knows only one waiter per socket
+            await self._send({"id": number, "op": operation, **fields}, descriptors)
+        if sent:
+            sent.set()
+        # The answer is not read before the event loop goes on, which is below.
         future = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
-            async with self._sending:  # one at a time: the event loop knows only one waiter per socket
-                await self._send({"id": number, "op": operation, **fields}, descriptors)
-            if sent:
-                sent.set()
             answer, passed = await future
         except asyncio.CancelledError:
             # The answer may have come first, but nobody will have it.

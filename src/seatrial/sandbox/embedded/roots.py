@@ -23,7 +23,6 @@ _EMPTY_FOLDERS = (
 )
 # A few files are copied: overlays for their folders would cost every sandbox more than that costs once.
 _COPIED = ("var/lib/apt/extended_states", "var/cache/debconf/config.dat", "var/cache/debconf/templates.dat")
-_USUAL_MODE = 0o755  # of a new folder
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # What the kernel makes for an overlay, one inside of the other; the last is a file, and older kernels make none.
 _KERNEL_OWN = ("work", "incompat", "volatile", "dirty")
@@ -103,8 +102,7 @@ def mount_trees(trees: Sequence[Tree], state: str, manner: Manner, frozen: str |
         upper, work = _writable(state, tree)
         above, moved = ([f"{frozen}/upper/{tree.name}"], 0) if frozen else ([], owner)
         template = os.stat([*above, *tree.lowers][0])
-        if (mode := stat.S_IMODE(template.st_mode)) != _USUAL_MODE:
-            os.chmod(upper, mode)
+        os.chmod(upper, stat.S_IMODE(template.st_mode))
         os.chown(upper, template.st_uid + moved, template.st_gid + moved)
         lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", manner.shift, manner.shifted)
         mount_overlay([*above, *lowers], upper, work, f"{root}/{tree.folder}".rstrip("/"), rootless=False)

@@ -137,7 +137,8 @@ class EngineSandbox:
         """End every process, whosever it is; returns when they are gone. The first one outlives it and reaps."""
         self._check()
         if not await self._end_everybody() and not await self._end_everybody_given_room():
-            # Started anew, it keeps its files and nothing else.
+            # Started anew, it keeps its files and nothing else. The last resort, for Docker sometimes takes that for
+            # its end, and removes it.
             await self._container.restart()
             await self._outbound.close()
             self._outbound = Outbound(lambda: self.listen(0))
@@ -152,21 +153,18 @@ class EngineSandbox:
         return proof == EVERYBODY_GONE
 
     async def _end_everybody_given_room(self) -> bool:
-        """The same where there was no room for one more process, most likely: for a moment there is.
-
-        To start a container anew is the last resort: Docker sometimes takes it for one that has ended, and removes it.
-        """
+        """The same where there was no room for one more process, most likely: for a moment there is."""
         limit = self._made.limits.pids
         if limit is None:
             return False
         try:
             await self._container.limit_processes(limit + _ROOM)
-            try:
-                return await self._end_everybody()
-            finally:
-                await finish(self._container.limit_processes(limit))
         except SandboxError:  # an engine that cannot, such as older Podmans
             return False
+        try:
+            return await self._end_everybody()
+        finally:
+            await finish(self._container.limit_processes(limit))
 
     async def processes(self) -> tuple[str, ...]:
         """What runs in the container, as the engine sees it, but for what we brought."""

@@ -5,7 +5,7 @@ Conveniences are functions on top, in `session.py` and `transfer.py`, written on
 """
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +15,6 @@ from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 
 Phase = Literal["agent", "verifier"]
 """Whose view: the verifier sees the agent's files and processes; the agent sees nothing of the verifier."""
-
-SystemView = Literal["live", "frozen"]
-"""How a verifier sees the system's programs, libraries and settings: as they are at any time, or as they were once."""
 
 NetworkMode = Literal["none", "allowlist", "public", "host"]
 Limit = Literal["cpus", "memory_mb", "pids", "storage_mb"]
@@ -82,7 +79,10 @@ NO_NETWORK = Network()
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """What to make. With `required`, a limit the host cannot enforce is refused; with `partial` it is left out."""
+    """What to make. With `required`, a limit the host cannot enforce is refused; with `partial` it is left out.
+
+    `system_folders` belong to the system besides the usual ones, such as a Python environment of the image.
+    """
 
     image: Image = HOST_IMAGE
     limits: LimitSpec = UNLIMITED
@@ -90,6 +90,7 @@ class SandboxSpec:
     workdir: str = "/app"
     env: Mapping[str, str] = field(default_factory=dict)
     hostname: str = "sandbox"
+    system_folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +144,37 @@ class Capabilities:
     limits: frozenset[Limit] = frozenset()
     networks: frozenset[NetworkMode] = frozenset()
     guarded_phases: bool = False
-    frozen_system: bool = False
+    own_system: bool = False
     many_users: bool = False
     missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemCopy:
+    """What the agent did to programs, libraries and settings, in a copy that it cannot reach.
+
+    `changes` are counted from before the first command with `changes_from_here`. `texts` are what those small files
+    say that tools load by themselves.
+    """
+
+    changes: FileChanges
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Curation:
+    """What a verifier is not to meet: files of the system as the agent left them, and files of what is shared.
+
+    Those of the system that are `put_back` are as in the image; those that are `hidden` are not there.
+    """
+
+    put_back: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+
+
+AS_COPIED = Curation()
+Curate = Callable[[SystemCopy], Awaitable[Curation]]
+"""Decides about a copy of the system; it is asked once the copy is made."""
 
 
 class Sandbox(Protocol):
@@ -185,12 +214,13 @@ class Sandbox(Protocol):
         """The names of the agent's processes that are running now."""
         ...
 
-    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
+    async def renew_verifier(self, curate: Curate | None = None) -> None:
         """End what an earlier verifier left running; the next one finds empty `/tests` and `/logs/verifier`.
 
-        With a `frozen` system it finds programs, libraries and settings as they are now, whatever the agent's processes
-        do to them meanwhile, and changes them for itself alone; all else stays shared. Returns what differs from the
-        image in what is frozen. Raises HostUnsupportedError, or SandboxError if it cannot be; then nothing is.
+        With `curate` it gets a system of its own: a copy of programs, libraries and settings as they are now, less what
+        the curation takes out. Whatever the agent's processes do to theirs meanwhile is not in it, and what the
+        verifier does to it stays there; all else is shared. Raises HostUnsupportedError, or SandboxError if that cannot
+        be had; then the next verifier sees everything as it is.
         """
         ...
 

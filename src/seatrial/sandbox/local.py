@@ -38,7 +38,7 @@ _MISSING = {
     **dict.fromkeys(LimitSpec.model_fields, f"plain processes cannot be limited; {_INSTEAD}"),
     **dict.fromkeys(("none", "allowlist", "public"), f"plain processes use the network of the host; {_INSTEAD}"),
     "guarded_phases": f"plain processes all see each other; {_INSTEAD}",
-    "frozen_system": f"plain processes use the programs of the host; {_INSTEAD}",
+    "own_system": f"plain processes use the programs of the host; {_INSTEAD}",
     "many_users": f"plain processes belong to the user who runs Seatrial; {_INSTEAD}",
     "layers": f"plain processes see the files of the host; {_INSTEAD}",
 }
@@ -166,12 +166,11 @@ class LocalSandbox:
         self._check()
         return self._processes.names()
 
-    async def renew_verifier(self, system: api.SystemView = "live") -> FileChanges:
+    async def renew_verifier(self, curate: api.Curate | None = None) -> None:
         """Empty the two directories. What an earlier verifier left running is not known from the agent's."""
-        if system == "frozen":
-            raise _refusal("a frozen system", "frozen_system")
+        if curate is not None:
+            raise _refusal("a system of the verifier's own", "own_system")
         await self._in_thread(self._renew)
-        return FileChanges()
 
     def _renew(self) -> None:
         for name in _VERIFIERS:

@@ -6,7 +6,7 @@
 
 Each test runs in an event loop, a backend and a sandbox of its own. What a backend's Capabilities say it cannot do is
 skipped with its own reason from `missing`; that it refuses such things is tested instead. Reasons are looked up by the
-name of the limit, the network mode, or `guarded_phases`, `frozen_system`, `many_users`, `layers`.
+name of the limit, the network mode, or `guarded_phases`, `own_system`, `many_users`, `layers`.
 """
 
 import sys

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from seatrial.errors import HostUnsupportedError
-from seatrial.model.record import FileChanges
+from seatrial.sandbox.api import AS_COPIED, Curation, SystemCopy
 from seatrial.sandbox.transfer import put_file
 from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario
 from seatrial.testing.contract_network import FETCH, NO_CLIENT
@@ -176,28 +176,57 @@ class PhaseContract(ContractBase):
         assert await bench.ask(_find(agents), phase="verifier") != ""
 
     @scenario
-    async def test_a_frozen_system_is_out_of_the_agent_s_reach(self, bench: Bench) -> None:
+    async def test_a_system_of_the_verifier_s_own_is_out_of_the_agent_s_reach(self, bench: Bench) -> None:
         """It is as it was and the verifier's to change, while everything else is shared; until the next verifier."""
-        bench.need("frozen_system", there=bench.capabilities.frozen_system)
+        bench.need("own_system", there=bench.capabilities.own_system)
         program = "/opt/program"
         if (await bench.sh(f"mkdir -p /opt && echo before >{program}")).exit_code != 0:
             pytest.skip("nobody can change the system in this sandbox")
-        changes = await bench.sandbox.renew_verifier("frozen")
-        assert changes.added == (program,)
+        copies = []
+
+        async def curate(copy: SystemCopy) -> Curation:
+            copies.append(copy)
+            return AS_COPIED
+
+        await bench.sandbox.renew_verifier(curate)
+        assert [copy.changes.added for copy in copies] == [(program,)]
         await bench.ask(f"echo after >{program}; echo after >shared")
         assert await bench.ask(f"cat {program} shared", phase="verifier") == "before\nafter"
         await bench.ask(f"echo own >{program}; echo own >shared", phase="verifier")
         assert await bench.ask(f"cat {program} shared") == "after\nown"
-        assert await bench.sandbox.renew_verifier() == FileChanges()
+        await bench.sandbox.renew_verifier()
         assert await bench.ask(f"cat {program}", phase="verifier") == "after"
 
     @scenario
-    async def test_a_system_that_cannot_be_frozen_is_refused(self, bench: Bench) -> None:
-        """Whoever asks for it must not believe that it is."""
-        if bench.capabilities.frozen_system:
-            pytest.skip("this backend can freeze the system")
+    async def test_what_is_taken_out_of_a_verifier_s_system_is_as_in_the_image(self, bench: Bench) -> None:
+        """Added files are gone, changed and removed ones are the image's; what is hidden of shared folders is not there."""
+        bench.need("own_system", there=bench.capabilities.own_system)
+        script = "mkdir -p /opt/own && echo x >/opt/own/added && echo x >/etc/hosts && echo x >hidden && echo x >shown"
+        before = await bench.ask("cat /etc/hosts")
+        if (await bench.sh(f"{script} && rm /etc/hostname")).exit_code != 0:
+            pytest.skip("nobody can change the system in this sandbox")
+        workdir = (await bench.ask("pwd")).strip()
+        out = frozenset({"/opt/own/added", "/etc/hosts", "/etc/hostname"})
+
+        async def curate(_: SystemCopy) -> Curation:
+            return Curation(put_back=out, hidden=frozenset({f"{workdir}/hidden"}))
+
+        await bench.sandbox.renew_verifier(curate)
+        seen = await bench.ask("ls /opt/own; cat /etc/hosts; ls /etc/hostname; ls", phase="verifier")
+        assert seen.split() == [*before.split(), "/etc/hostname", "shown"]
+        assert (await bench.ask("cat /opt/own/added /etc/hosts hidden")).split() == ["x", "x", "x"]
+
+    @scenario
+    async def test_a_system_of_the_verifier_s_own_that_cannot_be_had_is_refused(self, bench: Bench) -> None:
+        """Whoever asks for it must not believe that it is there."""
+        if bench.capabilities.own_system:
+            pytest.skip("this backend can give the verifier a system of its own")
+
+        async def curate(_: SystemCopy) -> Curation:
+            return AS_COPIED
+
         with pytest.raises(HostUnsupportedError):
-            await bench.sandbox.renew_verifier("frozen")
+            await bench.sandbox.renew_verifier(curate)
 
     @scenario
     async def test_kill_all_of_the_agent_spares_the_verifier(self, bench: Bench) -> None:

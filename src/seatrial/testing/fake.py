@@ -22,13 +22,15 @@ from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.api import (
     MAX_ARCHIVE_BYTES,
     Capabilities,
+    Curate,
+    Curation,
     ExecResult,
     ExecSpec,
     Limit,
     NetworkMode,
     Phase,
     SandboxSpec,
-    SystemView,
+    SystemCopy,
 )
 
 Handler = Callable[[ExecSpec, "FakeSandbox"], ExecResult | Awaitable[ExecResult]]
@@ -43,7 +45,7 @@ ALL_POWERFUL = Capabilities(
     many_users=True,
     missing={
         "layers": "a fake has no images",
-        **dict.fromkeys(("guarded_phases", "frozen_system"), "a fake has one file system for all"),
+        **dict.fromkeys(("guarded_phases", "own_system"), "a fake has one file system for all"),
     },
 )
 
@@ -139,6 +141,8 @@ class FakeSandbox:
     """Ports listened on inside, with the port of this machine a handler reaches each at."""
     running: list[str] = field(default_factory=list)
     """Names of processes that a handler left running."""
+    curation: Curation | None = None
+    """What was decided last about the system of the verifier."""
     destroyed: bool = False
     _before: dict[str, bytes] = field(default_factory=dict)
 
@@ -217,12 +221,13 @@ class FakeSandbox:
         self._begin("processes")
         return tuple(self.running)
 
-    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
+    async def renew_verifier(self, curate: Curate | None = None) -> None:
         """Forget the files of the verifier, and those the agent planted there: a fake has one file system for all."""
-        self._begin("renew_verifier", *(["frozen"] if system == "frozen" else []))
+        self._begin("renew_verifier", *(["with its own system"] if curate else []))
         for path in [path for path in self.files if path.startswith(("/tests/", "/logs/verifier/"))]:
             del self.files[path]
-        return self._changes() if system == "frozen" else FileChanges()
+        if curate is not None:
+            self.curation = await curate(SystemCopy(self._changes()))
 
     async def changes(self) -> FileChanges:
         """How `files` differs from what it was."""

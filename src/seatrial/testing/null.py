@@ -10,7 +10,7 @@ from typing import BinaryIO, Self
 
 from seatrial.errors import SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
-from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, Capabilities, ExecResult, ExecSpec, Phase, SandboxSpec, SystemView
+from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, Capabilities, Curate, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.testing.fake import ALL_POWERFUL
 
 _SUCCESS = ExecResult(0, 0.0)
@@ -100,10 +100,9 @@ class NullSandbox:
         self._check()
         return ()
 
-    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
-        """No changes."""
+    async def renew_verifier(self, curate: Curate | None = None) -> None:
+        """Nothing."""
         self._check()
-        return _NO_CHANGES
 
     async def changes(self) -> FileChanges:
         """None."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.model.record import FileChanges, LimitSpec
-from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxSpec
+from seatrial.sandbox.api import AS_COPIED, HOST_IMAGE, Curation, Image, Sandbox, SandboxSpec, SystemCopy
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
 from tests.sandbox.embedded.support import (
@@ -28,6 +28,18 @@ DISKS = {"shared disk": None, "own disk": 512, "own memory": 16}
 
 def judge(script: str, **changes):
     return shell(script, phase="verifier", cwd="/", **changes)
+
+
+async def freeze(sandbox: Sandbox, curation: Curation = AS_COPIED) -> FileChanges:
+    """Give the verifier a system of its own; returns what the agent did to it."""
+    copies: list[SystemCopy] = []
+
+    async def curate(copy: SystemCopy) -> Curation:
+        copies.append(copy)
+        return curation
+
+    await sandbox.renew_verifier(curate)
+    return copies[0].changes
 
 
 @pytest.fixture(params=["host", "layers"])
@@ -64,7 +76,7 @@ def test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not(mode, i
     async def scene(sandbox):
         await ask(sandbox, shell("mkdir -p /usr/local/bin /opt/tool; echo before | tee /usr/local/bin/x >/opt/tool/y"))
         await ask(sandbox, shell("mkdir -p /root/.local; echo before >/root/.local/z; echo before >/etc/w"))
-        changes = await sandbox.renew_verifier("frozen")
+        changes = await freeze(sandbox)
         assert set(changes.added) >= {"/usr/local/bin/x", "/opt/tool/y", "/root/.local/z", "/etc/w"}
         files = "/usr/local/bin/x /opt/tool/y /root/.local/z /etc/w"
         after = f"for f in {files}; do echo after >$f; done; echo after >/usr/local/bin/new; mv /opt/tool /opt/gone"
@@ -84,7 +96,7 @@ def test_everything_else_is_shared_while_the_verifier_runs(mode, image):
         await ask(
             sandbox, shell(f"mkdir -p {folders}; echo old >/root/plain; ln -s /app /root/link; mkfifo /root/pipe")
         )
-        await sandbox.renew_verifier("frozen")
+        await freeze(sandbox)
         await ask(sandbox, shell(f"for f in {folders}; do echo agent >$f/a; done; echo new >/root/plain"))
         shared = folders.replace(" /usr/local/work", "")
         assert set((await ask(sandbox, judge(f"for f in {shared}; do cat $f/a; done"))).split()) == {"agent"}
@@ -101,13 +113,13 @@ def test_what_the_verifier_writes_to_the_system_is_its_own(mode, image):
     own = "/usr/bin/mine /etc/mine /opt/mine /root/.mine /var/lib/dpkg/mine"
 
     async def scene(sandbox):
-        await sandbox.renew_verifier("frozen")
+        await freeze(sandbox)
         await ask(sandbox, judge(f"for f in {own}; do echo verifier >$f || exit 1; done; chmod 755 /usr/bin/mine"))
         assert set((await ask(sandbox, judge(f"cat {own}"))).split()) == {"verifier"}
         assert await ask(sandbox, judge("stat -c %u /usr/bin/mine /usr /etc /var/lib /root")) == "0\n0\n0\n0\n0"
         assert await ask(sandbox, shell(f"ls {own} 2>/dev/null; true")) == ""
         assert (await sandbox.changes()).added == ()
-        await sandbox.renew_verifier("frozen")
+        await freeze(sandbox)
         assert await ask(sandbox, judge(f"ls {own} 2>/dev/null; true")) == ""
 
     play(mode, scene, SandboxSpec(image))
@@ -120,7 +132,7 @@ def test_what_the_agent_removed_is_gone_and_stays_so(mode, image):
         await ask(
             sandbox, shell(f"rm -rf {folder} {whole}; mkdir {folder}; echo mine >{folder}/only; rm -f /root/notes")
         )
-        changes = await sandbox.renew_verifier("frozen")
+        changes = await freeze(sandbox)
         assert changes.removed
         await ask(sandbox, shell(f"rm -rf {folder}"))
         assert await ask(sandbox, judge(f"ls {folder}")) == "only"
@@ -135,7 +147,7 @@ def test_what_setting_up_wrote_is_nobody_s_change(mode, image):
         await put_file(sandbox, "/usr/bin/tool", b"before\n")
         await put_file(sandbox, "/usr/bin/other", b"before\n")
         await ask(sandbox, shell("echo after >/usr/bin/other", changes_from_here=True))
-        changes = await sandbox.renew_verifier("frozen")
+        changes = await freeze(sandbox)
         assert (changes.added, changes.modified, changes.removed) == (("/usr/bin/other",), (), ())
         assert await ask(sandbox, judge("cat /usr/bin/tool")) == "before"
 
@@ -150,7 +162,7 @@ def test_owners_modes_and_links_are_kept(mode, image):
         await ask(sandbox, shell(f"{make}; chown 12:34 a c" if not image.layers else make))
         look = "cd /usr/bin; stat -c '%F %a %u %g %Y %N' a b c c/d e"
         before = await ask(sandbox, shell(look))
-        await sandbox.renew_verifier("frozen")
+        await freeze(sandbox)
         assert await ask(sandbox, judge(look)) == before
 
     play(mode, scene, SandboxSpec(image))
@@ -160,7 +172,7 @@ def test_owners_modes_and_links_are_kept(mode, image):
 def test_the_task_s_own_folder_is_shared_wherever_it_is(mode, image, workdir):
     async def scene(sandbox):
         await ask(sandbox, shell("echo before >x"))
-        await sandbox.renew_verifier("frozen")
+        await freeze(sandbox)
         await ask(sandbox, shell("echo after >x; echo new >y; mkdir -p /usr/local/bin; echo z >/usr/local/bin/z"))
         assert (
             await ask(sandbox, judge(f"cd {workdir}; cat x y; echo v >v; ls /usr/local/bin/z || true")) == "after\nnew"
@@ -173,7 +185,7 @@ def test_the_task_s_own_folder_is_shared_wherever_it_is(mode, image, workdir):
 def test_files_in_the_root_itself_are_those_that_were_looked_at(mode, image):
     async def scene(sandbox):
         await ask(sandbox, shell("echo before >/plain; ln -s /app /link; mkdir /folder"))
-        changes = await sandbox.renew_verifier("frozen")
+        changes = await freeze(sandbox)
         assert changes.added == ("/link", "/plain")
         await ask(
             sandbox, shell("echo after >/plain; rm /link; ln -s /tmp /link; echo x >/conftest.py; echo x >/folder/y")
@@ -212,7 +224,7 @@ CLIENT = """if 1:
 def test_sockets_and_pipes_in_the_system_lead_to_those_who_made_them(mode):
     async def scene(sandbox):
         await ask(sandbox, python(SERVER))
-        await sandbox.renew_verifier("frozen")
+        await freeze(sandbox)
         assert await ask(sandbox, python(CLIENT, phase="verifier")) == "hello\nhello\nthrough the pipe"
 
     play(mode, scene)
@@ -222,6 +234,6 @@ def test_a_link_of_the_setup_is_nobody_s_change(mode):
     async def scene(sandbox):
         await ask(sandbox, shell("ln -s /app /usr/bin/link; echo x >/usr/bin/file"))
         await ask(sandbox, shell("true", changes_from_here=True))
-        assert await sandbox.renew_verifier("frozen") == FileChanges()
+        assert await freeze(sandbox) == FileChanges()
 
     play(mode, scene)

@@ -19,7 +19,7 @@ from tests.sandbox.embedded.support import (
     run,
     shell,
 )
-from tests.sandbox.embedded.test_frozen import image, judge, play
+from tests.sandbox.embedded.test_frozen import freeze, image, judge, play
 
 __all__ = ["image"]  # pytest finds fixtures by their names
 pytestmark = [needs_root, needs_python, in_both_modes]
@@ -36,7 +36,7 @@ def test_what_cannot_be_frozen_is_refused_and_leaves_nothing_behind(mode, what, 
     async def scene(sandbox):
         await sandbox.exec(shell(REPLACED[what]))
         with pytest.raises(SandboxError):
-            await sandbox.renew_verifier("frozen")
+            await freeze(sandbox)
         assert not list(tmp_path.glob("run-*/*.frozen"))
         await ask(sandbox, shell("echo now >/usr/bin/x"))
         assert await ask(sandbox, judge("cat /usr/bin/x")) == "now"
@@ -51,7 +51,7 @@ def test_a_link_in_place_of_a_folder_cannot_be_frozen(mode, image, folder):
     async def scene(sandbox):
         await ask(sandbox, shell(f"mkdir /tmp/mine; rm -rf {folder}; ln -s /tmp/mine {folder}"))
         with pytest.raises(SandboxError, match=f"{folder} has been replaced"):
-            await sandbox.renew_verifier("frozen")
+            await freeze(sandbox)
 
     if image.layers or folder == "/root":
         play(mode, scene, SandboxSpec(image))
@@ -77,7 +77,7 @@ def test_a_link_that_appears_while_copying_leads_nowhere(mode):
     async def scene(sandbox):
         await ask(sandbox, python(SWAPPER))
         for _ in range(20):
-            await sandbox.renew_verifier("frozen")
+            await freeze(sandbox)
             look = "cd /usr/swap; find . -type f ! -path '*/etc/*'; find . -name machine-id -exec cat {} ';'"
             assert (await ask(sandbox, judge(look))).replace("mine", "") == ""
 
@@ -93,12 +93,12 @@ def test_nothing_is_left_of_frozen_systems(mode, tmp_path):
             async with open_sandbox(backend, spec) as sandbox:
                 await ask(sandbox, shell("echo x >/usr/bin/x"))
                 for _ in range(2):
-                    await sandbox.renew_verifier("frozen")
+                    await freeze(sandbox)
                     assert len(list(tmp_path.glob("run-*/*.frozen"))) == 1
                     await ask(sandbox, judge("cat /usr/bin/x; (sleep 1000 >/dev/null 2>&1 &)"))
                 await sandbox.renew_verifier()
                 assert list(tmp_path.glob("run-*/*.frozen")) == []
-                await sandbox.renew_verifier("frozen")
+                await freeze(sandbox)
             assert [path.name for path in tmp_path.glob("run-*/*")] == ["prepared"]
 
     run(work, mode, tmp_path)
@@ -108,8 +108,9 @@ def test_nothing_is_left_of_frozen_systems(mode, tmp_path):
 
 async def _race(sandbox: Sandbox) -> None:
     async with asyncio.TaskGroup() as group:
-        for system in ("frozen", "live", "frozen"):
-            group.create_task(sandbox.renew_verifier(system))
+        group.create_task(freeze(sandbox))
+        group.create_task(sandbox.renew_verifier())
+        group.create_task(freeze(sandbox))
         group.create_task(sandbox.exec(judge("ls /usr")))
 
 

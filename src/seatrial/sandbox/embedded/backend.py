@@ -128,7 +128,7 @@ class EmbeddedBackend:
             limits=self._support.usable | storage,
             networks=_NETWORKS,
             guarded_phases=True,
-            frozen_system=True,
+            own_system=True,
             many_users=self._client.many_users,
             missing={**self._missing, **dict(self._support.missing.items()), **one_user},
         )
@@ -163,6 +163,7 @@ class EmbeddedBackend:
             layers=[os.path.abspath(layer) for layer in spec.image.layers],  # noqa: ASYNC240 - no look at the disk
             hostname=spec.hostname,
             workdir=spec.workdir,
+            system_folders=list(spec.system_folders),
             disk=disk,
         )
 

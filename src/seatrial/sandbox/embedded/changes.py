@@ -6,11 +6,13 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.overlay import is_opaque, is_whiteout
+from seatrial.sandbox.overlay import find_in_layers, is_opaque, is_whiteout
 
 START = "start.json"
+ORIGIN = "origin.json"
 MAX_ENTRIES = 200_000
 MAX_DEPTH = 100
 _SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"})
@@ -116,25 +118,45 @@ def remember_files(state: int, allowance: Allowance = _ALL) -> None:
         json.dump(files, file)
 
 
+def keep_origin(state: int) -> None:
+    """Keep what was noted before the first agent came, when another one is about to."""
+    try:
+        os.stat(ORIGIN, dir_fd=state)
+    except FileNotFoundError:
+        with suppress(FileNotFoundError):
+            os.rename(START, ORIGIN, src_dir_fd=state, dst_dir_fd=state)
+            return
+        os.close(os.open(ORIGIN, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=state))
+
+
 def stamp(status: os.stat_result) -> list[int]:
     """What tells that a file is untouched: its last change, which unlike that of its content is nobody's to set."""
     return [status.st_ctime_ns, status.st_size]
 
 
 def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int, allowance: Allowance = _ALL) -> None:
-    """Write `{"added": […], "modified": […], "removed": […], "truncated": …}` to a descriptor, `limit` names at most.
+    """Write what `find_changes` finds to a descriptor, as JSON."""
+    found = find_changes(state, trees, limit, allowance)
+    with os.fdopen(os.dup(target), "w") as file:
+        json.dump(found, file)
+
+
+def find_changes(state: int, trees: Sequence[Tree], limit: int, allowance: Allowance = _ALL) -> dict[str, Any]:
+    """`{"added": […], "modified": […], "removed": […], "truncated": …}`, with `limit` names at most.
 
     Truncated are also trees deeper than anybody builds by hand.
     """
     found: dict[str, list[str]] = {"added": [], "modified": [], "removed": [], "too deep": []}
     changes = _all_changes(state, trees, allowance)
     for kind, path in islice(changes, limit):
-        # A name that is not UTF-8 is shown with its odd bytes written out.
-        found[kind].append(os.fsencode(path).decode("utf-8", "backslashreplace"))
+        found[kind].append(shown(path))
     truncated = bool(found.pop("too deep")) or next(changes, None) is not None
-    ordered = {kind: sorted(paths) for kind, paths in found.items()}
-    with os.fdopen(os.dup(target), "w") as file:
-        json.dump({**ordered, "truncated": truncated}, file)
+    return {**{kind: sorted(paths) for kind, paths in found.items()}, "truncated": truncated}
+
+
+def shown(path: str) -> str:
+    """A path as text; one that is not UTF-8 with its odd bytes written out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _all_changes(state: int, trees: Sequence[Tree], allowance: Allowance) -> Iterator[tuple[str, str]]:
@@ -144,15 +166,15 @@ def _all_changes(state: int, trees: Sequence[Tree], allowance: Allowance) -> Ite
         yield from ((kind, prefix + path) for kind, path in _tree_changes(state, tree, start, allowance))
 
 
-def read_start(state: int) -> dict[str, list[int]]:
-    """What `remember_files` has noted last: stamps by where a file is."""
-    try:
-        descriptor = os.open(START, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
-    except FileNotFoundError:
-        return {}
-    with os.fdopen(descriptor, "rb") as file:
-        start: dict[str, list[int]] = json.load(file)
-    return start
+def read_start(state: int, *names: str) -> dict[str, list[int]]:
+    """What `remember_files` has noted last, or in the first of some other files: stamps by where a file is."""
+    for name in (*names, START):
+        with suppress(FileNotFoundError):
+            descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=state)
+            with os.fdopen(descriptor, "rb") as file:
+                start: dict[str, list[int]] = json.loads(file.read() or b"{}")
+            return start
+    return {}
 
 
 def _tree_changes(
@@ -162,7 +184,10 @@ def _tree_changes(
         return  # shown read-only, so nothing can have changed
     for path, status, opaque in walk_upper(state, tree.name, allowance):
         if stat.S_ISDIR(status.st_mode):
-            if opaque and _in_layers(tree.lowers, path):
+            image = find_in_layers(tree.lowers, path) if opaque else None
+            if image and not os.path.isdir(image):
+                yield "modified", path  # it has taken the place of a file
+            elif image:
                 allowance.use(MAX_ENTRIES)  # nobody knows how much lies below
                 yield from (("removed", gone) for gone in _missing(state, tree, path))
             if path.count("/") == MAX_DEPTH:
@@ -174,37 +199,10 @@ def _tree_changes(
 def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[int]]) -> str | None:
     """What has been done to a file, or None when it is as it was."""
     if is_whiteout(status):
-        return "removed" if _in_layers(tree.lowers, path) else None
+        return "removed" if find_in_layers(tree.lowers, path) else None
     if start.get(f"{tree.name}/{path}") == stamp(status):
         return None
-    return "modified" if _in_layers(tree.lowers, path) else "added"
-
-
-def _in_layers(lowers: Sequence[str], path: str) -> bool:
-    """Whether a path is in the image: the first layer that knows of it decides."""
-    parts = path.split("/")
-    for lower in lowers:
-        verdict = _in_layer(lower, parts)
-        if verdict is not None:
-            return verdict
-    return False
-
-
-def _in_layer(lower: str, parts: list[str]) -> bool | None:
-    """True or False when this layer settles it, None when a layer below has to be asked."""
-    current = lower
-    for index, part in enumerate(parts):
-        current = f"{current}/{part}"
-        try:
-            status = os.lstat(current)
-        except OSError:
-            parent = os.path.dirname(current)
-            return False if index and is_opaque(parent) else None
-        if is_whiteout(status):
-            return False
-        if not stat.S_ISDIR(status.st_mode):
-            return index == len(parts) - 1
-    return True
+    return "modified" if find_in_layers(tree.lowers, path) else "added"
 
 
 def _missing(state: int, tree: Tree, folder: str) -> Iterator[str]:
@@ -215,6 +213,6 @@ def _missing(state: int, tree: Tree, folder: str) -> Iterator[str]:
             for name in files:
                 path = os.path.relpath(f"{current}/{name}", lower)
                 replaced = os.path.lexists(f"/proc/self/fd/{state}/upper/{tree.name}/{path}")
-                if path not in seen and not replaced and _in_layers(tree.lowers, path):
+                if path not in seen and not replaced and find_in_layers(tree.lowers, path):
                     seen.add(path)
                     yield path

@@ -14,9 +14,9 @@ from typing import NoReturn
 
 from seatrial.sandbox.archive import pack
 from seatrial.sandbox.embedded.accounts import find_account
-from seatrial.sandbox.embedded.changes import MAX_ENTRIES, write_changes
+from seatrial.sandbox.embedded.curation import take_out, write_copy
 from seatrial.sandbox.embedded.descriptors import close_all_but
-from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared
+from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared, shared_within
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Command, Transfer
 from seatrial.sandbox.embedded.roots import Manner, mount_trees
@@ -154,23 +154,29 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def freeze_system(running: Running, manner: Manner, target: int) -> Frozen:
-    """Copy what the agent did to the system, and write what that is to the descriptor `target`.
-
-    Returns a root that is made of the copy and the image and that is private to whoever mounts it.
-    """
+def copy_system(running: Running, target: int) -> None:
+    """Copy what the agent did to the system, and write what that is to the descriptor `target`."""
     if running.disk is not None:
         setns(running.disk, CLONE_NEWNS)
+    copy = frozen_folder(running.box.state)
+    freeze(running.state, running.trees, running.division, copy)
+    descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    write_copy(descriptor, running.trees, target)
+    os.close(descriptor)
+
+
+def mount_system(running: Running, manner: Manner, put_back: Iterable[str]) -> Frozen:
+    """A root that is made of the image and the copied system, less what is put back; private to whoever mounts it."""
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    copy = frozen_folder(running.box.state)
-    shared = freeze(running.state, running.trees, running.box.workdir, copy)
+    copy, division = frozen_folder(running.box.state), running.division
     descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    write_changes(descriptor, running.trees, MAX_ENTRIES, target)
+    take_out(descriptor, running.trees, frozenset(put_back))
     os.close(descriptor)
-    hide_shared(copy, running.trees, running.box.workdir, manner.owner)
+    hide_shared(copy, running.trees, division.parts, manner.owner)
     root = mount_trees(running.trees, f"{running.box.state}/verifier/{running.frozen}", manner, copy)
-    return Frozen(clone_mounts(root, recursive=True), running.box.workdir, shared)
+    shared = shared_within(copy, division, running.box.workdir)
+    return Frozen(clone_mounts(root, recursive=True), division, shared)
 
 
 def make_verifier_view(view: View, keep: Iterable[int], report: socket.socket) -> None:

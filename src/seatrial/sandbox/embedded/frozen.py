@@ -1,4 +1,4 @@
-"""Which files make up the system a verifier builds on, and a copy of what the agent did to them that it cannot change.
+"""A copy of what the agent did to the system, which it cannot change.
 
 The agent's processes may be at work meanwhile, renaming and replacing what is copied. So everything goes by descriptors
 and no link is ever followed. The copy is laid out like a sandbox's state: `changes.py` can tell what is in it, and that
@@ -9,24 +9,16 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from seatrial.errors import ContentError, TooLargeError
-from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, START, read_start, stamp
+from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, ORIGIN, START, read_start, stamp
+from seatrial.sandbox.embedded.division import HOME, Division, Test
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import is_whiteout
 
-_SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
-_HOME = "root"
-# Of these folders only some entries are the system's: the records of apt, and what programs keep in root's home.
-_PARTS: dict[str, Callable[[str], bool]] = {
-    "": _SYSTEM.__contains__,
-    _HOME: lambda name: name.startswith("."),
-    "var": lambda _: False,
-    "var/cache": ("apt", "debconf").__contains__,
-    "var/lib": ("apt", "dpkg").__contains__,
-}
+_MEETING_POINTS = "meeting-points.json"
 _MAX_BYTES = 4 * 2**30
 _MAX_MEETING_POINTS = 1000
 _CHUNK = 2**24
@@ -43,28 +35,9 @@ def frozen_folder(state: str) -> str:
     return f"{state}.frozen"
 
 
-def partly_frozen(workdir: str) -> dict[str, Callable[[str], bool]]:
-    """The folders of which some entries are frozen, parents first, each with a test of its entries' names.
-
-    The task's own directory is shared as a whole.
-    """
-    taken = workdir.strip("/")
-    return {path: test for path, test in _PARTS.items() if not path or not f"{path}/".startswith(f"{taken}/")}
-
-
-def _is_frozen(path: str, workdir: str) -> bool:
-    """Whether a path is, or lies below, a frozen entry."""
-    parts, names = partly_frozen(workdir), [name for name in path.split("/") if name]
-    folders = ("/".join(names[:index]) for index in range(len(names)))
-    return any(folder in parts and parts[folder](name) for folder, name in zip(folders, names, strict=True))
-
-
-def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> list[str]:
-    """Copy what the agent did to the system into a new folder. Raises ContentError for what cannot be frozen.
-
-    Returns the paths of what has to be shared nevertheless: the task's own directory, pipes and sockets.
-    """
-    copying = _Copying(read_start(state), partly_frozen(workdir))
+def freeze(state: int, trees: Sequence[Tree], division: Division, folder: str) -> None:
+    """Copy what the agent did to the system into a new folder. Raises ContentError for what cannot be copied."""
+    copying = _Copying(read_start(state, ORIGIN), division.copied)
     os.makedirs(f"{folder}/upper")
     for tree in trees:
         try:
@@ -76,20 +49,29 @@ def freeze(state: int, trees: Sequence[Tree], workdir: str, folder: str) -> list
         copying.copy_tree(tree, source, target)
         os.close(source)
         os.close(target)
-    with open(f"{folder}/{START}", "w") as file:
-        json.dump(copying.untouched, file)
-    own = [workdir] if _is_frozen(workdir, workdir) else []
     folders = {tree.name: tree.folder for tree in trees}
     points = (key.partition("/") for key in copying.meeting_points[:_MAX_MEETING_POINTS])
-    return [*own, *(f"/{folders[name]}/{path}" for name, _, path in points)]
+    for name, content in (
+        (START, copying.untouched),
+        (_MEETING_POINTS, [f"/{folders[name]}/{path}" for name, _, path in points]),
+    ):
+        with open(f"{folder}/{name}", "w") as file:
+            json.dump(content, file)
 
 
-def hide_shared(folder: str, trees: Sequence[Tree], workdir: str, owner: int) -> None:
+def shared_within(folder: str, division: Division, workdir: str) -> list[str]:
+    """The paths in a copied system that have to be shared nevertheless: the task's own directory, pipes and sockets."""
+    with open(f"{folder}/{_MEETING_POINTS}") as file:
+        points: list[str] = json.load(file)
+    return [*([workdir] if division.is_system(workdir) else []), *points]
+
+
+def hide_shared(folder: str, trees: Sequence[Tree], parts: Mapping[str, Test], owner: int) -> None:
     """Hide in a copy what the image has in partly frozen folders and what is shared, to be shown there by other means.
 
     `owner` is what the sandbox's root is on this machine.
     """
-    parts, base = partly_frozen(workdir), f"{folder}/upper/{trees[0].name}"
+    base = f"{folder}/upper/{trees[0].name}"
     for path, is_system in parts.items():
         images = [(image, status) for image in _images(trees[0], path) if (status := _folder_status(image))]
         if not path or not images or not _folder_status(os.path.dirname(f"{base}/{path}")):
@@ -120,7 +102,7 @@ class _Copying:
     `meeting_points` are pipes and sockets: copies of them lead to nobody.
     """
 
-    def __init__(self, start: Mapping[str, list[int]], parts: Mapping[str, Callable[[str], bool]]) -> None:
+    def __init__(self, start: Mapping[str, list[int]], parts: Mapping[str, Test]) -> None:
         self.untouched: dict[str, list[int]] = {}
         self.meeting_points: list[str] = []
         self._start = start
@@ -148,7 +130,7 @@ class _Copying:
             elif is_part or is_system or (not path and not stat.S_ISDIR(mode)):
                 # Of what lies in / itself, folders are shared and everything else is not.
                 self._copy(f"{key}/{name}", name, source, target)
-            if is_part or (is_system and path != _HOME):
+            if is_part or (is_system and path != HOME):
                 _refuse_link(full, _mode(name, target))
 
     def _copy(self, key: str, name: str, source: int, target: int, depth: int = 0) -> None:

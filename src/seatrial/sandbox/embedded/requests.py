@@ -21,6 +21,7 @@ class Box(NamedTuple):
     layers: list[str]
     hostname: str
     workdir: str
+    system_folders: list[str]
     disk: str | None  # "tmpfs:SIZE_MB" or "loop:IMAGE_PATH"
 
 

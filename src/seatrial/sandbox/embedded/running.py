@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.sandbox.embedded.changes import FOLDER, remember_files
+from seatrial.sandbox.embedded.division import Division, divide
 from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
@@ -17,7 +18,7 @@ class Running:
     """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
 
     `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
-    often its system has been frozen. `proc` is the device of the outer /proc. `known` are the names that were in its
+    often its system has been copied, and `begun` tells whether an agent has been there. `proc` is the device of the outer /proc. `known` are the names that were in its
     root before anybody was.
     """
 
@@ -32,6 +33,7 @@ class Running:
         self.users: int | None = None
         self.disk: int | None = None
         self.frozen = 0
+        self.begun = False
         self.proc = 0
         self.known: list[str] = []
         self.complaint: dict[str, Any] | None = None
@@ -51,6 +53,11 @@ class Running:
         finally:
             os.close(folder)
         remember_files(self.state)
+
+    @property
+    def division(self) -> Division:
+        """Which of its files are the system."""
+        return divide(self.box.workdir, self.box.system_folders)
 
     def leave_view(self) -> None:
         """Let go of the verifier's view, which is gone with its last process."""

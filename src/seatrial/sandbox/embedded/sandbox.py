@@ -13,10 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+import orjson
+
 from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
-from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecResult, ExecSpec, Phase, SandboxSpec, SystemView
+from seatrial.sandbox.api import (
+    AS_COPIED,
+    DEFAULT_PATH,
+    MAX_ARCHIVE_BYTES,
+    Curate,
+    Curation,
+    ExecResult,
+    ExecSpec,
+    Phase,
+    SandboxSpec,
+    SystemCopy,
+)
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
@@ -79,16 +92,26 @@ class EmbeddedSandbox:
         async with self._view_lock:
             if self._view != "made":
                 # To its end, cancelled or not: a second one would hide what is in the first.
-                await finish(self._create_view())
+                await finish(self._create_view("live", AS_COPIED))
 
-    async def _create_view(self, system: SystemView = "live") -> FileChanges:
-        """Make the view; returns what differs from the image in a system that is frozen in it."""
-        with os.fdopen(os.memfd_create("changes"), "w+b") as file:
-            answer, _ = await self._request("view", [file.fileno()], system=system)
-            self._note_view(answer)
-            file.seek(0)
-            changes = file.read()
-        return FileChanges.model_validate_json(changes) if changes else FileChanges()
+    async def _create_view(self, system: Literal["live", "copied"], curation: Curation) -> None:
+        said = orjson.dumps({"put_back": sorted(curation.put_back), "hidden": sorted(curation.hidden)})
+        descriptor = _as_file(said)
+        try:
+            answer, _ = await self._request("view", [descriptor], system=system)
+        finally:
+            os.close(descriptor)
+        self._note_view(answer)
+
+    async def _create_own_system(self, curate: Curate) -> None:
+        found = orjson.loads(await self._ask("copy"))
+        changes = FileChanges.model_validate_json(orjson.dumps(found["changes"]))
+        try:
+            curation = await curate(SystemCopy(changes, found["texts"]))
+        except BaseException:
+            await self._drop_view()
+            raise
+        await self._create_view("copied", curation)
 
     def _note_view(self, answer: dict[str, Any]) -> None:
         self._view = "made"
@@ -208,14 +231,13 @@ class EmbeddedSandbox:
             return ()
         return tuple(json.loads(await self._ask("processes")))
 
-    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
-        """End what an earlier verifier left running and forget its view. One with a frozen system is made at once."""
+    async def renew_verifier(self, curate: Curate | None = None) -> None:
+        """End what an earlier verifier left running and forget its view. One with its own system is made at once."""
         async with self._view_lock:
             if self._view != "none":
                 await finish(self._drop_view())
-            if system == "frozen":
-                return await finish(self._create_view(system))
-        return FileChanges()
+            if curate is not None:
+                await finish(self._create_own_system(curate))
 
     async def _drop_view(self) -> None:
         await self._call("renew")

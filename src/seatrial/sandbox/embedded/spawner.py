@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from seatrial.sandbox.embedded import children, errands
-from seatrial.sandbox.embedded.changes import remember_files
+from seatrial.sandbox.embedded.changes import keep_origin, remember_files
 from seatrial.sandbox.embedded.filework import FileWork
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
@@ -158,6 +158,9 @@ class Spawner:
 
         surroundings = _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET)
         in_new_view = command.phase == "verifier" and running.view < 0
+        if command.remember and running.begun:
+            keep_origin(running.state)
+        running.begun |= command.remember
         left_to_remember = command.remember and not errands.remember(running.state)
 
         def work(report: socket.socket) -> None:
@@ -183,6 +186,9 @@ class Spawner:
         left_out = self._views.expect(running, child) if in_new_view else []
         child.on_report = lambda answer, _: reply(answer or {"left_out": sum(left_out)}, [])
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
+
+    def _on_copy(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
+        self._views.copy(self._running[decode(Target, message).name], descriptors[0], reply)
 
     def _on_view(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         target = decode(Target, message)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from seatrial.sandbox.embedded.frozen import partly_frozen
-from seatrial.sandbox.embedded.rootfs import mount_pts, mount_shm, mount_sys
+from seatrial.sandbox.embedded.division import Division
+from seatrial.sandbox.embedded.rootfs import mount_overlay, mount_pts, mount_shm, mount_sys
 from seatrial.sandbox.embedded.syscalls import (
     MS_NODEV,
     MS_NOSUID,
@@ -32,20 +32,21 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Frozen(NamedTuple):
-    """A frozen system: a descriptor of its mounts, the task's own directory, and the paths in it that are shared."""
+    """A frozen system: a descriptor of its mounts, how the root is divided, and the paths in it that are shared."""
 
     mounts: int
-    workdir: str
+    division: Division
     shared: list[str]
 
 
 class View(NamedTuple):
-    """What to show: `known` names of the root before all others, and a frozen system if there is one."""
+    """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden."""
 
     known: list[str]
     owner: int
     rootless: bool
     frozen: Frozen | None
+    hidden: Sequence[str] = ()
 
 
 def enter_verifier_view(view: View) -> int:
@@ -62,6 +63,7 @@ def enter_verifier_view(view: View) -> int:
         left_out = _show(set(os.listdir("/")).difference(_OWN), "", _SCRATCH, view.known)
     else:
         left_out = _show_with_frozen(view, view.frozen)
+    _hide(view.hidden, rootless=view.rootless)
     mount_sys(f"{_SCRATCH}/sys")  # anew, because the old one lies under the scratch mount
     for folder, mode in (("tests", 0o755), ("logs", 0o755), ("logs/verifier", 0o777)):
         os.mkdir(f"{_SCRATCH}/{folder}")
@@ -79,7 +81,7 @@ def _show_with_frozen(view: View, frozen: Frozen) -> int:
     """Show the frozen system, and beside and within it what is shared; returns how many entries are left out."""
     system = f"{_SCRATCH}/sys"  # free as long as the real one is not there
     attach_mounts(frozen.mounts, system)
-    parts = partly_frozen(frozen.workdir)
+    parts = frozen.division.parts
     # What is no folder can do its work in / without being opened below: only what was looked at may be there.
     names = {name for name in os.listdir(system) if parts[""](name) or name in parts or not _is_folder(system, name)}
     left_out = _show(names.difference(_OWN), system, _SCRATCH, view.known)
@@ -90,6 +92,8 @@ def _show_with_frozen(view: View, frozen: Frozen) -> int:
         left_out += _show(live, f"/{part}", f"{_SCRATCH}/{part}", ())
     for path in frozen.shared:
         _share_again(path)
+    for path in frozen.division.covered:
+        _cover(system, path)
     unmount(system)
     return left_out
 
@@ -118,6 +122,41 @@ def _share_again(path: str) -> None:
         kinds = {stat.S_IFMT(os.fstat(descriptor).st_mode) for descriptor in (source, target)}
         if len(kinds) == 1 and kinds <= _SHARED_KINDS:
             bind(f"/proc/self/fd/{source}", f"/proc/self/fd/{target}", recursive=True)
+
+
+def _cover(system: str, path: str) -> None:
+    """Show a folder of the system inside of a shared one. Raises OSError when there is no such folder any more."""
+    names = path.split("/")
+    try:
+        source = os.open(f"{system}/{path}", _STEP | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return  # the image has none, and neither has the copy
+    with _opened(_SCRATCH, names) as target:
+        bind_opened(source, f"/proc/self/fd/{target}", recursive=True)
+    os.close(source)
+
+
+def _hide(paths: Iterable[str], *, rootless: bool) -> None:
+    """Have files of shared folders not be there: by an overlay on each of the folders, which hides them by a mark.
+
+    What lies aside for it is where the real /sys will be.
+    """
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        folders.setdefault(folder.strip("/"), []).append(name)
+    for number, (folder, names) in enumerate(folders.items()):
+        with suppress(FileNotFoundError, NotADirectoryError), _opened(_SCRATCH, folder.split("/")) as target:
+            aside = f"{_SCRATCH}/sys/{number}"
+            for part in ("marks", "upper", "work"):
+                os.makedirs(f"{aside}/{part}")
+            for name in names:
+                os.mknod(f"{aside}/marks/{name}", stat.S_IFCHR, os.makedev(0, 0))
+            status = os.fstat(target)
+            os.chown(f"{aside}/upper", status.st_uid, status.st_gid)
+            os.chmod(f"{aside}/upper", stat.S_IMODE(status.st_mode))
+            shown = f"/proc/self/fd/{target}"
+            mount_overlay([f"{aside}/marks", shown], f"{aside}/upper", f"{aside}/work", shown, rootless=rootless)
 
 
 @contextmanager

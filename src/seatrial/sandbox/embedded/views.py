@@ -3,6 +3,8 @@
 Mostly the first command of a verifier makes it on its way.
 """
 
+import json
+import os
 import socket
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,7 +17,8 @@ from seatrial.sandbox.embedded.running import Reply, Running
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 from seatrial.sandbox.embedded.view import View
 
-_THERE_ALREADY = {"error": "the verifier has a view already; its system cannot be frozen any more"}
+_THERE_ALREADY = {"error": "the verifier has a view already; its system cannot be copied any more"}
+_NOT_COPIED = {"error": "the system could not be copied"}
 _NOT_MADE = {"error": "the verifier's view could not be made"}
 
 
@@ -27,15 +30,38 @@ class Views:
         self._remove = remove
         self._manner = manner
 
-    def make(self, running: Running, system: str, target: int, reply: Reply) -> None:
-        """Make the view of a sandbox that has none, its system `frozen` or not; `target` takes what there is to say."""
+    def copy(self, running: Running, target: int, reply: Reply) -> None:
+        """Copy the system of a sandbox without a view, and write what the agent did to it to a descriptor."""
+        if running.view >= 0:
+            reply(_THERE_ALREADY, [])
+            return
+        running.frozen += 1
+        keep = [target, *running.descriptors()]
+        child = self._forks.start(lambda _: children.copy_system(running, target), keep=keep)
+        complaints: list[dict[str, Any]] = []
+        child.on_report = lambda answer, _: complaints.append(answer) if answer else None
+
+        def copied(code: int) -> None:
+            if code == 0:
+                reply({}, [])
+            else:
+                self._remove_frozen(running, lambda *_: reply(complaints[0] if complaints else _NOT_COPIED, []))
+
+        child.on_exit = copied
+
+    def make(self, running: Running, system: str, curation: int, reply: Reply) -> None:
+        """Make the view of a sandbox that has none, with its system as it is or as it was `copied` last.
+
+        What is not to be in it is read from a descriptor.
+        """
         if running.view >= 0:
             reply({} if system == "live" else _THERE_ALREADY, [])
             return
-        running.frozen += system == "frozen"
-        freeze = target if system == "frozen" else None
-        keep = [target, *running.descriptors(), *([] if self._manner.shift is None else [self._manner.shift])]
-        child = self._forks.start(lambda report: self.enter(running, (), report, freeze), keep=keep, pids=running.outer)
+        curated = curation if system == "copied" else None
+        keep = [curation, *running.descriptors(), *([] if self._manner.shift is None else [self._manner.shift])]
+        child = self._forks.start(
+            lambda report: self.enter(running, (), report, curated), keep=keep, pids=running.outer
+        )
         left_out = self.expect(running, child)
 
         def ready(answer: dict[str, Any] | None, _: list[int]) -> None:
@@ -46,14 +72,19 @@ class Views:
 
         child.on_report = ready
 
-    def enter(self, running: Running, keep: Iterable[int], report: socket.socket, freeze: int | None = None) -> None:
+    def enter(self, running: Running, keep: Iterable[int], report: socket.socket, curation: int | None = None) -> None:
         """Make the view and enter it, in a child which has nothing else open then but what it is to `keep`.
 
-        With a descriptor `freeze` its system is frozen, and what that differs in from the image is written there.
+        With a descriptor `curation` its system is the copied one, less what that says.
         """
-        frozen = None if freeze is None else children.freeze_system(running, self._manner, freeze)
+        frozen, hidden = None, []
+        if curation is not None:
+            if running.disk is not None:
+                setns(running.disk, CLONE_NEWNS)
+            said = json.loads(os.pread(curation, os.fstat(curation).st_size, 0))
+            frozen, hidden = children.mount_system(running, self._manner, said["put_back"]), said["hidden"]
         setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-        view = View(running.known, self._manner.owner, self._manner.rootless, frozen)
+        view = View(running.known, self._manner.owner, self._manner.rootless, frozen, hidden)
         children.make_verifier_view(view, keep, report)
 
     def expect(self, running: Running, child: Child) -> list[int]:

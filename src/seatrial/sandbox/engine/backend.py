@@ -33,7 +33,7 @@ _MISSING = {
     "storage_mb": f"engines limit disks only on file systems with project quotas, and each its own way; {_INSTEAD}",
     "host": f"a container has one network for all its commands, and it is never the host's; {_INSTEAD}",
     "guarded_phases": f"all processes of a container see each other, so the agent's are ended first; {_INSTEAD}",
-    "frozen_system": f"a container has one file system for all its processes; {_INSTEAD}",
+    "own_system": f"a container has one file system for all its processes; {_INSTEAD}",
 }
 _REMOTE = "the daemon is on another machine, and nothing can listen in its containers; use a local one"
 _SWITCHES: dict[Limit, str] = {"memory_mb": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}

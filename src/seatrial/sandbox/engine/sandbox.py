@@ -13,7 +13,7 @@ from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
-from seatrial.sandbox.api import ExecResult, ExecSpec, Phase, SandboxSpec, SystemView
+from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.engine import archives, changes, listening, snapshot, usage
 from seatrial.sandbox.engine.command import Command, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
@@ -171,14 +171,14 @@ class EngineSandbox:
         self._check()
         return await self._container.processes()
 
-    async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
+    async def renew_verifier(self, curate: Curate | None = None) -> None:
         """Empty the two directories, whatever is in their place. What an earlier verifier left running stays."""
-        if system == "frozen":
-            raise HostUnsupportedError(f"a frozen system cannot be had: {self._made.refused['frozen_system']}")
+        if curate is not None:
+            reason = self._made.refused["own_system"]
+            raise HostUnsupportedError(f"a system of its own cannot be had for the verifier: {reason}")
         self._check()
         self._verifier_was_here = True
         await self._empty_verifiers_folders()
-        return FileChanges()
 
     async def _empty_verifiers_folders(self) -> None:
         members = archives.fresh_folders(_VERIFIERS)

@@ -1,0 +1,77 @@
+"""Which part of a sandbox's files is the system that a verifier builds on, and which part is shared with the agent."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+Test = Callable[[str], bool]
+
+HOME = "root"
+_SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
+
+
+class Division(NamedTuple):
+    """How a root is divided.
+
+    `parts` are folders of which some entries are the system's, parents first, each with a test of its entries' names;
+    the root is the one without a name. `covered` are folders of the system inside of shared ones.
+    """
+
+    parts: dict[str, Test]
+    covered: tuple[str, ...] = ()
+
+    @property
+    def copied(self) -> dict[str, Test]:
+        """The same with the way to covered folders, for whoever copies all of the system."""
+        found = dict(self.parts)
+        for path in self.covered:
+            names = path.split("/")
+            for depth in range(1, len(names)):
+                folder, name = "/".join(names[:depth]), names[depth]
+                if depth == len(names) - 1:
+                    found[folder] = _either(found.get(folder, _nothing), name)
+                else:
+                    found.setdefault(folder, _nothing)
+        return found
+
+    def is_system(self, path: str) -> bool:
+        """Whether a path is, or lies below, an entry of the system."""
+        parts, names = self.copied, [name for name in path.split("/") if name]
+        folders = ("/".join(names[:index]) for index in range(len(names)))
+        return any(folder in parts and parts[folder](name) for folder, name in zip(folders, names, strict=True))
+
+
+def divide(workdir: str, more: Iterable[str] = ()) -> Division:
+    """The division of a root. The task's own directory is shared as a whole, but for `more` folders of the system."""
+    extra = [path.strip("/") for path in more]
+    tops = frozenset(path for path in extra if path and "/" not in path)
+    # Of these only some entries are the system's: the records of apt, and what programs keep in root's home.
+    parts: dict[str, Test] = {
+        "": (_SYSTEM | tops).__contains__,
+        HOME: lambda name: name.startswith("."),
+        "var": _nothing,
+        "var/cache": ("apt", "debconf").__contains__,
+        "var/lib": ("apt", "dpkg").__contains__,
+    }
+    taken = f"{workdir.strip('/')}/"
+    division = Division({path: test for path, test in parts.items() if not path or not f"{path}/".startswith(taken)})
+    for path in sorted(path for path in extra if "/" in path):
+        division = division if division.is_system(path) else _with(division, path)
+    return division
+
+
+def _with(division: Division, path: str) -> Division:
+    """The division with one more folder of the system; what of it lies in a partly shared folder belongs there whole."""
+    parts, names = division.parts, path.split("/")
+    part = max((depth for depth in range(1, len(names)) if "/".join(names[:depth]) in parts), default=0)
+    if not part:
+        return division._replace(covered=(*division.covered, path))
+    folder = "/".join(names[:part])
+    return division._replace(parts={**parts, folder: _either(parts[folder], names[part])})
+
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+def _either(test: Test, name: str) -> Test:
+    return lambda entry: entry == name or test(entry)

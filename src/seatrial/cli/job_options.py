@@ -40,6 +40,7 @@ _KEYS = {
     "agent_timeout_multiplier": "trial.agent_timeout_multiplier",
     "verifier_timeout_multiplier": "trial.verifier_timeout_multiplier",
     "pass_threshold": "trial.pass_threshold",
+    "trust": "trial.trust",
     "keep": "trial.keep",
     "upstream": "model.upstream",
     "temperature": "model.temperature",
@@ -121,6 +122,12 @@ _HOW = (
         "isolation",
         type=click.Choice(get_args(Isolation)),
         help="What becomes of the agent's processes while its work is judged.  [guarded]",
+    ),
+    click.option(
+        "--trust",
+        type=click.Choice(["image", "as-left"]),
+        callback=lambda _, __, value: value and value.replace("-", "_"),
+        help="Whose programs and settings verifiers work with: the image's, or those the agent left.  [image]",
     ),
     click.option(
         "--allow-partial-limits", "enforcement", flag_value="partial", help="Run with the limits this machine can hold."

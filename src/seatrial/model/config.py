@@ -90,7 +90,10 @@ class CollectHook(StrictModel):
 
 
 class VerifierPhaseSpec(StrictModel):
-    """The verifier phase; `separate` means a fresh sandbox that only artifacts cross into."""
+    """The verifier phase; `separate` means a fresh sandbox that only artifacts cross into.
+
+    A task that is about the system itself may say that its verifier works with the agent's `system`.
+    """
 
     timeout_sec: Positive = 600.0
     env: EnvTable = Field(default_factory=dict)
@@ -100,6 +103,7 @@ class VerifierPhaseSpec(StrictModel):
     environment_mode: Literal["shared", "separate"] = "shared"
     environment: EnvironmentSpec | None = None
     collect: tuple[CollectHook, ...] = ()
+    system: Literal["image", "agent"] = "image"
     expected_output_path: str | None = None
     schema_gate: SchemaGate | None = None
     reward_path: str = "/logs/verifier/reward.json"

@@ -104,12 +104,24 @@ class ModelUsage(StrictModel):
     cost_usd: NonNegative | None = None
 
 
+class Appeal(StrictModel):
+    """The verifier's second verdict, on the system as the agent left it; None when it gave none.
+
+    It is asked for where the first one is below a pass and rests on a system in which something was put back.
+    """
+
+    reward: Fraction01 | None = None
+    exit_code: int | None = None
+    duration_sec: NonNegative
+
+
 class VerifierRun(StrictModel):
     """How the verifier ran; its exit code never overrides the reward it wrote.
 
-    `survivors` are processes the agent left running; `restored` are files it had planted or changed to take over the
-    verifier's tools, which were put back before the verifier ran. When `shielded`, the verifier saw the system as it
-    was when verification began, whatever the survivors did to it meanwhile.
+    `survivors` are processes the agent left running. `restored` and `hidden` are the first of those files that the
+    verifier did not meet as the agent left them: as in the image, or not at all. When `shielded`, it had a system of
+    its own, whatever the survivors did to theirs meanwhile; `trust` says whether that was the agent's by somebody's
+    wish.
     """
 
     exit_code: int | None = None
@@ -118,7 +130,12 @@ class VerifierRun(StrictModel):
     isolation: IsolationLevel
     survivors: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
+    restored_count: NonNegativeInt = 0
+    hidden: tuple[str, ...] = ()
+    hidden_count: NonNegativeInt = 0
     shielded: bool = False
+    trust: Literal["image", "as_left"] = "image"
+    appeal: Appeal | None = None
     truncated: bool = False
     stdout_path: str | None = None
     stderr_path: str | None = None
@@ -182,7 +199,8 @@ class TrialRecord(StrictModel):
     """One stored trial: either an evaluation or a failure, never both, never neither.
 
     `attempt` counts the trials of one agent at one task, all of which count; `tries` how often this one had to be
-    started because the machinery failed, of which only the last counts.
+    started because the machinery failed, of which only the last counts. `disputed_reward` is what the reward would be
+    if verdicts on the agent's own system were believed, where they are higher.
     """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
@@ -206,6 +224,7 @@ class TrialRecord(StrictModel):
     steps: tuple[StepRecord, ...] = ()
     pass_threshold: Fraction01 = 1.0
     evaluation: EvaluationResult | None = None
+    disputed_reward: Fraction01 | None = None
     failure: Failure | None = None
 
     @model_validator(mode="after")

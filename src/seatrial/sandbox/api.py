@@ -153,8 +153,8 @@ class Capabilities:
 class SystemCopy:
     """What the agent did to programs, libraries and settings, in a copy that it cannot reach.
 
-    `changes` are counted from before the first command with `changes_from_here`. `texts` are what those small files
-    say that tools load by themselves.
+    `changes` are counted from before the first command with `changes_from_here`, and truncated when there was too
+    much to copy. `texts` are what those small files say that tools load by themselves.
     """
 
     changes: FileChanges
@@ -165,11 +165,14 @@ class SystemCopy:
 class Curation:
     """What a verifier is not to meet: files of the system as the agent left them, and files of what is shared.
 
-    Those of the system that are `put_back` are as in the image; those that are `hidden` are not there.
+    Those of the system that are `put_back` are as in the image, those that are `rewritten` say something else; those
+    that are `hidden` are not there. With `keep` of `nothing`, all of the system is as in the image.
     """
 
     put_back: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
+    rewritten: Mapping[str, str] = field(default_factory=dict)
+    keep: Literal["rest", "nothing"] = "rest"
 
 
 AS_COPIED = Curation()

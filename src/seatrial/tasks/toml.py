@@ -153,6 +153,7 @@ def _user(table: Table) -> User | None:
 def _verifier(table: Table) -> VerifierPhaseSpec:
     environment = table.read("environment", read_environment)
     mode = table.choice("environment_mode", ("shared", "separate"))
+    system = table.choice("system", ("image", "agent"))
     verifier = given(
         timeout_sec=_timeout(table),
         env=table.variables("env"),
@@ -160,6 +161,7 @@ def _verifier(table: Table) -> VerifierPhaseSpec:
         workdir=table.text("workdir"),
         network=read_network(table),
         environment_mode=mode or ("separate" if environment else None),
+        system=system,
         environment=environment,
         collect=tuple(filter(None, map(_collect, table.tables("collect")))),
         expected_output_path=table.text("expected_output_path"),

@@ -199,7 +199,7 @@ class PhaseContract(ContractBase):
 
     @scenario
     async def test_what_is_taken_out_of_a_verifier_s_system_is_as_in_the_image(self, bench: Bench) -> None:
-        """Added files are gone, changed and removed ones are the image's; what is hidden of shared folders is not there."""
+        """Added files are gone, changed and removed ones are the image's; what is hidden is not there."""
         bench.need("own_system", there=bench.capabilities.own_system)
         script = "mkdir -p /opt/own && echo x >/opt/own/added && echo x >/etc/hosts && echo x >hidden && echo x >shown"
         before = await bench.ask("cat /etc/hosts")

@@ -1,69 +1,54 @@
 """The verifier's turn: shield it from what the agent left, run it, read its verdict, and say what that rests on."""
 
 import hashlib
-import logging
 import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.images.choice import ImageRequest
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.output import RewardPolicy
-from seatrial.model.record import FileChanges, IsolationLevel, Provenance, VerifierRun
-from seatrial.sandbox.api import ExecResult, Sandbox, SandboxBackend
+from seatrial.model.record import Appeal, FileChanges, IsolationLevel, Provenance, VerifierRun
+from seatrial.sandbox.api import ExecResult, Sandbox
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import read_verdict
 from seatrial.tasks.environ import resolve_variables
+from seatrial.trial.court import Court
 from seatrial.trial.parcels import packed_tests, packed_tree
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, verifier_image
 from seatrial.trial.rounds import Round
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
 from seatrial.trial.work import Work
 from seatrial.verify.fetch import KeptArtifact
-from seatrial.verify.guard import restore, to_restore
 from seatrial.verify.integrity import integrity_tags
-from seatrial.verify.originals import Originals, open_originals
 from seatrial.verify.run import VerifierPlan, fetch_files, run_tests
 from seatrial.verify.stage import SOLUTION_DIR, find_tests, stage_tests
+from seatrial.verify.system.curate import NOTHING, Curated
+from seatrial.verify.system.evidence import dispute_tag, system_tags, write_evidence
 
-_log = logging.getLogger(__name__)
+_NAMED = 200  # files that a record names itself; system.json beside the verifier's files has all
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What verification gave: how it ran, what it rests on, and the artifacts to score."""
+    """What verification gave: how it ran, what it rests on, and the artifacts to score.
+
+    `disputed` is the higher reward that the same verifier gave on the system as the agent left it, if it did.
+    """
 
     run: VerifierRun
     provenance: Provenance
     raw: RawArtifacts
-
-
-@dataclass(frozen=True, slots=True)
-class Precautions:
-    """What was done so that the agent does not judge itself."""
-
-    isolation: IsolationLevel
-    restored: tuple[str, ...] = ()
-    shielded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Court:
-    """Where one round is judged."""
-
-    spec: TrialSpec
-    of: Round
-    place: Place
-    backend: SandboxBackend
-    folder: Path
+    curated: Curated = NOTHING
+    planted: tuple[str, ...] = ()
+    disputed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,39 +62,77 @@ class Courtroom:
 async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for.
 
-    One that says nothing while processes of the agent run is run again without them: they may have starved it.
+    One that says nothing while processes of the agent run, or beside which they planted something, is run again
+    without them. One that is not content where something was put back is asked once more without that.
     """
-    image = court.place.sandbox.image
-    async with open_originals(court.backend, image) as originals:
-        taken = await _take_precautions(court, sandbox, work, originals)
-    judgement = await _judge(court, sandbox, agent_result, work, taken)
-    if judgement.provenance.reward_file is None and work.survivors and taken.isolation == "guarded":
-        async with open_originals(court.backend, image) as originals:
-            taken = await _end_and_restore(sandbox, originals, work)
-        judgement = await _judge(court, sandbox, agent_result, work, taken)
+    isolation = _isolation(court)
+    if isolation == "exposed" and court.spec.options.isolation == "kill":
+        await sandbox.kill_all()
+    shield = await raise_shield(court, sandbox, work, isolation)
+    judgement = await _judge(court, sandbox, agent_result, work, shield)
+    if shield.isolation == "guarded" and work.survivors:
+        planted = await planted_meanwhile(court, sandbox, work, shield)
+        if planted.to_hide or judgement.provenance.reward_file is None:
+            shield = await raise_shield(court, sandbox, work, "kill")
+            judgement = await _judge(court, sandbox, agent_result, work, shield)
+        judgement = replace(judgement, planted=planted.paths)
+    if shield.curated.anything and _reward(court, judgement) < court.spec.options.pass_threshold:
+        return await _ask_again(court, sandbox, agent_result, work, shield, judgement)
     return judgement
 
 
 async def _judge(
-    court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work, taken: Precautions
+    court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work, shield: Shield, logs: str = "verifier"
 ) -> Judgement:
-    async with _courtroom(court, sandbox, taken.isolation, work) as room:
+    folder = court.folder / logs
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    async with _courtroom(court, sandbox, shield.isolation, work) as room:
         tests = packed_tests(court.spec, court.of)
-        if not taken.shielded:
+        if shield.isolation not in ("guarded", "kill"):
             await room.sandbox.renew_verifier()
         if room.has_tests:
             staged = await find_tests(room.sandbox, agent_result)
         else:
             staged = stage_tests(tests, agent_result)
             await _show_solution(court, room.sandbox)
-        logs = court.folder / "verifier"
-        shutil.rmtree(logs, ignore_errors=True)
-        logs.mkdir(parents=True)
-        ended = await run_tests(room.sandbox, staged, _plan(court), logs)
-        files = await fetch_files(room.sandbox, staged, court.of.judged.verifier, logs / "files")
+        ended = await run_tests(room.sandbox, staged, _plan(court), folder)
+        files = await fetch_files(room.sandbox, staged, court.of.judged.verifier, folder / "files")
     raw = RawArtifacts(files, work.output, ended.exit_code, ended.timed_out)
-    run = _run(court, ended, taken, work.survivors)
-    return Judgement(run, _provenance(court, raw, tests.digest), raw)
+    run = _run(court, ended, shield, work.survivors, logs)
+    if shield.curated.anything or shield.curated.kept:
+        write_evidence(folder / "system.json", shield.curated)
+    return Judgement(run, _provenance(court, raw, tests.digest), raw, shield.curated)
+
+
+async def _ask_again(
+    court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work, shield: Shield, first: Judgement
+) -> Judgement:
+    """The first verdict, with that on the system as the agent left it beside it. The lower one counts.
+
+    The author's own solution forges nothing: if only its own system will do for it, that is the task's business.
+    """
+    lowered = await lower_shield(sandbox, work, shield)
+    if lowered is None:
+        return first
+    second = await _judge(court, sandbox, agent_result, work, lowered, "verifier/as-left")
+    reward = _reward(court, second)
+    appeal = Appeal(
+        reward=reward if second.provenance.reward_file else None,
+        exit_code=second.run.exit_code,
+        duration_sec=second.run.duration_sec,
+    )
+    run = first.run.model_copy(update={"appeal": appeal})
+    if reward <= _reward(court, first):
+        return replace(first, run=run)
+    if court.is_authors_own:
+        believed = run.model_copy(update={"exit_code": second.run.exit_code, "trust": "as_left"})
+        return replace(first, run=believed, provenance=second.provenance, raw=second.raw)
+    return replace(first, run=run, disputed=reward)
+
+
+def _reward(court: Court, judgement: Judgement) -> float:
+    return ingest(court.of.judged, judgement.raw, court.spec.options.reward_policy).reward
 
 
 async def _show_solution(court: Court, room: Sandbox) -> None:
@@ -117,53 +140,6 @@ async def _show_solution(court: Court, room: Sandbox) -> None:
     solution = court.of.solution()
     if solution and court.spec.options.solution == "staged":
         await put_packed(room, SOLUTION_DIR, packed_tree(court.spec, solution), phase="verifier")
-
-
-async def _take_precautions(court: Court, sandbox: Sandbox, work: Work, originals: Originals) -> Precautions:
-    """End what must not run on, put back what must not be as it is, and shield the verifier from what may run on."""
-    isolation = _isolation(court)
-    if isolation == "exposed" and court.spec.options.isolation == "kill":
-        await sandbox.kill_all()
-    if isolation not in ("guarded", "kill"):
-        return Precautions(isolation)
-    if isolation == "guarded" and not await to_restore(work.found, originals):
-        if not work.survivors and not work.found.truncated:
-            return Precautions("guarded")
-        frozen = await _freeze_system(sandbox)
-        if frozen and not frozen.truncated and not await to_restore(frozen, originals):
-            return Precautions("guarded", shielded=True)
-    return await _end_and_restore(sandbox, originals, work)
-
-
-async def _end_and_restore(sandbox: Sandbox, originals: Originals, work: Work) -> Precautions:
-    """End the agent's processes, and put back what they or it did to the verifier's tools."""
-    await sandbox.kill_all()
-    restored = await _find_takeovers(sandbox, originals, work)
-    if restored:
-        await restore(sandbox, originals, restored)
-    return Precautions("kill", restored)
-
-
-async def _find_takeovers(sandbox: Sandbox, originals: Originals, work: Work) -> tuple[str, ...]:
-    """What has to be put back, now that nobody is there any more to do it again."""
-    found = await sandbox.changes() if work.survivors else work.found
-    restored = {*await to_restore(found, originals)}
-    # Where too much has changed to list all of it, a frozen system still shows all that matters.
-    if found.truncated and (frozen := await _freeze_system(sandbox)):
-        restored.update(await to_restore(frozen, originals))
-    return tuple(sorted(restored))
-
-
-async def _freeze_system(sandbox: Sandbox) -> FileChanges | None:
-    """Take the system away from the agent's processes; None if that cannot be done.
-
-    What counts is what is found in the frozen system: that is what the verifier will see, and nobody can change it.
-    """
-    try:
-        return await sandbox.renew_verifier("frozen")
-    except (SandboxError, HostUnsupportedError) as error:
-        _log.warning("the agent's changes to the system cannot be kept from changing: %s", error)
-        return None
 
 
 def _isolation(court: Court) -> IsolationLevel:
@@ -225,16 +201,20 @@ def _own_workdir(court: Court) -> str | None:
     return environment.workdir if environment else None
 
 
-def _run(court: Court, ended: ExecResult, taken: Precautions, survivors: tuple[str, ...]) -> VerifierRun:
-    base = f"{court.of.folder}/verifier".lstrip("/")
+def _run(court: Court, ended: ExecResult, shield: Shield, survivors: tuple[str, ...], logs: str) -> VerifierRun:
+    base, curated = f"{court.of.folder}/{logs}".lstrip("/"), shield.curated
     return VerifierRun(
         exit_code=ended.exit_code,
         timed_out=ended.timed_out,
         duration_sec=ended.duration_sec,
-        isolation=taken.isolation,
+        isolation=shield.isolation,
         survivors=survivors,
-        restored=taken.restored,
-        shielded=taken.shielded,
+        restored=tuple(sorted(curated.put_back)[:_NAMED]),
+        restored_count=len(curated.put_back),
+        hidden=tuple(sorted(curated.hidden)[:_NAMED]),
+        hidden_count=len(curated.hidden),
+        shielded=shield.owned,
+        trust="as_left" if court.trusts_agent else "image",
         truncated=ended.truncated,
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
@@ -255,7 +235,12 @@ def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
 def score(of: Round, judgement: Judgement, changes: FileChanges, policy: RewardPolicy) -> EvaluationResult:
     """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
     evaluation = ingest(of.judged, judgement.raw, policy)
-    tags = integrity_tags(changes, judgement.run.survivors, judgement.run.restored)
+    tags = [
+        *integrity_tags(changes, judgement.run.survivors),
+        *system_tags(judgement.curated, judgement.run, judgement.planted),
+    ]
+    if judgement.disputed is not None:
+        tags.append(dispute_tag(evaluation.reward, judgement.disputed))
     if not tags:
         return evaluation
     return evaluation.model_copy(update={"error_taxonomy": [*(evaluation.error_taxonomy or ()), *tags]})

@@ -1,7 +1,7 @@
 """What is known of a trial while it runs, and the record that becomes of it."""
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -39,6 +39,7 @@ class RoundLog:
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
     evaluation: EvaluationResult | None = None
+    disputed: float | None = None
 
 
 class TrialLog:
@@ -109,15 +110,29 @@ class TrialLog:
             steps=tuple(map(_step_record, self.rounds)) if steps else (),
             pass_threshold=spec.options.pass_threshold,
             evaluation=None if self._failure else self._evaluation(),
+            disputed_reward=None if self._failure else self._disputed(),
             failure=self._failure,
         )
 
     def _evaluation(self) -> EvaluationResult:
-        judged = {log.round.name: log.evaluation for log in self.rounds if log.evaluation}
+        return self._combined({log.round.name: log.evaluation for log in self.rounds if log.evaluation})
+
+    def _disputed(self) -> float | None:
+        """The reward if every disputed verdict were believed; None when there is none."""
+        if all(log.disputed is None for log in self.rounds):
+            return None
+        believed = {log.round.name: _believed(log, log.evaluation) for log in self.rounds if log.evaluation}
+        return self._combined(believed).reward
+
+    def _combined(self, judged: Mapping[str | None, EvaluationResult]) -> EvaluationResult:
         if None in judged:
             return judged[None]
         named = {name: evaluation for name, evaluation in judged.items() if name}
         return combine(named, self._spec.task.config.multi_step_reward_strategy)
+
+
+def _believed(log: RoundLog, evaluation: EvaluationResult) -> EvaluationResult:
+    return evaluation if log.disputed is None else evaluation.model_copy(update={"reward": log.disputed})
 
 
 def _total(usages: list[ModelUsage]) -> ModelUsage | None:

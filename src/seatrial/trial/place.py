@@ -15,6 +15,7 @@ from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, Sandb
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.environ import resolve_variables
 from seatrial.trial.rounds import Round
+from seatrial.verify.system.facts import system_folders
 
 _MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
 _PIDS = 4096
@@ -144,12 +145,14 @@ def choose_place(
     """The sandbox for a task, or for its verifier when `environment` is the verifier's own."""
     refuse_impossible(environment, options)
     asked = limits_asked(environment)
+    workdir = environment.workdir or _own_workdir(image) or task.workdir
     sandbox = SandboxSpec(
         image=image.image,
         limits=limits_to_set(asked, capabilities),
         enforcement=options.enforcement,
-        workdir=environment.workdir or _own_workdir(image) or task.workdir,
+        workdir=workdir,
         env=resolve_variables(environment.env, os.environ),
+        system_folders=system_folders(image.image, workdir),
     )
     return Place(sandbox, asked, capabilities, image.how)
 

@@ -17,7 +17,8 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
-from seatrial.trial.judge import Court, Judgement, score, verify
+from seatrial.trial.court import Court
+from seatrial.trial.judge import Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy
 from seatrial.trial.rounds import Round, rounds_of
@@ -130,6 +131,7 @@ class Turn:
         with self.trial.log.phase("verify", self.of):
             judgement = await verify(self._court, self.trial.sandbox, agent_result, work)
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
+            self.notes.disputed = judgement.disputed
         return judgement
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
@@ -141,7 +143,8 @@ class Turn:
     @property
     def _court(self) -> Court:
         trial = self.trial
-        return Court(trial.spec, self.of, trial.place, trial.backend, trial.folder / self.of.folder)
+        earlier = merge_changes(trial.changes[:-1])
+        return Court(trial.spec, self.of, trial.place, trial.backend, trial.folder / self.of.folder, earlier)
 
 
 @asynccontextmanager

@@ -118,12 +118,18 @@ async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
 
 def merge_changes(rounds: Sequence[FileChanges]) -> FileChanges:
     """What several rounds changed, taken together."""
-    if len(rounds) == 1:
-        return rounds[0]
+    rounds = [changes for changes in rounds if changes != FileChanges()]
+    if len(rounds) <= 1:
+        return rounds[0] if rounds else FileChanges()
     added = {path for changes in rounds for path in changes.added}
     modified = {path for changes in rounds for path in changes.modified} - added
     removed = {path for changes in rounds for path in changes.removed}
-    return FileChanges(added=tuple(sorted(added)), modified=tuple(sorted(modified)), removed=tuple(sorted(removed)))
+    return FileChanges(
+        added=tuple(sorted(added)),
+        modified=tuple(sorted(modified)),
+        removed=tuple(sorted(removed)),
+        truncated=any(changes.truncated for changes in rounds),
+    )
 
 
 def write_changes(changes: FileChanges, folder: Path) -> ChangeCounts:

@@ -1,79 +1,102 @@
-"""Putting back what the agent planted or changed to take over its judge's tools.
+"""Putting files of a sandbox back in place, where its verifier cannot be given a system of its own.
 
-A file of the image gets its own content again; a file the image does not have is removed, or, when it shadows a
-program of the image, becomes a link to that program.
+The agent's processes must be gone: they would undo it. What was there is kept, so that it can be laid out once more.
 """
 
 import os
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
 
-from seatrial.errors import SandboxError
-from seatrial.model.record import FileChanges
+from seatrial.errors import ContentError, SandboxError
 from seatrial.sandbox.api import ExecSpec, Sandbox
-from seatrial.verify.integrity import takeovers
-from seatrial.verify.originals import PROGRAM_FOLDERS, Originals
+from seatrial.sandbox.transfer import pack_files, put_packed
+from seatrial.verify.originals import Originals
 
 # As good as nothing: a link to where nobody can put anything. It takes no room on a disk.
 _NOWHERE = "/proc/removed"
 _REMOVE = ("/bin/sh", "-c", "xargs -0 rm -rf --")
 _REMOVAL_TIMEOUT_SEC = 60.0
+_MAX_SAVED = 200
+_MAX_SAVED_BYTES = 64 * 2**20
 
 
-async def to_restore(changes: FileChanges, originals: Originals) -> tuple[str, ...]:
-    """The files of the sandbox that have to be as in the image before anything is judged there."""
-    shadowed = await _shadowed(takeovers(changes, lambda _: True), originals)
-    return takeovers(changes, shadowed.__contains__)
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Files as the agent left them: packed, each by its path, and those that were not there."""
+
+    archives: Mapping[str, BinaryIO] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
-async def restore(sandbox: Sandbox, originals: Originals, paths: Sequence[str]) -> None:
-    """Put files of the sandbox back as the image has them. The agent's processes must be gone: they would undo it."""
-    known = await originals.kinds(paths)
-    shadowed = await _shadowed([path for path in paths if path not in known], originals)
-    strange = [path for path in paths if path not in known and path not in shadowed]
+async def save(sandbox: Sandbox, paths: Collection[str]) -> Saved | None:
+    """Keep some files as they are; None when they are too many or too large for that."""
+    if len(paths) > _MAX_SAVED:
+        return None
+    archives: dict[str, BinaryIO] = {}
+    missing = []
+    for path in paths:
+        archive = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - it lives as long as what is saved
+        try:
+            await sandbox.get(path, archive, limit=_MAX_SAVED_BYTES)
+        except FileNotFoundError:
+            missing.append(path)
+        except ContentError:
+            return None
+        else:
+            archives[path] = archive
+    return Saved(archives, tuple(missing))
+
+
+async def lay_out(sandbox: Sandbox, saved: Saved) -> None:
+    """Put files as they were saved."""
+    await _remove(sandbox, [*saved.missing, *saved.archives])
+    for path, archive in saved.archives.items():
+        archive.seek(0)
+        await sandbox.put(path.rpartition("/")[0] or "/", archive)
+
+
+async def restore(sandbox: Sandbox, originals: Originals, paths: Collection[str], rewritten: Mapping[str, str]) -> None:
+    """Make files of the sandbox as the image has them; those that it does not have are removed. Some say a new text."""
+    known = await originals.kinds(sorted(paths))
+    strange = [path for path in sorted(paths) if path not in known]
     with tempfile.TemporaryFile() as archive:
         with tarfile.open(fileobj=archive, mode="w") as tar:
             await originals.pack(known, tar)
-            _add_links(shadowed | dict.fromkeys(strange, _NOWHERE), tar)
+            _add_links(strange, tar)
         archive.seek(0)
         try:
             await sandbox.put("/", archive)
         except SandboxError:
             # A full disk, most likely, and whoever filled it shall not gain by it: what is not there forges nothing.
             await _take_away(sandbox, paths)
-    if strange:
-        names = b"".join(os.fsencode(path) + b"\0" for path in strange)
-        await sandbox.exec(ExecSpec(_REMOVE, cwd="/", user=0, stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
+    await _remove(sandbox, strange)
+    if rewritten:
+        await put_packed(
+            sandbox, "/", pack_files({path.lstrip("/"): text.encode() for path, text in rewritten.items()})
+        )
 
 
-async def _take_away(sandbox: Sandbox, paths: Sequence[str]) -> None:
+async def _take_away(sandbox: Sandbox, paths: Iterable[str]) -> None:
     with tempfile.TemporaryFile() as archive:
         with tarfile.open(fileobj=archive, mode="w") as tar:
-            _add_links(dict.fromkeys(paths, _NOWHERE), tar)
+            _add_links(paths, tar)
         archive.seek(0)
         await sandbox.put("/", archive)
 
 
-def _add_links(targets: Mapping[str, str], tar: tarfile.TarFile) -> None:
-    for path, target in targets.items():
+def _add_links(paths: Iterable[str], tar: tarfile.TarFile) -> None:
+    for path in paths:
         member = tarfile.TarInfo(path.lstrip("/"))
-        member.type, member.linkname = tarfile.SYMTYPE, target
+        member.type, member.linkname = tarfile.SYMTYPE, _NOWHERE
         tar.addfile(member)
 
 
-async def _shadowed(paths: Sequence[str], originals: Originals) -> dict[str, str]:
-    """The programs of the image that programs of the same name stand in front of, by the latter."""
-    others = {path: _others(path) for path in paths}
-    known = await originals.kinds([other for found in others.values() for other in found])
-    programs = {
-        path: next((each for each in found if known.get(each) == "file"), None) for path, found in others.items()
-    }
-    return {path: program for path, program in programs.items() if program}
-
-
-def _others(path: str) -> list[str]:
-    """Where else on the PATH a program of that name may be."""
-    folder, _, name = path.rpartition("/")
-    places = [f"{other}/{name}" for other in PROGRAM_FOLDERS] if folder in PROGRAM_FOLDERS else []
-    return [place for place in places if place != path]
+async def _remove(sandbox: Sandbox, paths: Collection[str]) -> None:
+    if paths:
+        names = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        with suppress(SandboxError):
+            await sandbox.exec(ExecSpec(_REMOVE, cwd="/", user=0, stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))

@@ -7,19 +7,21 @@ import stat
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal, Protocol
 
-from seatrial.errors import SandboxError
+from seatrial.errors import ContentError, SandboxError
 from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec
+from seatrial.sandbox.overlay import find_in_layers
 from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import get_file
 
 PROGRAM_FOLDERS = tuple(DEFAULT_PATH.split(":"))
 
 Kind = Literal["file", "folder"]
 
-_HOST_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib")
+_HOST_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/etc", "/opt")
 # What to do comes on standard input: there may be many names, of any bytes.
 _SHELL = ("/bin/sh", "-s")
 _LOOK = b"""look() {
@@ -32,6 +34,13 @@ else echo nothing; fi
 _LOOK_SEC = 60.0
 _PACK_SEC = 600.0
 _AT_ONCE = 500
+_MAX_TEXT_BYTES = 2**20
+_LIST = b"""list() {
+echo "/$1"
+cd "$1" 2>/dev/null || return
+for name in * .[!.]*; do if [ -e "$name" ] || [ -L "$name" ]; then echo " $name"; fi; done
+}
+"""
 
 
 class Originals(Protocol):
@@ -39,6 +48,14 @@ class Originals(Protocol):
 
     async def kinds(self, paths: Sequence[str]) -> Mapping[str, Kind]:
         """What the image has at each path; where it has nothing, the path is left out. A link counts as a file."""
+        ...
+
+    async def names(self, folders: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """The names of what the image has in each folder; those that it does not have may be left out."""
+        ...
+
+    async def texts(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """What the image's files say; those that are missing, large or no files are left out."""
         ...
 
     async def pack(self, known: Mapping[str, Kind], tar: tarfile.TarFile) -> None:
@@ -57,15 +74,25 @@ async def open_originals(backend: SandboxBackend, image: Image) -> AsyncIterator
 
 
 class LocalOriginals:
-    """The files of an image whose layers are directories of this machine."""
+    """The files of an image whose layers are directories of this machine. Links in them are never followed here."""
 
     def __init__(self, image: Image) -> None:
-        self._image = image
+        self._layers = tuple(map(str, reversed(image.layers)))
+        self._is_host = image.base == "host"
 
     async def kinds(self, paths: Sequence[str]) -> Mapping[str, Kind]:
         """What the layers have, taken together."""
         found = {path: self._kind(path) for path in paths}
         return {path: kind for path, kind in found.items() if kind}
+
+    async def names(self, folders: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """What the layers have in folders, taken together."""
+        return {folder: names for folder in folders if (names := frozenset(self._names(folder)))}
+
+    async def texts(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """What small files say."""
+        found = {path: _read_text(place) for path in paths if (place := self._find(path))}
+        return {path: text for path, text in found.items() if text is not None}
 
     async def pack(self, known: Mapping[str, Kind], tar: tarfile.TarFile) -> None:
         """Add files with their content in the topmost layer that has them."""
@@ -76,43 +103,61 @@ class LocalOriginals:
                 self._add_folder(path, tar)
 
     def _add_folder(self, path: str, tar: tarfile.TarFile) -> None:
-        folders = self._folders(path)
-        member = _member(path, folders[0])
-        member.type = tarfile.DIRTYPE
-        tar.addfile(member)
+        if place := self._find(path):
+            member = _member(path, place)
+            member.type = tarfile.DIRTYPE
+            tar.addfile(member)
         if path in PROGRAM_FOLDERS:
-            for name in sorted({entry.name for folder in folders for entry in folder.iterdir()}):
+            for name in sorted(self._names(path)):
                 self._add_file(f"{path}/{name}", tar)
 
     def _add_file(self, path: str, tar: tarfile.TarFile) -> None:
-        if found := self._file(path):
-            member = _member(path, found)
-            content = found.read_bytes() if member.isreg() else b""
+        if self._kind(path) == "file" and (place := self._find(path)):
+            member = _member(path, place)
+            content = place.read_bytes() if member.isreg() else b""
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
 
     def _kind(self, path: str) -> Kind | None:
-        return "file" if self._file(path) else "folder" if self._folders(path) else None
+        place = self._find(path)
+        if place is None:
+            return None
+        mode = place.lstat().st_mode
+        return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else None
 
-    def _file(self, path: str) -> Path | None:
-        """Where this machine keeps a file of the image; a layer's mark of removal counts as no file."""
-        for root in self._roots(path):
-            place = root / path.lstrip("/")
-            if place.is_symlink() or place.is_file():
-                return place
-            if os.path.lexists(place):
-                return None
-        return None
+    def _find(self, path: str) -> Path | None:
+        """Where this machine keeps a file of the image."""
+        found = find_in_layers(self._roots(path), path)
+        place = Path(found) if found else None
+        # What an ordinary user of this machine may not read is not in the host image.
+        is_private = place and self._is_host and not place.lstat().st_mode & 0o004
+        return None if is_private else place
 
-    def _folders(self, path: str) -> list[Path]:
-        places = (root / path.lstrip("/") for root in self._roots(path))
-        return [place for place in places if place.is_dir()]
+    def _names(self, folder: str) -> Iterator[str]:
+        roots = self._roots(folder)
+        candidates = {name for root in roots for name in _list(f"{root}{folder}")}
+        return (name for name in candidates if find_in_layers(roots, f"{folder}/{name}"))
 
-    def _roots(self, path: str) -> Iterator[Path]:
-        yield from reversed(self._image.layers)
+    def _roots(self, path: str) -> tuple[str, ...]:
         # Nothing else of this machine is in the host image, so nothing else may come from it.
-        if self._image.base == "host" and path.startswith(_HOST_PROGRAMS):
-            yield Path("/")
+        host = ("",) if self._is_host and path.startswith(_HOST_FOLDERS) else ()
+        return (*self._layers, *host)
+
+
+def _list(folder: str) -> list[str]:
+    """The names in a folder of a layer; none for what is no folder."""
+    try:
+        return [entry.name for entry in os.scandir(folder)]
+    except OSError:
+        return []
+
+
+def _read_text(place: Path) -> str | None:
+    """What a small file of a layer says, None for anything else."""
+    status = place.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_TEXT_BYTES:
+        return None
+    return place.read_text(encoding="utf-8", errors="replace")
 
 
 def _member(path: str, found: Path) -> tarfile.TarInfo:
@@ -151,6 +196,28 @@ class RemoteOriginals:
         for path, answer in zip(paths, answers, strict=True):
             if answer in ("file", "folder"):
                 found[path] = "file" if answer == "file" else "folder"
+        return found
+
+    async def names(self, folders: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """What a shell of the image finds in folders, all in one go."""
+        script = _LIST + os.fsencode("".join(f"list {shlex.quote(folder)}\n" for folder in folders))
+        result = await (await self._fresh()).exec(ExecSpec(_SHELL, user=0, stdin=script, timeout_sec=_LOOK_SEC))
+        found: dict[str, set[str]] = {}
+        names: set[str] = set()
+        for line in result.stdout.decode("utf-8", "backslashreplace").splitlines():
+            if line.startswith("//"):
+                names = found.setdefault(line[1:], set())
+            else:
+                names.add(line.removeprefix(" "))
+        return {folder: frozenset(names) for folder, names in found.items() if names}
+
+    async def texts(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """What the image's files say, one by one: there are few."""
+        sandbox, found = await self._fresh() if paths else None, {}
+        for path in paths:
+            with suppress(FileNotFoundError, ContentError):
+                assert sandbox is not None  # noqa: S101 - there are paths
+                found[path] = (await get_file(sandbox, path, limit=_MAX_TEXT_BYTES)).decode("utf-8", "replace")
         return found
 
     async def pack(self, known: Mapping[str, Kind], tar: tarfile.TarFile) -> None:

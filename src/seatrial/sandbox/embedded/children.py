@@ -10,13 +10,13 @@ import os
 import signal
 import socket
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from seatrial.sandbox.archive import pack
 from seatrial.sandbox.embedded.accounts import find_account
 from seatrial.sandbox.embedded.curation import take_out, write_copy
 from seatrial.sandbox.embedded.descriptors import close_all_but
-from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared, shared_within
+from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared, shared_within, start_over
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Command, Transfer
 from seatrial.sandbox.embedded.roots import Manner, mount_trees
@@ -165,14 +165,17 @@ def copy_system(running: Running, target: int) -> None:
     os.close(descriptor)
 
 
-def mount_system(running: Running, manner: Manner, put_back: Iterable[str]) -> Frozen:
-    """A root that is made of the image and the copied system, less what is put back; private to whoever mounts it."""
+def mount_system(running: Running, manner: Manner, curation: dict[str, Any]) -> Frozen:
+    """A root that is made of the image and the copied and curated system; private to whoever mounts it."""
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     copy, division = frozen_folder(running.box.state), running.division
-    descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    take_out(descriptor, running.trees, frozenset(put_back))
-    os.close(descriptor)
+    if curation["keep"] == "nothing":
+        start_over(copy, running.trees)
+    else:
+        descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        take_out(descriptor, running.trees, frozenset(curation["put_back"]), curation["rewritten"])
+        os.close(descriptor)
     hide_shared(copy, running.trees, division.parts, manner.owner)
     root = mount_trees(running.trees, f"{running.box.state}/verifier/{running.frozen}", manner, copy)
     shared = shared_within(copy, division, running.box.workdir)

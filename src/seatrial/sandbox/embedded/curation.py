@@ -6,7 +6,7 @@ Names are compared as they are told, since one that is not UTF-8 is told with it
 import json
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from seatrial.sandbox.embedded.changes import FOLDER, MAX_ENTRIES, find_changes, shown, upper_names, walk_upper
@@ -14,7 +14,7 @@ from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import OPAQUE_MARKS
 
 # Small files that tools load by themselves: whether they do harm depends on what they say.
-_TELLING = (".pth", "/entry_points.txt", "/.gitconfig")
+_TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig")
 _MAX_TEXT_BYTES = 2**16
 _MAX_TEXTS = 1000
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,12 +50,12 @@ def _entries(copy: int, trees: Sequence[Tree]) -> Iterator[tuple[str, Tree, str]
             yield shown(prefix + inside), tree, inside
 
 
-def take_out(copy: int, trees: Sequence[Tree], paths: Collection[str]) -> None:
+def take_out(copy: int, trees: Sequence[Tree], paths: Collection[str], texts: Mapping[str, str]) -> None:
     """Remove entries of a copy, marks of removal among them, so that the image is seen there again.
 
-    A folder that hides all of the image's stops to do so if anything in it is to be seen.
+    A folder that hides all of the image's stops to do so if anything in it is to be seen. Files with `texts` say that.
     """
-    if not paths:
+    if not paths and not texts:
         return
     above = {path[:end] for path in paths for end in range(len(path)) if path[end] == "/"}
     for path, tree, inside in list(_entries(copy, trees)):
@@ -64,6 +64,8 @@ def take_out(copy: int, trees: Sequence[Tree], paths: Collection[str]) -> None:
             _remove(place, copy)
         elif path in above:
             _open_up(place, copy)
+        elif path in texts:
+            _rewrite(place, copy, texts[path])
 
 
 def _remove(place: str, copy: int) -> None:
@@ -76,6 +78,13 @@ def _remove(place: str, copy: int) -> None:
             os.rmdir(place, dir_fd=copy)
         else:
             os.unlink(place, dir_fd=copy)
+
+
+def _rewrite(place: str, copy: int, text: str) -> None:
+    with suppress(OSError):  # gone, or no file
+        descriptor = os.open(place, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=copy)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
 
 
 def _open_up(place: str, copy: int) -> None:

@@ -8,13 +8,14 @@ is what counts, not what was there before or after.
 import errno
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from seatrial.errors import ContentError, TooLargeError
+from seatrial.sandbox.division import HOME, Division, Test
 from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, ORIGIN, START, read_start, stamp
-from seatrial.sandbox.embedded.division import HOME, Division, Test
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import is_whiteout
 
@@ -57,6 +58,15 @@ def freeze(state: int, trees: Sequence[Tree], division: Division, folder: str) -
     ):
         with open(f"{folder}/{name}", "w") as file:
             json.dump(content, file)
+
+
+def start_over(folder: str, trees: Sequence[Tree]) -> None:
+    """Make a copy in which nothing is, in place of whatever there is."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for tree in trees:
+        os.makedirs(f"{folder}/upper/{tree.name}", exist_ok=True)
+    with open(f"{folder}/{_MEETING_POINTS}", "w") as file:
+        json.dump([], file)
 
 
 def shared_within(folder: str, division: Division, workdir: str) -> list[str]:

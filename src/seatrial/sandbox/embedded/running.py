@@ -5,8 +5,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from seatrial.sandbox.division import Division, divide
 from seatrial.sandbox.embedded.changes import FOLDER, remember_files
-from seatrial.sandbox.embedded.division import Division, divide
 from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
@@ -18,8 +18,8 @@ class Running:
     """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
 
     `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
-    often its system has been copied, and `begun` tells whether an agent has been there. `proc` is the device of the outer /proc. `known` are the names that were in its
-    root before anybody was.
+    often its system has been copied; `begun` tells whether an agent has been there. `proc` is the device of the outer
+    /proc. `known` are the names that were in its root before anybody was.
     """
 
     def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:

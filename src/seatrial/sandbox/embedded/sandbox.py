@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 import orjson
 
 from seatrial.concurrency import finish
-from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.api import (
     AS_COPIED,
@@ -95,8 +95,8 @@ class EmbeddedSandbox:
                 await finish(self._create_view("live", AS_COPIED))
 
     async def _create_view(self, system: Literal["live", "copied"], curation: Curation) -> None:
-        said = orjson.dumps({"put_back": sorted(curation.put_back), "hidden": sorted(curation.hidden)})
-        descriptor = _as_file(said)
+        lists = {"put_back": sorted(curation.put_back), "hidden": sorted(curation.hidden)}
+        descriptor = _as_file(orjson.dumps({**lists, "rewritten": curation.rewritten, "keep": curation.keep}))
         try:
             answer, _ = await self._request("view", [descriptor], system=system)
         finally:
@@ -104,14 +104,20 @@ class EmbeddedSandbox:
         self._note_view(answer)
 
     async def _create_own_system(self, curate: Curate) -> None:
-        found = orjson.loads(await self._ask("copy"))
-        changes = FileChanges.model_validate_json(orjson.dumps(found["changes"]))
         try:
-            curation = await curate(SystemCopy(changes, found["texts"]))
+            curation = await curate(await self._copy_system())
         except BaseException:
             await self._drop_view()
             raise
         await self._create_view("copied", curation)
+
+    async def _copy_system(self) -> SystemCopy:
+        try:
+            found = orjson.loads(await self._ask("copy"))
+        except ContentError as error:
+            _log.warning("%s: the verifier gets the system of the image: %s", self._made.name, error)
+            return SystemCopy(FileChanges(truncated=True))
+        return SystemCopy(FileChanges.model_validate_json(orjson.dumps(found["changes"])), found["texts"])
 
     def _note_view(self, answer: dict[str, Any]) -> None:
         self._view = "made"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from seatrial.sandbox.embedded.division import Division
+from seatrial.sandbox.division import Division
 from seatrial.sandbox.embedded.rootfs import mount_overlay, mount_pts, mount_shm, mount_sys
 from seatrial.sandbox.embedded.syscalls import (
     MS_NODEV,

@@ -82,7 +82,7 @@ class Views:
             if running.disk is not None:
                 setns(running.disk, CLONE_NEWNS)
             said = json.loads(os.pread(curation, os.fstat(curation).st_size, 0))
-            frozen, hidden = children.mount_system(running, self._manner, said["put_back"]), said["hidden"]
+            frozen, hidden = children.mount_system(running, self._manner, said), said["hidden"]
         setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
         view = View(running.known, self._manner.owner, self._manner.rootless, frozen, hidden)
         children.make_verifier_view(view, keep, report)

@@ -1,6 +1,6 @@
 """Which part of a sandbox's files is the system that a verifier builds on, and which part is shared with the agent."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 Test = Callable[[str], bool]
@@ -35,9 +35,16 @@ class Division(NamedTuple):
 
     def is_system(self, path: str) -> bool:
         """Whether a path is, or lies below, an entry of the system."""
-        parts, names = self.copied, [name for name in path.split("/") if name]
-        folders = ("/".join(names[:index]) for index in range(len(names)))
-        return any(folder in parts and parts[folder](name) for folder, name in zip(folders, names, strict=True))
+        return any(True for _ in self.of_system([path]))
+
+    def of_system(self, paths: Iterable[str]) -> Iterator[str]:
+        """Those of some paths that are the system's."""
+        parts = self.copied
+        tops = {folder.partition("/")[0] for folder in parts if folder}
+        for path in paths:
+            names = [name for name in path.split("/") if name]
+            if parts[""](names[0]) or (names[0] in tops and _is_in(names, parts)):
+                yield path
 
 
 def divide(workdir: str, more: Iterable[str] = ()) -> Division:
@@ -60,13 +67,18 @@ def divide(workdir: str, more: Iterable[str] = ()) -> Division:
 
 
 def _with(division: Division, path: str) -> Division:
-    """The division with one more folder of the system; what of it lies in a partly shared folder belongs there whole."""
+    """The division with one more folder; inside of a partly shared one, what it lies in belongs to the system whole."""
     parts, names = division.parts, path.split("/")
     part = max((depth for depth in range(1, len(names)) if "/".join(names[:depth]) in parts), default=0)
     if not part:
         return division._replace(covered=(*division.covered, path))
     folder = "/".join(names[:part])
     return division._replace(parts={**parts, folder: _either(parts[folder], names[part])})
+
+
+def _is_in(names: Sequence[str], parts: Mapping[str, Test]) -> bool:
+    folders = ("/".join(names[:index]) for index in range(len(names)))
+    return any(folder in parts and parts[folder](name) for folder, name in zip(folders, names, strict=True))
 
 
 def _nothing(_: str) -> bool:

@@ -1,0 +1,56 @@
+"""Where a round is judged, and what its verifier needs to know of the task it belongs to."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from seatrial.model.record import FileChanges
+from seatrial.sandbox.api import SandboxBackend
+from seatrial.sandbox.division import Division, divide
+from seatrial.trial.place import Place
+from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.spec import TrialSpec
+from seatrial.verify.system.named import Named, find_named
+from seatrial.verify.system.verifier_needs import VerifierNeeds, find_needs
+
+_MAX_SCRIPT_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Court:
+    """Where one round is judged. `earlier` is what agents of earlier rounds changed, who are one with this one's."""
+
+    spec: TrialSpec
+    of: Round
+    place: Place
+    backend: SandboxBackend
+    folder: Path
+    earlier: FileChanges = field(default_factory=FileChanges)
+
+    @property
+    def trusts_agent(self) -> bool:
+        """Whether the task or the run wants the system as the agent left it."""
+        return self.of.verifier.system == "agent" or self.spec.options.trust == "as_left"
+
+    @property
+    def is_authors_own(self) -> bool:
+        """Whether what was judged is the task's own solution: its author has nothing to forge."""
+        return self.spec.agent.ref.name == "oracle"
+
+    @cached_property
+    def division(self) -> Division:
+        """Which of the sandbox's files are the system."""
+        return divide(self.place.workdir, self.place.sandbox.system_folders)
+
+    @cached_property
+    def named(self) -> Named:
+        """What the task talks about, in any of its rounds."""
+        texts = [each.instruction().decode("utf-8", "replace") for each in rounds_of(self.of.task)]
+        return find_named([*texts, (self.of.task.root / "task.toml").read_text(errors="replace")])
+
+    @cached_property
+    def needs(self) -> VerifierNeeds:
+        """What the verifier installs for itself."""
+        scripts = [path for folder in self.of.tests() for path in sorted(folder.rglob("*.sh"))]
+        small = [path for path in scripts if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES]
+        return find_needs(path.read_text(errors="replace") for path in small)

@@ -1,0 +1,188 @@
+"""Before the verifier's turn: what it will see of the system, and what the agent's processes can still do to it.
+
+A verifier brings its own system. Where the agent changed nothing of it and nothing of the agent runs on, that is what
+is there. Otherwise it gets a copy from which everything is taken that its tools would load; where a sandbox cannot do
+that, the agent's processes are ended and the files are put back in place.
+"""
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.model.record import FileChanges, IsolationLevel
+from seatrial.sandbox.api import AS_COPIED, Curation, ExecSpec, Sandbox, SystemCopy
+from seatrial.sandbox.transfer import get_file
+from seatrial.trial.court import Court
+from seatrial.trial.work import Work, merge_changes
+from seatrial.verify.guard import Saved, lay_out, restore, save
+from seatrial.verify.originals import open_originals
+from seatrial.verify.system.curate import NOTHING, Curated, decide, each, gather_facts, with_replaced
+from seatrial.verify.system.shared import hidden_in, may_announce_plugins, module_folders
+from seatrial.verify.system.surroundings import Surroundings
+
+_log = logging.getLogger(__name__)
+
+_LOADER_CACHE = "/etc/ld.so.cache"
+_LDCONFIG = ("/sbin/ldconfig",)
+_LDCONFIG_SEC = 60.0
+_MAX_TEXT_BYTES = 2**16
+_MAX_TEXTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shield:
+    """What was done so that the agent does not judge itself. `owned`: the verifier has a system of its own."""
+
+    isolation: IsolationLevel
+    owned: bool = False
+    curated: Curated = NOTHING
+    saved: Saved | None = None
+    """What was put back in place, as it was."""
+
+
+async def raise_shield(court: Court, sandbox: Sandbox, work: Work, isolation: IsolationLevel) -> Shield:
+    """Make a sandbox ready for its verifier, whose first command finds it so."""
+    if isolation not in ("guarded", "kill"):
+        return Shield(isolation)
+    if isolation == "kill":
+        await sandbox.kill_all()
+        work = replace(work, found=await sandbox.changes()) if work.survivors else work
+    found = merge_changes([court.earlier, work.found])
+    if not (work.survivors and isolation == "guarded") and not touches_system(found, court):
+        await sandbox.renew_verifier()
+        return Shield(isolation)
+    if court.place.capabilities.own_system:
+        with suppress(SandboxError, HostUnsupportedError):
+            return await _give_own_system(court, sandbox, found, isolation)
+        _log.warning("%s: the verifier cannot have a system of its own; the agent's processes end", court.spec.trial_id)
+    return await _put_back(court, sandbox, work)
+
+
+def touches_system(found: FileChanges, court: Court) -> bool:
+    """Whether the agent changed anything that a verifier's tools may load."""
+    paths = [change.path for change in each(found)]
+    at_root = any(path.count("/") == 1 for path in paths)
+    if found.truncated or at_root or any(True for _ in court.division.of_system(paths)):
+        return True
+    # The instruction is only read where it matters what it names.
+    suspicious = hidden_in(each(found), _folders(court), Surroundings())
+    return bool(suspicious and hidden_in(each(found), _folders(court), Surroundings(named=court.named)))
+
+
+def _folders(court: Court) -> frozenset[str]:
+    image, place = court.place.sandbox.image, court.place
+    return module_folders(place.workdir, place.sandbox.env.get("PYTHONPATH") or image.config.env.get("PYTHONPATH"))
+
+
+async def _give_own_system(court: Court, sandbox: Sandbox, found: FileChanges, isolation: IsolationLevel) -> Shield:
+    decided: list[Curated] = []
+
+    async def curate(copy: SystemCopy) -> Curation:
+        texts = {**copy.texts, **await _shared_texts(court, sandbox, found)}
+        decided.append(await _decide(court, copy.changes, found, texts))
+        return decided[-1].curation()
+
+    await sandbox.renew_verifier(curate)
+    await _renew_loader_cache(sandbox, decided[-1])
+    return Shield(isolation, owned=True, curated=decided[-1])
+
+
+async def _decide(court: Court, system: FileChanges, found: FileChanges, texts: dict[str, str]) -> Curated:
+    if court.trusts_agent:
+        return Curated(kept=tuple(change.path for change in each(system)))
+    image = court.place.sandbox.image
+    async with open_originals(court.backend, image) as originals:
+        facts = await gather_facts(originals, image)
+        around = Surroundings(facts, court.named, court.needs, court.place.workdir, texts)
+        around = await with_replaced(around, system, originals)
+    return decide(system, _only(found, court, system=False), _folders(court), around)
+
+
+def _only(found: FileChanges, court: Court, *, system: bool) -> FileChanges:
+    """The changes that concern the system, or those that do not; what lies in / itself does."""
+
+    def chosen(paths: Iterable[str]) -> tuple[str, ...]:
+        listed = list(paths)
+        of_system = {*court.division.of_system(listed), *(path for path in listed if path.count("/") == 1)}
+        return tuple(path for path in listed if (path in of_system) == system)
+
+    return FileChanges(
+        added=chosen(found.added),
+        modified=chosen(found.modified),
+        removed=chosen(found.removed),
+        truncated=found.truncated,
+    )
+
+
+async def _shared_texts(court: Court, sandbox: Sandbox, found: FileChanges) -> dict[str, str]:
+    """What those small files say that pytest would load plug-ins by, of those that are shared."""
+    folders = _folders(court)
+    paths = [path for path in found.added if may_announce_plugins(path, folders)][:_MAX_TEXTS]
+    return await _texts(sandbox, paths)
+
+
+async def _texts(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for path in paths:
+        with suppress(FileNotFoundError, SandboxError):
+            found[path] = (await get_file(sandbox, path, limit=_MAX_TEXT_BYTES)).decode("utf-8", "replace")
+    return found
+
+
+async def _renew_loader_cache(sandbox: Sandbox, curated: Curated) -> None:
+    """Have the image's own ldconfig find the libraries that the agent installed: its cache cannot be believed."""
+    if _LOADER_CACHE in curated.put_back:
+        await sandbox.exec(ExecSpec(_LDCONFIG, phase="verifier", cwd="/", user=0, timeout_sec=_LDCONFIG_SEC))
+
+
+async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
+    """End the agent's processes and put files back where they are. The lists are of when nobody was there any more."""
+    await sandbox.kill_all()
+    found = merge_changes([court.earlier, await sandbox.changes() if work.survivors else work.found])
+    system = _only(found, court, system=True)
+    telling = [path for path in (*system.added, *system.modified) if path.endswith((".pth", "_finder.py", ".txt"))]
+    texts = {**await _shared_texts(court, sandbox, found), **await _texts(sandbox, telling[:_MAX_TEXTS])}
+    curated = await _decide(court, system, found, texts)
+    paths = {*curated.put_back, *curated.hidden}
+    saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if paths else None
+    if paths or curated.rewritten:
+        async with open_originals(court.backend, court.place.sandbox.image) as originals:
+            await restore(sandbox, originals, paths, curated.rewritten)
+    await sandbox.renew_verifier()
+    await _renew_loader_cache(sandbox, curated)
+    return Shield("kill", curated=curated, saved=saved)
+
+
+async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield | None:
+    """Make the sandbox as the agent left it, for a second verdict; None where that cannot be done any more."""
+
+    async def as_it_is(_: SystemCopy) -> Curation:
+        return AS_COPIED
+
+    if not shield.owned:
+        if shield.saved is None:
+            return None
+        await lay_out(sandbox, shield.saved)
+    kept_apart = shield.owned and work.survivors and shield.isolation == "guarded"
+    await sandbox.renew_verifier(as_it_is if kept_apart else None)
+    return Shield(shield.isolation, owned=bool(kept_apart))
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """What appeared while the verifier was at work. A system of its own has kept it from all but what is `to_hide`."""
+
+    paths: tuple[str, ...]
+    to_hide: bool
+
+
+async def planted_meanwhile(court: Court, sandbox: Sandbox, work: Work, shield: Shield) -> Planted:
+    """What the agent's processes did to the system, or added to what is shared in place of a module, since it ended."""
+    now = await sandbox.changes()
+    before = {*work.found.added, *work.found.modified, *work.found.removed}
+    new = [change for change in each(now) if change.path not in before]
+    hidden = hidden_in(new, _folders(court), Surroundings(named=court.named))
+    system = court.division.of_system([change.path for change in new]) if shield.owned else ()
+    return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden))

@@ -1,0 +1,104 @@
+"""The decision about a whole system: what of the agent's changes is put back or hidden, and what stays."""
+
+import posixpath
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from seatrial.model.record import FileChanges
+from seatrial.sandbox.api import Curation, Image
+from seatrial.verify.originals import Originals
+from seatrial.verify.system.contents import editable_folders
+from seatrial.verify.system.facts import SystemFacts, first_to_list, make_facts, more_to_list, program_folders
+from seatrial.verify.system.python_rules import belongs_to_runner, entries_in_record, replaced_distributions
+from seatrial.verify.system.rules import why_not
+from seatrial.verify.system.shared import hidden_in
+from seatrial.verify.system.surroundings import Change, Reason, Surroundings
+
+_LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
+
+
+@dataclass(frozen=True, slots=True)
+class Curated:
+    """What a verifier does not meet as the agent left it, by reason, and what of the agent's system it does meet.
+
+    With `only_image` nothing of the agent's system is there: it was too much to be looked at.
+    """
+
+    put_back: Mapping[str, Reason] = field(default_factory=dict)
+    hidden: Mapping[str, Reason] = field(default_factory=dict)
+    rewritten: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    only_image: bool = False
+
+    @property
+    def anything(self) -> bool:
+        """Whether the verifier saw anything otherwise than the agent left it."""
+        return bool(self.put_back or self.hidden or self.only_image)
+
+    def curation(self) -> Curation:
+        """The same for a sandbox."""
+        out = frozenset(self.put_back), frozenset(self.hidden)
+        return Curation(*out, self.rewritten, "nothing" if self.only_image else "rest")
+
+
+NOTHING = Curated()
+
+
+async def gather_facts(originals: Originals, image: Image) -> SystemFacts:
+    """What an image has where tools look for things. Asked only when the agent changed something there."""
+    folders = program_folders(image)
+    names: dict[str, frozenset[str]] = {}
+    wanted = first_to_list(folders)
+    for _ in range(_LISTINGS):
+        if not wanted:
+            break
+        names |= dict.fromkeys(wanted, frozenset())
+        names |= await originals.names(sorted(wanted))
+        wanted = more_to_list(names)
+    return make_facts(folders, names)
+
+
+async def with_replaced(around: Surroundings, system: FileChanges, originals: Originals) -> Surroundings:
+    """The surroundings with the entries of distributions that the agent has another version of."""
+    pairs = replaced_distributions(list(each(system)), around.facts)
+    records = {f"{old}/RECORD": new for new, old in pairs.items()}
+    texts = await originals.texts(list(records))
+    owned = {metadata for pair in pairs.items() for metadata in pair}
+    for path, text in texts.items():
+        folder = posixpath.dirname(posixpath.dirname(path))
+        owned |= {f"{folder}/{entry}" for entry in entries_in_record(text)}
+    return replace(around, replaced=frozenset(owned))
+
+
+def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[str], around: Surroundings) -> Curated:
+    """What becomes of the agent's changes to the system and to what is shared."""
+    reasons = {change.path: why_not(change, around) for change in each(system)}
+    rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
+    return Curated(
+        put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten},
+        hidden=hidden_in(each(shared), module_folders, around),
+        rewritten=rewritten,
+        kept=tuple(path for path, reason in reasons.items() if not reason),
+        only_image=system.truncated,
+    )
+
+
+def _as_folders(path: str, around: Surroundings) -> str | None:
+    """An editable installation's `.pth` that says the same without running code; None for anything else."""
+    if not path.endswith(".pth"):
+        return None
+    text = around.texts.get(path)
+    finder = (text or "").removeprefix("import ").partition(";")[0]
+    packages = editable_folders(text, around.texts.get(f"{posixpath.dirname(path)}/{finder}.py"))
+    known = around.facts.python_modules | sys.stdlib_module_names
+    if packages is None or any(name in known or belongs_to_runner(name, around) for name in packages):
+        return None
+    return "".join(f"{folder}\n" for folder in sorted(set(packages.values())))
+
+
+def each(changes: FileChanges) -> Iterator[Change]:
+    """The changes one by one."""
+    yield from (Change(path, "added") for path in changes.added)
+    yield from (Change(path, "modified") for path in changes.modified)
+    yield from (Change(path, "removed") for path in changes.removed)

@@ -1,0 +1,58 @@
+"""What a task talks about: the files, folders and programs that its instruction and task.toml name.
+
+A task is often about the system. What it names is the agent's to change; what nobody mentions is not.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_PATH = re.compile(r"(?<![\w/.:-])(~|\$HOME|\$\{HOME\})?(/[\w.@+%~-]+(?:/[\w.@+%~*-]+)*)")
+_WORD = re.compile(r"[A-Za-z0-9_.][\w.+-]*")
+_HOME = "/root"
+_SHORTEST = 3
+# Whoever names one of these means something in it, not all of it.
+_TOO_WIDE = frozenset(
+    """
+    /usr /usr/bin /usr/sbin /usr/lib /usr/lib64 /usr/libexec /usr/share /usr/local /usr/local/bin /usr/local/sbin
+    /usr/local/lib /usr/local/share /usr/local/etc /bin /sbin /lib /lib64 /etc /opt /root /home /var /var/lib
+    /var/cache /root/.local /root/.local/bin /root/.local/lib /root/.config /root/.cache
+    """.split()  # noqa: SIM905 - paths read better as text
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What is named: absolute paths, and single words in small letters."""
+
+    paths: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+
+    def has_file(self, path: str) -> bool:
+        """Whether this very file is named by its path."""
+        return path in self.paths
+
+    def has_folder_of(self, path: str) -> bool:
+        """Whether a folder that the file lies in is named, one that is narrow enough to mean it."""
+        folder = posixpath.dirname(path)
+        while folder not in ("/", ""):
+            if folder in self.paths and folder not in _TOO_WIDE:
+                return True
+            folder = posixpath.dirname(folder)
+        return False
+
+    def has_word(self, word: str) -> bool:
+        """Whether a word, such as the name of a program or a file, is used."""
+        return len(word) >= _SHORTEST and word.lower() in self.words
+
+
+def find_named(texts: Iterable[str]) -> Named:
+    """What some texts name."""
+    paths: set[str] = set()
+    words: set[str] = set()
+    for text in texts:
+        for home, path in _PATH.findall(text):
+            paths.add(posixpath.normpath((_HOME if home else "") + path.rstrip(".*")))
+        words.update(word.lower().rstrip(".") for word in _WORD.findall(text))
+    return Named(frozenset(paths), frozenset(words))

@@ -1,0 +1,106 @@
+"""Python packages: a distribution is one unit, the image's or the agent's as a whole, and never a mixture."""
+
+import posixpath
+import re
+
+from seatrial.verify.system.contents import announces_plugins, is_harmless_path_file
+from seatrial.verify.system.facts import SITE_FOLDERS, SystemFacts, distribution_name, module_name, plain_name
+from seatrial.verify.system.surroundings import HOOKS, Change, Reason, Surroundings
+from seatrial.verify.system.verifier_needs import RUNNER
+
+_COMPILED = "__pycache__"
+_TOOLS = frozenset({"pip", "setuptools", "wheel", "distutils", "pkg-resources", "importlib-metadata", "coverage"})
+_RUNNER_PLUGIN = re.compile(r"pytest[-_].+")
+
+
+def python_folder(path: str, facts: SystemFacts) -> str | None:
+    """The innermost folder on Python's path that a file lies in."""
+    found = [folder for folder in facts.python if path.startswith(f"{folder}/")]
+    return max(found, key=len, default=None)
+
+
+def belongs_to_runner(name: str, around: Surroundings) -> bool:
+    """Whether a module or distribution is part of what runs the tests, or is installed by the verifier itself."""
+    plain = plain_name(name)
+    known = {plain_name(each) for each in (*RUNNER, *around.needs.installs)}
+    return plain in known or plain in _TOOLS or name in RUNNER or _RUNNER_PLUGIN.fullmatch(plain) is not None
+
+
+def why_not_python(change: Change, folder: str, around: Surroundings) -> Reason | None:
+    """Why a verifier must not meet a change in a folder on Python's path; None when it may."""
+    inside = change.path.removeprefix(f"{folder}/")
+    entry, _, below = inside.partition("/")
+    if _is_unit_of_agent(entry, folder, around):
+        return _why_not_loaded(change, below, entry, around)
+    if change.kind != "added" or entry in around.facts.python[folder] or entry == _COMPILED:
+        return "of the image"
+    return _why_not_added(change, folder, entry, below, around)
+
+
+def _is_unit_of_agent(entry: str, folder: str, around: Surroundings) -> bool:
+    """Whether the agent may change something of the image here: another version, or a package the task names."""
+    if posixpath.basename(folder) not in SITE_FOLDERS:
+        return False
+    name = distribution_name(entry) or module_name(entry)
+    if belongs_to_runner(name, around) or name in HOOKS:
+        return False
+    return f"{folder}/{entry}" in around.replaced or (
+        entry in around.facts.python[folder] and around.named.has_word(name) and not entry.endswith(".pth")
+    )
+
+
+def _why_not_added(change: Change, folder: str, entry: str, below: str, around: Surroundings) -> Reason | None:
+    facts, module, distribution = around.facts, module_name(entry), distribution_name(entry)
+    if distribution and distribution in facts.distributions:
+        return "of the image"
+    if not distribution and module in facts.python_modules and entry not in SITE_FOLDERS:
+        return "in front of the image's"
+    if belongs_to_runner(distribution or module, around):
+        return "a tool of the verifier"
+    return _why_not_loaded(change, below, entry, around)
+
+
+def _why_not_loaded(change: Change, below: str, entry: str, around: Surroundings) -> Reason | None:
+    """Whether something that may be there is loaded without anybody asking for it."""
+    text = around.texts.get(change.path)
+    if change.kind == "removed":
+        return None
+    if module_name(entry) in HOOKS:
+        return "loaded by itself"
+    if entry.endswith(".pth") and not below:
+        return None if is_harmless_path_file(text) else "loaded by itself"
+    if distribution_name(entry) is None:
+        return None
+    # Metadata are a folder: a link in its place leads to where nobody has looked.
+    announced = not below if entry.lower().endswith("-info") else False
+    return "loaded by itself" if announced or (below == "entry_points.txt" and announces_plugins(text)) else None
+
+
+def replaced_distributions(changes: list[Change], facts: SystemFacts) -> dict[str, str]:
+    """Distributions of the image of which there is another version now: the folders of their old metadata, by the new.
+
+    Only whole replacements, as an installer makes them: the old metadata are gone, or were never part of the image.
+    """
+    gone = {change.path for change in changes if change.kind == "removed"}
+    found = {}
+    for path in {_metadata_of(change.path, facts) for change in changes if change.kind == "added"} - {None}:
+        assert path is not None  # noqa: S101 - just taken out
+        name = distribution_name(posixpath.basename(path))
+        for folder, entries in facts.python.items():
+            for entry in entries:
+                old = f"{folder}/{entry}"
+                if distribution_name(entry) == name and old != path and (old in gone or f"{old}/METADATA" in gone):
+                    found[path] = old
+    return found
+
+
+def _metadata_of(path: str, facts: SystemFacts) -> str | None:
+    folder = python_folder(path, facts)
+    entry = path.removeprefix(f"{folder}/").partition("/")[0] if folder else ""
+    return f"{folder}/{entry}" if distribution_name(entry) else None
+
+
+def entries_in_record(record: str) -> frozenset[str]:
+    """The entries of a folder of packages that a distribution's RECORD says are its own."""
+    paths = (line.rsplit(",", 2)[0].strip('"') for line in record.splitlines())
+    return frozenset(path.partition("/")[0] for path in paths if path and not path.startswith(("..", "/", _COMPILED)))

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from seatrial.errors import SandboxError
+from seatrial.errors import ContentError
 from seatrial.sandbox.api import Phase, Sandbox
 
 _MEMORY_BYTES = 16 * 2**20
@@ -119,7 +119,7 @@ def _pack(
 
 
 async def get_file(sandbox: Sandbox, path: str, *, limit: int, phase: Phase = "agent") -> bytes:
-    """The bytes of one regular file. Raises FileNotFoundError, or SandboxError when it is something else."""
+    """The bytes of one regular file. Raises FileNotFoundError, or ContentError when it is something else."""
     with new_archive() as archive:
         await sandbox.get(path, archive, phase=phase, limit=limit)
         archive.seek(0)
@@ -127,7 +127,7 @@ async def get_file(sandbox: Sandbox, path: str, *, limit: int, phase: Phase = "a
             member = tar.next()
             content = tar.extractfile(member) if member and member.isreg() else None
             if content is None:
-                raise SandboxError(f"{path}: expected a regular file in the sandbox")
+                raise ContentError(f"{path}: expected a regular file in the sandbox")
             return content.read()
 
 

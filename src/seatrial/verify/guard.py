@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import BinaryIO, cast
 
 from seatrial.errors import ContentError, SandboxError
 from seatrial.sandbox.api import ExecSpec, Sandbox
-from seatrial.sandbox.transfer import pack_files, put_packed
+from seatrial.sandbox.transfer import new_archive, pack_files, put_packed
 from seatrial.verify.originals import Originals
 
 # As good as nothing: a link to where nobody can put anything. It takes no room on a disk.
@@ -28,7 +27,7 @@ _MAX_SAVED_BYTES = 64 * 2**20
 class Saved:
     """Files as the agent left them: packed, each by its path, and those that were not there."""
 
-    archives: Mapping[str, BinaryIO] = field(default_factory=dict)
+    archives: Mapping[str, bytes] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
 
@@ -36,27 +35,28 @@ async def save(sandbox: Sandbox, paths: Collection[str]) -> Saved | None:
     """Keep some files as they are; None when they are too many or too large for that."""
     if len(paths) > _MAX_SAVED:
         return None
-    archives: dict[str, BinaryIO] = {}
-    missing = []
+    archives: dict[str, bytes] = {}
+    missing, room = [], _MAX_SAVED_BYTES
     for path in paths:
-        archive = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - it lives as long as what is saved
-        try:
-            await sandbox.get(path, archive, limit=_MAX_SAVED_BYTES)
-        except FileNotFoundError:
-            missing.append(path)
-        except ContentError:
-            return None
-        else:
-            archives[path] = archive
-    return Saved(archives, tuple(missing))
+        with new_archive() as archive:
+            try:
+                await sandbox.get(path, archive, limit=room)
+            except FileNotFoundError:
+                missing.append(path)
+                continue
+            except ContentError:
+                return None
+            archive.seek(0)
+            archives[path] = archive.read()
+            room -= len(archives[path])
+    return Saved(archives, tuple(missing)) if room >= 0 else None
 
 
 async def lay_out(sandbox: Sandbox, saved: Saved) -> None:
     """Put files as they were saved."""
     await _remove(sandbox, [*saved.missing, *saved.archives])
     for path, archive in saved.archives.items():
-        archive.seek(0)
-        await sandbox.put(path.rpartition("/")[0] or "/", archive)
+        await put_packed(sandbox, path.rpartition("/")[0] or "/", archive)
 
 
 async def restore(sandbox: Sandbox, originals: Originals, paths: Collection[str], rewritten: Mapping[str, str]) -> None:

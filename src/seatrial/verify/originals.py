@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from seatrial.errors import ContentError, SandboxError
-from seatrial.sandbox.api import DEFAULT_PATH, MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec
+from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec
 from seatrial.sandbox.overlay import find_in_layers
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file
-
-PROGRAM_FOLDERS = tuple(DEFAULT_PATH.split(":"))
 
 Kind = Literal["file", "folder"]
 
@@ -35,10 +33,10 @@ _LOOK_SEC = 60.0
 _PACK_SEC = 600.0
 _AT_ONCE = 500
 _MAX_TEXT_BYTES = 2**20
-_LIST = b"""list() {
-echo "/$1"
+_LIST = rb"""list() {
+printf '/%s\n' "$1"
 cd "$1" 2>/dev/null || return
-for name in * .[!.]*; do if [ -e "$name" ] || [ -L "$name" ]; then echo " $name"; fi; done
+for name in * .[!.]*; do if [ -e "$name" ] || [ -L "$name" ]; then printf ' %s\n' "$name"; fi; done
 }
 """
 
@@ -59,7 +57,7 @@ class Originals(Protocol):
         ...
 
     async def pack(self, known: Mapping[str, Kind], tar: tarfile.TarFile) -> None:
-        """Add what `kinds` has found. A folder is empty, unless it is one of programs: it comes with those in it."""
+        """Add what `kinds` has found, folders with everything in them."""
         ...
 
 
@@ -103,13 +101,15 @@ class LocalOriginals:
                 self._add_folder(path, tar)
 
     def _add_folder(self, path: str, tar: tarfile.TarFile) -> None:
-        if place := self._find(path):
-            member = _member(path, place)
-            member.type = tarfile.DIRTYPE
-            tar.addfile(member)
-        if path in PROGRAM_FOLDERS:
-            for name in sorted(self._names(path)):
-                self._add_file(f"{path}/{name}", tar)
+        place = self._find(path)
+        if place is None:
+            return
+        member = _member(path, place)
+        member.type = tarfile.DIRTYPE
+        tar.addfile(member)
+        for name in sorted(self._names(path)):
+            below = f"{path}/{name}"
+            (self._add_folder if self._kind(below) == "folder" else self._add_file)(below, tar)
 
     def _add_file(self, path: str, tar: tarfile.TarFile) -> None:
         if self._kind(path) == "file" and (place := self._find(path)):
@@ -240,19 +240,13 @@ class RemoteOriginals:
         return self._sandbox
 
     async def _pack_folder(self, path: str, tar: tarfile.TarFile) -> None:
-        folder = tarfile.TarInfo(path.lstrip("/"))
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-        tar.addfile(folder)
-        if path not in PROGRAM_FOLDERS:
-            return
         with tempfile.TemporaryFile() as archive:
             await (await self._fresh()).get(path, archive)
             archive.seek(0)
             with tarfile.open(fileobj=archive, mode="r:") as source:
                 for member in source:
-                    name = member.name.removeprefix("./")
-                    if "/" not in name and not member.isdir():
-                        _copy(source, member, f"{path}/{name}", tar)
+                    name = member.name.removeprefix(".").removeprefix("/")
+                    _copy(source, member, f"{path}/{name}".rstrip("/"), tar)
 
     async def _pack_together(self, paths: Set[str], tar: tarfile.TarFile) -> set[str]:
         """Add what the image's tar gives: a daemon takes long for each file, and an upgrade changes hundreds."""
@@ -293,8 +287,8 @@ def _copy(source: tarfile.TarFile, member: tarfile.TarInfo, path: str, tar: tarf
     """Add a file or link of another archive under a name of its own, a hard link as a file."""
     copy = tarfile.TarInfo(path.lstrip("/"))
     copy.mode, copy.uid, copy.gid, copy.mtime = member.mode, member.uid, member.gid, member.mtime
-    if member.issym():
-        copy.type, copy.linkname = tarfile.SYMTYPE, member.linkname
+    if member.issym() or member.isdir():
+        copy.type, copy.linkname = member.type, member.linkname
         tar.addfile(copy)
     elif content := source.extractfile(member):
         copy.size = content.seek(0, os.SEEK_END)

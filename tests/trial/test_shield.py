@@ -9,7 +9,6 @@ import pytest
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, FakeSandbox, answer
-from seatrial.trial import judge
 from tests.sandbox.embedded.support import MODES, needs_python, needs_root
 from tests.trial.attacks import FORGE_PY, FORGE_SH
 from tests.trial.support import ANSWER, PYTHON_FILES, PYTHON_TEST, Desk, open_desk, python_command
@@ -145,18 +144,20 @@ def test_without_survivors_nobody_needs_a_shield(desk):
     assert (ran.reward, ran.run.isolation, ran.run.shielded) == (1.0, "guarded", False)
 
 
-def test_where_the_system_cannot_be_frozen_survivors_are_ended(desk):
-    ran = desk.attack("truncate -s 5G /usr/huge\n" + leave(WATCHER), files=PYTHON_FILES)
-    assert (ran.reward, ran.run.isolation, ran.run.shielded) == (0.0, "kill", False)
+def test_where_too_much_was_changed_the_verifier_works_with_the_image_alone(desk):
+    ran = desk.attack("truncate -s 5G /usr/huge; echo >> /usr/bin/grep\n" + leave(WATCHER), files=PYTHON_FILES)
+    assert (ran.reward, ran.run.isolation, ran.run.shielded) == (0.0, "guarded", True)
     assert ran.run.survivors == ("python3",)
+    assert "changes_truncated" in ran.tags
 
 
 @pytest.mark.parametrize("folder", [PACKAGES, "/usr/lib/python3.11/encodings", "/root/.local"])
 def test_a_link_out_of_the_system_is_no_way_around_the_shield(desk, folder):
-    """The folder it leads to is shared, so the link is gone beforehand."""
+    """The folder it leads to is shared, so the link is not there for the verifier."""
     move = f"mkdir -p {folder}; cp -a {folder} /app/away; rm -rf {folder}; ln -s /app/away {folder}"
     ran = desk.attack(f"{move}\n" + leave(WATCHER), files=PYTHON_FILES)
-    assert (ran.reward, ran.run.isolation, ran.run.restored) == (0.0, "kill", (folder,))
+    assert (ran.reward, ran.run.shielded) == (0.0, True)
+    assert folder in ran.run.restored
     assert "system_folder_replaced" in ran.tags
 
 
@@ -185,15 +186,11 @@ def play_on_fake(folder, changes: FileChanges, running: tuple[str, ...], monkeyp
     def command(spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
         sandbox.running[:] = running
         if spec.phase == "verifier":
-            sandbox.files["/logs/verifier/reward.txt"] = b"0"
+            sandbox.files["/logs/verifier/reward.txt"] = b"1"
         return answer()
 
-    async def restored(*_: object) -> None:
-        """A fake has no links, by which files are taken away."""
-
     monkeypatch.setattr(FakeSandbox, "changes", found)
-    monkeypatch.setattr(judge, "restore", restored)
-    backend = FakeBackend(command, capabilities=replace(ALL_POWERFUL, guarded_phases=True))
+    backend = FakeBackend(command, capabilities=replace(ALL_POWERFUL, guarded_phases=True, own_system=True))
     with asyncio.Runner() as runner:
         Desk(runner, backend, folder).attack("work")
     (sandbox,) = backend.sandboxes
@@ -202,21 +199,23 @@ def play_on_fake(folder, changes: FileChanges, running: tuple[str, ...], monkeyp
 
 
 FEW, MANY = FileChanges(added=("/app/x",)), FileChanges(added=("/app/x",), truncated=True)
-LOOK, FREEZE, RENEW, KILL = "changes", "renew_verifier frozen", "renew_verifier", "kill_all agent"
+LOOK, OWN, RENEW = "changes", "renew_verifier with its own system", "renew_verifier"
 
 
 @pytest.mark.parametrize(
     ("changes", "running", "expected"),
     [
         (FEW, (), [LOOK, RENEW]),
-        (FEW, ("sleep",), [LOOK, FREEZE]),
-        (MANY, (), [LOOK, FREEZE]),
-        (FileChanges(added=("/conftest.py",)), (), [LOOK, KILL, RENEW]),
-        (FileChanges(added=("/conftest.py",), truncated=True), (), [LOOK, KILL, FREEZE, RENEW]),
-        (FileChanges(added=("/conftest.py",)), ("sleep",), [LOOK, KILL, LOOK, RENEW]),
+        (FEW, ("sleep",), [LOOK, OWN, LOOK]),
+        (MANY, (), [LOOK, OWN]),
+        (FileChanges(added=("/conftest.py",)), (), [LOOK, OWN]),
+        (FileChanges(added=("/app/json.py",)), (), [LOOK, OWN]),
+        (FileChanges(modified=("/usr/bin/python3",)), (), [LOOK, OWN]),
+        (FileChanges(added=("/etc/x",)), ("sleep",), [LOOK, OWN, LOOK]),
+        (FileChanges(added=("/home/x/json.py", "/var/log/x", "/srv/usr/bin/python3")), (), [LOOK, RENEW]),
     ],
 )
-def test_the_shield_is_raised_when_something_may_still_happen_or_not_all_is_known(
+def test_a_system_of_its_own_is_for_when_something_of_it_was_changed_or_still_may_be(
     tmp_path, monkeypatch, changes, running, expected
 ):
     assert play_on_fake(tmp_path, changes, running, monkeypatch) == expected

@@ -131,10 +131,10 @@ def test_what_still_runs_neither_forges_nor_stops_a_verdict(desk, work, answer, 
     assert "processes_left_running" in ran.tags
 
 
-def test_a_survivor_that_plants_its_hook_again_and_again_is_ended_before_the_hook_is_removed(desk):
+def test_a_survivor_that_plants_its_hook_again_and_again_plants_it_for_itself(desk):
     ran = desk.attack(leave(REPLANTER), files=PYTHON_FILES)
     assert ran.reward == 0.0
-    assert ran.run.isolation == "kill"
+    assert (ran.run.isolation, ran.run.shielded) == ("guarded", True)
     assert "/etc/python3.11/sitecustomize.py" in ran.run.restored
     assert ran.tags >= {"startup_hook_planted", "verifier_tools_restored", "processes_left_running"}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, IsolationLevel
 from seatrial.sandbox.api import AS_COPIED, Curation, ExecSpec, Sandbox, SystemCopy
 from seatrial.sandbox.transfer import get_file
@@ -158,7 +158,9 @@ async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
 async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield | None:
     """Make the sandbox as the agent left it, for a second verdict; None where that cannot be done any more."""
 
-    async def as_it_is(_: SystemCopy) -> Curation:
+    async def as_it_is(copy: SystemCopy) -> Curation:
+        if copy.changes.truncated:
+            raise ContentError("there is no copy of a system that is too large for one")
         return AS_COPIED
 
     if not shield.owned:
@@ -166,7 +168,10 @@ async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield |
             return None
         await lay_out(sandbox, shield.saved)
     kept_apart = shield.owned and work.survivors and shield.isolation == "guarded"
-    await sandbox.renew_verifier(as_it_is if kept_apart else None)
+    try:
+        await sandbox.renew_verifier(as_it_is if kept_apart else None)
+    except ContentError:
+        return None
     return Shield(shield.isolation, owned=bool(kept_apart))
 
 

@@ -186,7 +186,7 @@ def _step(step: StepRecord, threshold: float) -> Row:
     verifier = "-" if step.verifier_run is None else f"exit {step.verifier_run.exit_code}"
     if step.evaluation is None:
         return harmless(step.name), agent, verifier, "not judged", "-"
-    outcome = outcome_of(step.evaluation, threshold)
+    outcome = outcome_of(step.evaluation, threshold, step.verifier_run.baseline if step.verifier_run else None)
     return harmless(step.name), agent, verifier, outcome, format_reward(step.evaluation.reward)
 
 

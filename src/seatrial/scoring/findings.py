@@ -10,15 +10,15 @@ _EXCERPT = 60
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault gets an error tag of its code; a note only informs."""
+    """A fault gets an error tag of its code; a note only informs; a hint informs and gets a tag."""
 
     code: str
     message: str
-    kind: Literal["fault", "note"] = "fault"
+    kind: Literal["fault", "hint", "note"] = "fault"
 
     def line(self) -> str:
         """The finding as a line of `validity.errors`."""
-        return f"note: {self.message}" if self.kind == "note" else f"{self.code}: {self.message}"
+        return f"{self.code}: {self.message}" if self.kind == "fault" else f"note: {self.message}"
 
     def tag(self) -> ErrorTag:
         """The finding as a mechanical error tag."""

@@ -14,13 +14,13 @@ from seatrial.images.choice import ImageRequest
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.output import RewardPolicy
+from seatrial.model.job import TrialOptions
 from seatrial.model.record import FileChanges, IsolationLevel, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
-from seatrial.scoring.reward import read_verdict
+from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.tasks.environ import resolve_variables
 from seatrial.trial.parcels import packed_tests, packed_tree
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, verifier_image
@@ -39,11 +39,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What verification gave: how it ran, what it rests on, and the artifacts to score."""
+    """What verification gave: how it ran, what it rests on, and the artifacts to score.
+
+    `silent` says that it gave no verdict of any kind.
+    """
 
     run: VerifierRun
     provenance: Provenance
     raw: RawArtifacts
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
     async with open_originals(court.backend, image) as originals:
         taken = await _take_precautions(court, sandbox, work, originals)
     judgement = await _judge(court, sandbox, agent_result, work, taken)
-    if judgement.provenance.reward_file is None and work.survivors and taken.isolation == "guarded":
+    if judgement.silent and work.survivors and taken.isolation == "guarded":
         async with open_originals(court.backend, image) as originals:
             taken = await _end_and_restore(sandbox, originals, work)
         judgement = await _judge(court, sandbox, agent_result, work, taken)
@@ -109,7 +113,8 @@ async def _judge(
         files = await fetch_files(room.sandbox, staged, court.of.judged.verifier, logs / "files")
     raw = RawArtifacts(files, work.output, ended.exit_code, ended.timed_out)
     run = _run(court, ended, taken, work.survivors)
-    return Judgement(run, _provenance(court, raw, tests.digest), raw)
+    verdict = _verdict(court, raw)
+    return Judgement(run, _provenance(verdict.file, raw, tests.digest), raw, verdict.silent)
 
 
 async def _show_solution(court: Court, room: Sandbox) -> None:
@@ -241,8 +246,12 @@ def _run(court: Court, ended: ExecResult, taken: Precautions, survivors: tuple[s
     )
 
 
-def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
-    reward_file = read_verdict(raw, court.of.judged.verifier, court.spec.options.reward_policy).file
+def _verdict(court: Court, raw: RawArtifacts) -> Verdict:
+    options = court.spec.options
+    return read_verdict(raw, court.of.judged.verifier, options.reward_policy, court.of.verdict(options))
+
+
+def _provenance(reward_file: str | None, raw: RawArtifacts, digest: str) -> Provenance:
     said = raw.file(reward_file).data if reward_file else None
     return Provenance(
         tests_digest=digest,
@@ -252,9 +261,9 @@ def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
     )
 
 
-def score(of: Round, judgement: Judgement, changes: FileChanges, policy: RewardPolicy) -> EvaluationResult:
+def score(of: Round, judgement: Judgement, changes: FileChanges, options: TrialOptions) -> EvaluationResult:
     """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
-    evaluation = ingest(of.judged, judgement.raw, policy)
+    evaluation = ingest(of.judged, judgement.raw, options.reward_policy, of.verdict(options))
     tags = integrity_tags(changes, judgement.run.survivors, judgement.run.restored)
     if not tags:
         return evaluation

@@ -135,7 +135,7 @@ class Turn:
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
         """The evaluation that the verifier's verdict amounts to."""
         with self.trial.log.phase("score", self.of):
-            self.notes.evaluation = score(self.of, judgement, work.changes, self.trial.spec.options.reward_policy)
+            self.notes.evaluation = score(self.of, judgement, work.changes, self.trial.spec.options)
         return self.notes.evaluation
 
     @property

@@ -39,15 +39,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What verification gave: how it ran, what it rests on, and the artifacts to score.
-
-    `silent` says that it gave no verdict of any kind.
-    """
+    """What verification gave: how it ran, what it rests on, the artifacts to score, and the verdict in them."""
 
     run: VerifierRun
     provenance: Provenance
     raw: RawArtifacts
-    silent: bool = False
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
     async with open_originals(court.backend, image) as originals:
         taken = await _take_precautions(court, sandbox, work, originals)
     judgement = await _judge(court, sandbox, agent_result, work, taken)
-    if judgement.silent and work.survivors and taken.isolation == "guarded":
+    if judgement.verdict.silent and work.survivors and taken.isolation == "guarded":
         async with open_originals(court.backend, image) as originals:
             taken = await _end_and_restore(sandbox, originals, work)
         judgement = await _judge(court, sandbox, agent_result, work, taken)
@@ -114,7 +111,7 @@ async def _judge(
     raw = RawArtifacts(files, work.output, ended.exit_code, ended.timed_out)
     run = _run(court, ended, taken, work.survivors)
     verdict = _verdict(court, raw)
-    return Judgement(run, _provenance(verdict.file, raw, tests.digest), raw, verdict.silent)
+    return Judgement(run, _provenance(verdict.file, raw, tests.digest), raw, verdict)
 
 
 async def _show_solution(court: Court, room: Sandbox) -> None:

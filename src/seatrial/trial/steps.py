@@ -17,6 +17,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.judge import Court, Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy
@@ -129,13 +130,17 @@ class Turn:
         """Run the verifier where the agent cannot reach it."""
         with self.trial.log.phase("verify", self.of):
             judgement = await verify(self._court, self.trial.sandbox, agent_result, work)
+            judgement = await with_baseline(self._court, judgement, agent_result)
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
         return judgement
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
         """The evaluation that the verifier's verdict amounts to."""
         with self.trial.log.phase("score", self.of):
-            self.notes.evaluation = score(self.of, judgement, work.changes, self.trial.spec.options)
+            evaluation = score(self.of, judgement, work.changes, self.trial.spec.options)
+            baseline = judgement.run.baseline
+            self.notes.evaluation = explain_silence(self.of, evaluation, baseline)
+            self.trial.log.tell(broken_verifier(self.of, baseline))
         return self.notes.evaluation
 
     @property

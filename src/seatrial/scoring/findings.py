@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from seatrial.model.evaluation import ErrorSource, ErrorTag
+from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult
 
 _EXCERPT = 60
 
@@ -28,6 +28,13 @@ class Finding:
 def note(message: str) -> Finding:
     """A finding that is no fault."""
     return Finding("note", message, "note")
+
+
+def with_finding(evaluation: EvaluationResult, finding: Finding) -> EvaluationResult:
+    """The evaluation with one more line, and a tag unless it is a note."""
+    validity = evaluation.validity.model_copy(update={"errors": [*evaluation.validity.errors, finding.line()]})
+    tags = [*(evaluation.error_taxonomy or ()), *([finding.tag()] if finding.kind != "note" else [])]
+    return evaluation.model_copy(update={"validity": validity, "error_taxonomy": tags or None})
 
 
 def excerpt(text: str) -> str:

@@ -20,7 +20,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline
 from seatrial.sandbox.api import Network, Sandbox
 from seatrial.sandbox.session import open_sandbox
-from seatrial.scoring.findings import Finding
+from seatrial.scoring.findings import Finding, with_finding
 from seatrial.trial.judge import Court, Judgement, verify
 from seatrial.trial.place import choose_network
 from seatrial.trial.rounds import Round, rounds_of
@@ -126,13 +126,9 @@ def explain_silence(of: Round, evaluation: EvaluationResult, baseline: Baseline 
     where = "the untouched environment" if _is_first(of) else "an environment in which no step was worked on"
     if baseline == "judged":
         message = f"the verifier judges {where}, but said nothing after the agent; 0.0 counts"
-        finding = Finding("verifier_silenced", message)
-    else:
-        message = f"the verifier has no verdict on {where} either, so it has none for anybody; {WAY_OUT}"
-        finding = Finding("verifier_broken", message)
-    validity = evaluation.validity.model_copy(update={"errors": [*evaluation.validity.errors, finding.line()]})
-    tags = [*(evaluation.error_taxonomy or ()), finding.tag()]
-    return evaluation.model_copy(update={"validity": validity, "error_taxonomy": tags})
+        return with_finding(evaluation, Finding("verifier_silenced", message))
+    message = f"the verifier has no verdict on {where} either, so it has none for anybody; {WAY_OUT}"
+    return with_finding(evaluation, Finding("verifier_broken", message))
 
 
 def broken_verifier(of: Round, baseline: Baseline | None) -> str | None:

@@ -71,10 +71,9 @@ class TrialLog:
             ended = max(started, _now())  # the clock may be set back meanwhile
             self._times.append(PhaseTime(phase=phase, step=step, started_at=started, finished_at=ended))
 
-    def tell(self, text: str | None) -> None:
-        """Tell whoever watches something that is of no single trial; nothing when there is nothing to tell."""
-        if text is not None:
-            self._observe(Notice(text))
+    def tell(self, text: str) -> None:
+        """Tell whoever watches something that is of no single trial."""
+        self._observe(Notice(text))
 
     def begin(self, of: Round) -> RoundLog:
         """Start the notes of a round."""

@@ -14,7 +14,7 @@ from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.concurrency import unless
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import FileChanges, SandboxRef
+from seatrial.model.record import Baseline, FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
@@ -25,6 +25,7 @@ from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
+from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
 from seatrial.trial.work import DID_NOTHING, Work, merge_changes, run_agent, take_stock, write_changes
 from seatrial.verify.fetch import list_files
 
@@ -138,10 +139,18 @@ class Turn:
         """The evaluation that the verifier's verdict amounts to."""
         with self.trial.log.phase("score", self.of):
             evaluation = score(self.of, judgement, work.changes, self.trial.spec.options)
-            baseline = judgement.run.baseline
-            self.notes.evaluation = explain_silence(self.of, evaluation, baseline)
-            self.trial.log.tell(broken_verifier(self.of, baseline))
+            self.notes.evaluation = self._explain(evaluation, judgement.run.baseline)
         return self.notes.evaluation
+
+    def _explain(self, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
+        """The evaluation with what speaks against the verifier itself, which whoever watches is told too."""
+        tell = self.trial.log.tell
+        tools = find_missing_tools(self.of, evaluation, self._court.folder / "verifier")
+        for tool in tools:
+            tell(missing_tool_notice(self.of, tool))
+        if broken := broken_verifier(self.of, baseline):
+            tell(broken)
+        return explain_silence(self.of, explain_missing_tools(evaluation, tools), baseline)
 
     @property
     def _court(self) -> Court:

@@ -11,7 +11,6 @@ from tests.env.worlds import (
     REWARD_JSON,
     REWARD_TXT,
     ask,
-    command_line,
     evaluate,
     harbor_env,
     make_tasks,

@@ -39,6 +39,7 @@ def test_every_option_has_its_place(tmp_path):
         *["-p", tmp_path / "a", tmp_path / "b", "-a", "oracle", "-m", "mini", "--command", "run me", "-k", 3, "-n", 4],
         *["-e", "local", "--image", tmp_path, "--verify-isolation", "kill", "--allow-partial-limits"],
         *["--network", "none", "--allow-private-hosts", "--timeout-multiplier", 2, "--pass-threshold", 0.5],
+        *["--verdict", "exit_status"],
         *["--keep", "snapshot", "--retries", 0, "--max-trials", 9, "--max-wall", "1h30m", "--shuffle", "--seed", 7],
         *["--include", "a*", "--include", "b*", "--exclude", "c", "-o", tmp_path / "my-job"],
     )
@@ -60,6 +61,7 @@ def test_every_option_has_its_place(tmp_path):
             "agent_timeout_multiplier": 2.0,
             "verifier_timeout_multiplier": 2.0,
             "pass_threshold": 0.5,
+            "verdict": "exit_status",
             "keep": "snapshot",
         },
         "run": {"concurrent": 4, "retries": 0, "max_trials": 9, "max_wall_sec": 5400.0, "shuffle_seed": 7},

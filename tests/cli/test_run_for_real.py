@@ -34,6 +34,21 @@ def test_oracle_passes_noop_does_not_and_the_answer_is_among_the_changes(tmp_pat
     assert "added       /workspace/report.md" in shown.out
 
 
+def test_a_broken_verifier_counts_for_nobody_and_is_named_once(tmp_path, make_task):
+    files = {"tests/test.sh": "#!/bin/sh\ntest -e /app/x\n", "solution/solve.sh": "#!/bin/sh\ntouch /app/x\n"}
+    task = make_task("mute", toml='[environment]\nnetwork_mode = "no-network"\n', files=files)
+    run = ("run", "-p", task, "-a", "oracle", "-a", "noop", "-k", 2, "--image", "host")
+    done = start(*run, "-o", tmp_path / "job")
+    assert done.out.count("mute: the verifier gives no verdict even where no agent has been") == 1
+    assert {entry.outcome for entry in JobStore.open(tmp_path / "job").entries()} == {"verifier_error"}
+    shown = start("show", tmp_path / "job", "oracle.1")
+    assert "baseline    the verifier has no verdict even where no agent has been" in shown.out
+    again = start(*run, "-o", tmp_path / "again", "--verdict", "exit_status")
+    assert again.code == 0, again.err
+    entries = JobStore.open(tmp_path / "again").entries()
+    assert {(entry.agent, entry.outcome) for entry in entries} == {("oracle", "pass"), ("noop", "fail")}
+
+
 def test_what_an_agent_prints_is_in_the_tail_and_steers_nothing(tmp_path):
     command = r"printf 'one\ntwo \033]0;owned\007 three\n'"
     done = start("run", "-p", TASK, "--command", command, "-o", tmp_path / "job")

@@ -78,20 +78,34 @@ def test_without_an_output_none_is_checked(seatrial: Seatrial, tmp_path: Path):
     assert result.validity.errors == ["note: /workspace/report.md was not collected, so its format was not checked"]
 
 
-def test_a_missing_output_is_no_output_and_costs_the_reward(seatrial: Seatrial, tmp_path: Path):
+def test_a_missing_output_that_is_declared_is_no_output_and_costs_the_reward(
+    seatrial: Seatrial, make_task: MakeTask, tmp_path: Path
+):
     logs, output = verify("pass", tmp_path)
     output.unlink()
-    shown = seatrial("score", TASK, "--artifacts", logs, "--output", output)
+    task = make_task(toml='[output]\npath = "/workspace/report.md"\n')
+    shown = seatrial("score", task, "--artifacts", logs, "--output", output)
     assert shown.out.startswith("reward   0  (no_output)\n")
     assert "  no_output: /workspace/report.md does not exist\n" in shown.out
     assert "  reward_gated: the verifier gave 1.0" in shown.out
 
 
-def test_an_output_that_does_not_parse_is_an_invalid_output(seatrial: Seatrial, tmp_path: Path):
+def test_a_declared_output_that_does_not_parse_is_an_invalid_output(
+    seatrial: Seatrial, make_task: MakeTask, tmp_path: Path
+):
     logs, output = verify("pass", tmp_path)
-    output.write_text("no block here\n", encoding="utf-8")
-    shown = seatrial("score", TASK, "--artifacts", logs, "--output", output)
+    output.write_bytes(b"\xff\xff")
+    task = make_task(toml='[output]\npath = "/workspace/report.md"\n')
+    shown = seatrial("score", task, "--artifacts", logs, "--output", output)
     assert shown.out.startswith("reward   0  (invalid_output)\nvalidity output_parseable: no, schema_valid: no, ")
+
+
+def test_an_output_that_only_the_instruction_asks_for_costs_no_reward(seatrial: Seatrial, tmp_path: Path):
+    logs, output = verify("pass", tmp_path)
+    output.unlink()
+    shown = seatrial("score", TASK, "--artifacts", logs, "--output", output)
+    assert shown.out.startswith("reward   1  (pass)\nvalidity output_parseable: yes, ")
+    assert "  note: /workspace/report.md does not exist; task.toml does not declare the path" in shown.out
 
 
 def test_a_silent_verifier_is_a_verifier_error(seatrial: Seatrial, artifacts: Path):
@@ -116,7 +130,7 @@ def test_a_step_is_scored_by_its_own_output(seatrial: Seatrial, make_task: MakeT
     (artifacts / "reward.json").write_text('{"reward": 1}', encoding="utf-8")
     missing = tmp_path / "missing.json"
     result = score(seatrial, folder, "--artifacts", artifacts, "--output", missing, "--step", "one")
-    assert "no_output: /workspace/one.json does not exist" in result.validity.errors
+    assert "note: /workspace/one.json does not exist; " in result.validity.errors[0]
     shown = seatrial("score", folder, "--artifacts", artifacts, "--step", "three")
     assert (shown.code, shown.out) == (2, "")
     assert shown.err == "Error: steps has no step 'three'; its steps are one, two\n"

@@ -4,7 +4,19 @@ import pytest
 
 import seatrial as vf
 from seatrial.errors import HealthcheckError, SandboxError
-from tests.env.worlds import REWARD_JSON, REWARD_TXT, ask, evaluate, harbor_env, make_tasks, only, world
+from seatrial.sandbox.api import ExecResult, ExecSpec
+from seatrial.testing.fake import FakeBackend, FakeSandbox, answer, command_line
+from tests.env.worlds import (
+    COMMAND,
+    REWARD_JSON,
+    REWARD_TXT,
+    ask,
+    evaluate,
+    harbor_env,
+    make_tasks,
+    only,
+    world,
+)
 
 
 def rollout(tmp_path, verdict=None, kind=vf.HarborEnv, **options):
@@ -22,6 +34,21 @@ def test_missing_reward_files_return_0(tmp_path, caplog):
     output = rollout(tmp_path, {})
     assert (output["reward"], output["error"], output["evaluation"].validity.verifier_completed) == (0.0, None, False)
     assert "wrote no reward file" in caplog.text
+
+
+def test_whether_a_missing_reward_counts_is_said_by_the_untouched_environment(tmp_path):
+    async def run(spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
+        if spec.phase != "verifier":
+            sandbox.files["/app/junk"] = b"x" if command_line(spec) == COMMAND else b""
+        elif not sandbox.files.get("/app/junk"):
+            sandbox.files[REWARD_TXT] = b"0"
+        return answer()
+
+    backend = FakeBackend(run)
+    silenced = only(evaluate(harbor_env(make_tasks(tmp_path / "silenced"), backend=backend)))
+    assert (silenced["reward"], silenced["_record"].outcome) == (0.0, "fail")
+    broken = rollout(tmp_path / "broken", {})
+    assert (broken["reward"], broken["_record"].outcome) == (0.0, "verifier_error")
 
 
 MALFORMED = {

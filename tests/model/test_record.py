@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import Failure, PhaseTime, TrialRecord, outcome_of
+from seatrial.model.record import Failure, PhaseTime, StepRecord, TrialRecord, VerifierRun, outcome_of
 from tests.model.samples import NOON, evaluation, full_record, record, validity
 from tests.model.strategies import evaluations, fractions
 
@@ -17,9 +17,9 @@ CANCELLED = Failure(kind="cancelled", phase="agent", cause="KeyboardInterrupt", 
 CRASHED = Failure(phase="verify", cause="SandboxError", message="lost")
 
 
-def tagged(category: str) -> EvaluationResult:
+def tagged(category: str, reward: float = 0.0, **flags: bool) -> EvaluationResult:
     tags = [{"category": "other", "source": "mechanical"}, {"category": category, "source": "mechanical"}]
-    return evaluation(0.0, validity=validity(output_parseable=False, verifier_completed=False), error_taxonomy=tags)
+    return evaluation(reward, validity=validity(**flags), error_taxonomy=tags)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,13 @@ def tagged(category: str) -> EvaluationResult:
         (evaluation(1.0, validity=validity(schema_valid=False)), 1.0, "pass"),
         (evaluation(0.0, validity=validity(output_parseable=False)), 1.0, "invalid_output"),
         (evaluation(0.0, validity=validity(output_parseable=False)), 0.0, "invalid_output"),
-        (tagged("unparseable"), 1.0, "invalid_output"),
-        (tagged("no_output"), 1.0, "no_output"),
+        (tagged("unparseable", output_parseable=False), 1.0, "invalid_output"),
+        (tagged("no_output", output_parseable=False), 1.0, "no_output"),
+        (tagged("output_missing"), 1.0, "no_output"),
+        (tagged("output_missing", 0.5), 1.0, "partial"),
+        (tagged("output_missing", 1.0), 1.0, "pass"),
+        (tagged("output_unparseable"), 1.0, "invalid_output"),
+        (tagged("no_output", output_parseable=False, verifier_completed=False), 1.0, "verifier_error"),
         (evaluation(0.0, validity=validity(verifier_completed=False)), 1.0, "verifier_error"),
         (evaluation(0.0, validity=validity(verifier_completed=False)), 0.0, "verifier_error"),
     ],
@@ -45,6 +50,47 @@ def tagged(category: str) -> EvaluationResult:
 def test_the_outcome_of_an_evaluation(result: EvaluationResult, threshold: float, outcome: str):
     assert outcome_of(result, threshold) == outcome
     assert record(evaluation=result, pass_threshold=threshold).outcome == outcome
+
+
+SILENT = evaluation(0.0, validity=validity(verifier_completed=False))
+
+
+@pytest.mark.parametrize(
+    ("result", "baseline", "outcome"),
+    [
+        (SILENT, "judged", "fail"),
+        (SILENT, "silent", "verifier_error"),
+        (SILENT, None, "verifier_error"),
+        (tagged("no_output", output_parseable=False, verifier_completed=False), "judged", "no_output"),
+        (tagged("no_output", output_parseable=False, verifier_completed=False), "silent", "verifier_error"),
+        (tagged("output_missing", verifier_completed=False), "judged", "no_output"),
+        (evaluation(1.0), "silent", "pass"),
+    ],
+)
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_a_silent_verifier_counts_only_if_it_judges_the_untouched_environment(result, baseline, outcome, threshold):
+    ran = VerifierRun(duration_sec=1.0, isolation="guarded", baseline=baseline)
+    assert outcome_of(result, threshold, baseline) == outcome
+    assert record(evaluation=result, verifier_run=ran, pass_threshold=threshold).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("baselines", "outcome"),
+    [
+        (("judged", "judged"), "fail"),
+        (("judged", "silent"), "verifier_error"),
+        (("judged", None), "verifier_error"),
+        (("silent", "silent"), "verifier_error"),
+    ],
+)
+def test_silent_steps_count_only_if_all_of_them_judge_the_untouched_environment(baselines, outcome):
+    def step(name: str, result: EvaluationResult, baseline) -> StepRecord:
+        ran = VerifierRun(duration_sec=1.0, isolation="guarded", baseline=baseline)
+        return StepRecord(name=name, verifier_run=ran, evaluation=result)
+
+    silent = [step(f"silent-{n}", SILENT, baseline) for n, baseline in enumerate(baselines)]
+    steps = (step("fine", evaluation(0.0), None), *silent)
+    assert record(evaluation=SILENT, verifier_run=silent[-1].verifier_run, steps=steps).outcome == outcome
 
 
 @pytest.mark.parametrize(("failure", "outcome"), [(CRASHED, "infrastructure_error"), (CANCELLED, "cancelled")])

@@ -30,6 +30,19 @@ def test_a_verifier_out_of_time_is_said():
 
 
 @pytest.mark.parametrize(
+    ("baseline", "outcome", "said"),
+    [
+        ("judged", "fail", "so the agent silenced it"),
+        ("silent", "verifier_error", "has no verdict even where no agent"),
+    ],
+)
+def test_what_a_silent_verifier_does_without_an_agent_is_said(baseline, outcome, said):
+    run = VerifierRun(duration_sec=1.0, isolation="guarded", baseline=baseline)
+    told = record("t", "verifier_error", verifier_run=run)
+    assert (told.outcome, said in dict(evidence(told, None))["baseline"]) == (outcome, True)
+
+
+@pytest.mark.parametrize(
     ("use", "said"), [(ResourceUse(), "not measured"), (ResourceUse(disk_bytes=2**20), "1.0 MiB disk")]
 )
 def test_what_was_not_measured_is_not_claimed(use, said):

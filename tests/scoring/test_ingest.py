@@ -76,9 +76,47 @@ def test_a_guessed_path_never_costs_the_reward():
     assert (result.reward, tags(result)) == (0.7, [])
 
 
-def test_a_silent_verifier_beside_an_unusable_output_is_the_agent_s_doing():
-    result = ingest(judged(), RawArtifacts(output=RawFile("out.json", "missing")))
-    assert (outcome_of(result), result.validity.verifier_completed) == ("no_output", False)
+MISSING = RawFile("out.json", "missing")
+
+
+@pytest.mark.parametrize("source", ["declared", "inferred", "guessed"])
+@pytest.mark.parametrize("output", [MISSING, RawFile("out.json", "ok", b"{}", 2)])
+def test_a_silent_verifier_has_no_verdict_whatever_the_agent_left(source, output):
+    result = ingest(judged(source=source), RawArtifacts(output=output))
+    assert (outcome_of(result), result.validity.verifier_completed) == ("verifier_error", False)
+
+
+@pytest.mark.parametrize(
+    ("output", "tag", "outcome"),
+    [
+        (MISSING, "output_missing", "no_output"),
+        (RawFile("out.json", "ok", b"{", 1), "output_unparseable", "invalid_output"),
+    ],
+)
+def test_an_inferred_path_informs_and_takes_no_reward_away(output, tag, outcome):
+    def given(reward):
+        content = json.dumps({"reward": reward}).encode()
+        files = {"reward.json": RawFile("reward.json", "ok", content, len(content))}
+        return ingest(judged(source="inferred"), RawArtifacts(files, output))
+
+    right, wrong = given(1.0), given(0.0)
+    assert (right.reward, right.validity.output_parseable, outcome_of(right)) == (1.0, True, "pass")
+    assert tags(right) == [tag]
+    assert right.validity.errors[0].startswith("note: /workspace/out.json ")
+    assert "the verifier's word counts" in right.validity.errors[0]
+    assert (wrong.reward, outcome_of(wrong), outcome_of(given(0.5))) == (0.0, outcome, "partial")
+
+
+@pytest.mark.parametrize(("source", "reward"), [("declared", 0.0), ("inferred", 0.0), ("guessed", 0.7)])
+def test_a_gate_that_the_author_asks_for_closes_on_what_the_instruction_asks_for(source, reward):
+    shape = ShapeSpec(source="required_keys", required_keys=("a",), gate="zero")
+    assert ingest(judged(shape=shape, source=source), raw(b"{}", reward_json=GOOD)).reward == reward
+
+
+def test_a_gate_on_the_shape_does_not_close_where_there_is_nothing_of_any_shape():
+    shape = ShapeSpec(source="required_keys", required_keys=("a",), gate="zero")
+    artifacts = RawArtifacts(raw(reward_json=GOOD).files, MISSING)
+    assert ingest(judged(shape=shape, source="inferred"), artifacts).reward == 0.7
 
 
 def test_our_tags_come_first_and_are_not_said_twice():

@@ -26,6 +26,10 @@ IN_JSON = {
     "more keys": (b'{"reward": 0.5, "passed": 3, "ok": true, "why": "x"}', 0.5, None),
     "one number under another name": (b'{"score": 0.25, "status": "pass"}', 0.25, None),
     "a bare number": (b"0.75", 0.75, None),
+    "several numbers": (b'{"correctness": 1, "speed": 0.5}', 0.75, None),
+    "several numbers beside other things": (b'{"a": 0.5, "b": 0.1, "ok": true, "why": "x", "c": null}', 0.3, None),
+    "several zeros": (b'{"a": 0, "b": -0.0}', 0.0, None),
+    "several ones": (b'{"a": 1.0, "b": 1.0, "c": 1.0}', 1.0, None),
     # not a number
     "true": (b'{"reward": true}', 0.0, "reward_invalid"),
     "false": (b'{"reward": false}', 0.0, "reward_invalid"),
@@ -50,7 +54,10 @@ IN_JSON = {
     "only a byte order mark": (b"\xef\xbb\xbf", 0.0, "verifier_error"),
     # not a reward file
     "empty object": (b"{}", 0.0, "reward_invalid"),
-    "several numbers": (b'{"correctness": 1, "speed": 0.5}', 0.0, "reward_invalid"),
+    "several numbers, one above one": (b'{"correctness": 1, "passed": 3}', 0.0, "reward_invalid"),
+    "several numbers, one negative": (b'{"correctness": 1, "delta": -0.5}', 0.0, "reward_invalid"),
+    "several numbers, one of them -1": (b'{"correctness": -1, "speed": 1}', 0.0, "reward_invalid"),
+    "several booleans": (b'{"correct": true, "fast": false}', 0.0, "reward_invalid"),
     "no number": (b'{"status": "pass"}', 0.0, "reward_invalid"),
     # not JSON at all
     "empty list": (b"[]", 0.0, "reward_invalid"),

@@ -78,7 +78,7 @@ def test_a_guessed_path_costs_nobody_anything(file):
 def test_a_path_of_no_known_format_needs_only_to_exist(status):
     tree = OutputSpec(path="/workspace/release", source="inferred")
     assert check_output(tree, RawFile("release", status)).parseable
-    assert codes(check_output(tree, RawFile("release", "missing"))) == ["no_output"]
+    assert codes(check_output(tree, RawFile("release", "missing"))) == ["output_missing"]
 
 
 def test_a_wrong_shape_leaves_the_output_parseable():

@@ -299,3 +299,10 @@ def test_what_is_not_toml_is_reported_with_its_place(text, place):
 @pytest.mark.parametrize("text", ["\ufeffsource = 'x'\n", "source = 'x'\r\n[agent]\r\n"], ids=["BOM", "CRLF"])
 def test_a_byte_order_mark_or_windows_line_ends_change_nothing(text):
     assert config_of(text).source == "x"
+
+
+def test_a_verdict_of_an_unknown_kind_is_an_error_that_names_the_known_ones():
+    _, report = read_config('[verifier]\nverdict = "exit-code"\n')
+    (problem,) = report.problems
+    assert (problem.severity, problem.key) == ("error", "verifier.verdict")
+    assert "one of reward, exit_status" in problem.message

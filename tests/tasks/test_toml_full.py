@@ -51,6 +51,7 @@ network_mode = "no-network"
 environment_mode = "separate"
 expected_output_path = "/workspace/out.json"
 schema_gate = "zero"
+verdict = "exit_status"
 reward_path = "/logs/verifier/score.json"
 details_path = "/logs/verifier/why.json"
 
@@ -154,6 +155,7 @@ def test_every_key_of_the_format_has_its_place():
             ),
             expected_output_path="/workspace/out.json",
             schema_gate="zero",
+            verdict="exit_status",
             reward_path="/logs/verifier/score.json",
             details_path="/logs/verifier/why.json",
         ),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.attacks import FORGE_PY, plant, program
-from tests.trial.support import ANSWER, INSTRUCTION, PYTHON_FILES, SHELL_TEST, write_task
+from tests.trial.support import ANSWER, INSTRUCTION, PYTHON_FILES, SHELL_TEST, Desk, Ran, write_task
 
 pytestmark = [needs_root, needs_python]
 

@@ -37,3 +37,28 @@ def test_a_staged_solution_is_there_however_the_verifier_is_isolated(desk, tmp_p
 
 def test_a_task_without_a_solution_is_judged_all_the_same(desk, tmp_path):
     assert desk.run(write_task(tmp_path / "task"), RIGHT, solution="staged").reward == 1.0
+
+
+SPEAKS_BY_EXIT = {"tests/test.sh": f"#!/bin/sh\ngrep -qx right {ANSWER}\n"}
+BY_EXIT = '[verifier]\nverdict = "exit_status"\n'
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("right", "pass"), ("wrong", "fail")])
+@pytest.mark.parametrize(("toml", "options"), [(BY_EXIT, {}), ("", {"verdict": "exit_status"})], ids=["task", "run"])
+def test_a_verifier_may_speak_by_its_exit_status(desk, tmp_path, toml, options, answer, outcome):
+    ran = desk.run(write_task(tmp_path, toml=toml, files=SPEAKS_BY_EXIT), f"echo {answer} > {ANSWER}", **options)
+    assert (ran.record.outcome, ran.evaluation.validity.verifier_completed) == (outcome, True)
+    assert any("is the verdict" in line for line in ran.evaluation.validity.errors)
+    assert (ran.provenance.reward_file, ran.run.baseline) == (None, None)
+
+
+def test_a_step_may_speak_by_its_exit_status_while_another_writes_a_reward(desk, tmp_path):
+    toml = '[[steps]]\nname = "one"\n[steps.verifier]\nverdict = "exit_status"\n[[steps]]\nname = "two"\n'
+    files = {
+        "steps/one/instruction.md": "One.\n",
+        "steps/two/instruction.md": "Two.\n",
+        "steps/one/tests/test.sh": "#!/bin/sh\nexit 0\n",
+        "steps/two/tests/test.sh": "#!/bin/sh\necho 0.5 > /logs/verifier/reward.txt\n",
+    }
+    ran = desk.run(write_task(tmp_path, toml=toml, files=files, instruction=None), RIGHT)
+    assert [step.evaluation.reward for step in ran.record.steps] == [1.0, 0.5]

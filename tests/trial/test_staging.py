@@ -111,10 +111,15 @@ def test_staging_for_the_verifier_takes_the_agents_result():
     assert AgentResult in [parameter.annotation for parameter in inspect.signature(stage_tests).parameters.values()]
 
 
+DECLARED = f'[output]\npath = "{ANSWER}"\n'
+
+
 @pytest.mark.parametrize("target", ["/etc/passwd", "/dev/zero", "/proc/self/environ"])
 def test_a_linked_answer_is_not_followed(desk, target):
     ran = desk.attack(
-        f"ln -s {target} {ANSWER}", files={"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"}
+        f"ln -s {target} {ANSWER}",
+        files={"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"},
+        toml=DECLARED,
     )
     assert ran.record.outcome == "invalid_output"
     assert ran.reward == 0.0
@@ -130,6 +135,7 @@ def test_a_linked_answer_is_not_followed(desk, target):
     ],
 )
 def test_an_answer_that_is_no_file_of_reasonable_size_is_no_answer(desk, command, said):
-    ran = desk.attack(command, files={"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"})
+    files = {"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"}
+    ran = desk.attack(command, files=files, toml=DECLARED)
     assert (ran.record.outcome, ran.reward) == ("invalid_output", 0.0)
     assert any(said in line for line in ran.evaluation.validity.errors)

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import tarfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,7 +164,7 @@ def test_a_folder_comes_with_all_that_is_in_it(image):
 
 
 def test_names_and_texts_are_those_of_the_layers(image):
-    async def look(originals: Originals) -> tuple[object, object]:
+    async def look(originals: Originals) -> tuple[frozenset[str], Mapping[str, str]]:
         names = await originals.names(["/usr/local/bin", "/no/such"])
         return names["/usr/local/bin"] - {ODD.rpartition("/")[2]}, await originals.texts(
             ["/usr/local/bin/folder/deep", "/usr/local/bin/folder", "/no/such"]

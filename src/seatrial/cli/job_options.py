@@ -42,6 +42,7 @@ _KEYS = {
     "pass_threshold": "trial.pass_threshold",
     "trust": "trial.trust",
     "keep": "trial.keep",
+    "verdict": "trial.verdict",
     "upstream": "model.upstream",
     "temperature": "model.temperature",
     "max_output_tokens": "model.max_output_tokens",
@@ -145,6 +146,11 @@ _HOW = (
     ),
     click.option(
         "--pass-threshold", type=click.FloatRange(0.0, 1.0), metavar="X", help="The reward from which one passes.  [1]"
+    ),
+    click.option(
+        "--verdict",
+        type=click.Choice(["task", "exit_status"]),
+        help="What counts where a verifier writes no reward: what the task says, or its exit status.  [task]",
     ),
     click.option("--keep", type=click.Choice(["record", "snapshot"]), help="Keep the sandbox's end state.  [record]"),
     click.option("--shuffle", is_flag=True, help="Run the trials in a random order."),

@@ -18,7 +18,7 @@ from seatrial.jobs.writer import Writer
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.store.job_store import JobStore
-from seatrial.trial.events import Observer, unobserved
+from seatrial.trial.events import Observer, notices_once, unobserved
 from seatrial.trial.run import run_trial
 
 _MANY_IN_A_ROW = 10
@@ -70,7 +70,7 @@ async def carry_out(
     with Writer() as writer:
         limited = LimitedStarts(backend, options.starting or 2 * cores())
         agents = make_agents(store.file.spec.agents)
-        bench = Workbench(store, limited, shielded(observe), run, writer, agents)
+        bench = Workbench(store, limited, notices_once(shielded(observe)), run, writer, agents)
         await side_by_side(lambda: work(bench), min(concurrent, len(left)))
     planned = len(finished.union(plan.trial_id for plan in trials))
     return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)

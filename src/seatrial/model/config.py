@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel
-from seatrial.model.output import OutputFormat, SchemaGate
+from seatrial.model.output import OutputFormat, SchemaGate, VerdictSource
 
 Positive = Annotated[float, Field(gt=0.0)]
 User = str | int
@@ -106,6 +106,7 @@ class VerifierPhaseSpec(StrictModel):
     system: Literal["image", "agent"] = "image"
     expected_output_path: str | None = None
     schema_gate: SchemaGate | None = None
+    verdict: VerdictSource | None = None
     reward_path: str = "/logs/verifier/reward.json"
     details_path: str = "/logs/verifier/details.json"
 

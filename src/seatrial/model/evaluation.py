@@ -8,6 +8,10 @@ from pydantic import Field, model_validator
 from seatrial.model.annotation import Annotation
 from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, StrictModel
 
+OUTPUT_MISSING = "output_missing"
+OUTPUT_UNPARSEABLE = "output_unparseable"
+"""What is said of an output that only the instruction asks for. It costs no reward, but it explains a zero."""
+
 
 class ErrorSource(StrEnum):
     """Who classified a failure: the runner, a reviewer, or an automated judge."""

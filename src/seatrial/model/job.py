@@ -78,7 +78,8 @@ class TrialOptions(StrictModel):
     `image` is `auto` (the task's own), `host` (this machine's own system), a reference, or the absolute path of a
     directory with a root file system. `image_map` has others instead of those that tasks and their Dockerfiles name.
     A `staged` solution lies among the tests while the verifier runs, and nowhere before. With `trust` of `as_left`,
-    verifiers work with programs and settings as the agent left them.
+    verifiers work with programs and settings as the agent left them. With the `verdict` `exit_status`, a verifier that
+    writes no reward file is judged by its exit status, whatever the task says.
     """
 
     backend: str = "embedded"
@@ -96,6 +97,7 @@ class TrialOptions(StrictModel):
     keep: Literal["record", "snapshot"] = "record"
     reward_policy: RewardPolicy = "declared"
     trust: Literal["image", "as_left"] = "image"
+    verdict: Literal["task", "exit_status"] = "task"
     solution: Literal["withheld", "staged"] = "withheld"
 
 

@@ -14,6 +14,10 @@ SchemaGate = Literal["report", "zero"]
 RewardPolicy = Literal["declared", "text_first"]
 """`declared`: the file VerifierSpec names, then the others. `text_first`: reward.txt, then reward.json."""
 
+VerdictSource = Literal["reward", "exit_status"]
+"""By what a verifier speaks: only by the reward it writes, or by its exit status where it writes none."""
+
+VERDICT_SOURCES: tuple[VerdictSource, ...] = get_args(VerdictSource)
 SCHEMA_GATES: tuple[SchemaGate, ...] = get_args(SchemaGate)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
@@ -63,8 +67,8 @@ class ShapeSpec(StrictModel):
 class OutputSpec(StrictModel):
     """The expected output.
 
-    `source` says how sure the path is: `declared` in task.toml; `inferred` from a sentence that asks for it;
-    `guessed` from a mere mention, which is too weak to cost anyone a reward; `none`.
+    `source` says how sure the path is: `declared` in task.toml, which alone makes a missing file cost the reward;
+    `inferred` from a sentence that asks for it; `guessed` from a mere mention; `none`.
     """
 
     path: str | None = None

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from seatrial.model.agent import AgentResult
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
-from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, EvaluationResult
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -25,6 +25,8 @@ Outcome = Literal[
 ]
 Phase = Literal["setup", "agent", "collect", "verify", "score", "store"]
 IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
+Baseline = Literal["judged", "silent"]
+"""What a verifier that said nothing after the agent does with an environment in which no agent has been."""
 
 
 class TaskRef(StrictModel):
@@ -121,7 +123,8 @@ class VerifierRun(StrictModel):
     `survivors` are processes the agent left running. `restored` and `hidden` are the first of those files that the
     verifier did not meet as the agent left them: as in the image, or not at all. When `shielded`, it had a system of
     its own, whatever the survivors did to theirs meanwhile; `trust` says whether that was the agent's by somebody's
-    wish.
+    wish. A verifier that said nothing was asked for a `baseline`: one that judged there was silenced by the agent, one
+    that is silent there too is broken.
     """
 
     exit_code: int | None = None
@@ -139,6 +142,7 @@ class VerifierRun(StrictModel):
     truncated: bool = False
     stdout_path: str | None = None
     stderr_path: str | None = None
+    baseline: Baseline | None = None
 
 
 class Provenance(StrictModel):
@@ -235,20 +239,45 @@ class TrialRecord(StrictModel):
 
     @property
     def outcome(self) -> Outcome:
-        """What the trial amounts to. An unusable output explains a silent verifier, so it is named first."""
+        """What the trial amounts to."""
         if self.failure:
             return "cancelled" if self.failure.kind == "cancelled" else "infrastructure_error"
         assert self.evaluation is not None  # noqa: S101 - the validator above
-        return outcome_of(self.evaluation, self.pass_threshold)
+        return outcome_of(self.evaluation, self.pass_threshold, self._baseline)
+
+    @property
+    def _baseline(self) -> Baseline | None:
+        """What the verifiers that said nothing do in the untouched environment: `judged` if all of them judge there."""
+        silent = [step.verifier_run for step in self.steps if step.evaluation and not _completed(step.evaluation)]
+        runs = [run for run in (silent if self.steps else [self.verifier_run]) if run]
+        found = {run.baseline for run in runs}
+        return found.pop() if len(found) == 1 else None
 
 
-def outcome_of(evaluation: EvaluationResult, pass_threshold: float = 1.0) -> Outcome:
-    """The outcome a finished evaluation stands for."""
+def outcome_of(evaluation: EvaluationResult, pass_threshold: float = 1.0, baseline: Baseline | None = None) -> Outcome:
+    """The outcome a finished evaluation stands for.
+
+    A verifier without a verdict says nothing about anybody, whatever they left behind, unless its `baseline` shows that
+    the agent silenced it: then a zero counts.
+    """
+    if not _completed(evaluation):
+        return _why_zero(evaluation) if baseline == "judged" else "verifier_error"
     if not evaluation.validity.output_parseable:
-        categories = {tag.category for tag in evaluation.error_taxonomy or ()}
-        return "no_output" if "no_output" in categories else "invalid_output"
-    if not evaluation.validity.verifier_completed:
-        return "verifier_error"
+        return _why_zero(evaluation)
     if evaluation.reward >= pass_threshold:
         return "pass"
-    return "partial" if evaluation.reward > 0.0 else "fail"
+    return "partial" if evaluation.reward > 0.0 else _why_zero(evaluation)
+
+
+def _completed(evaluation: EvaluationResult) -> bool:
+    return evaluation.validity.verifier_completed
+
+
+def _why_zero(evaluation: EvaluationResult) -> Outcome:
+    """An output that is missing or cannot be read explains a zero, also where it could not have cost a reward."""
+    categories = {tag.category for tag in evaluation.error_taxonomy or ()}
+    if not evaluation.validity.output_parseable:
+        return "no_output" if "no_output" in categories else "invalid_output"
+    if OUTPUT_MISSING in categories:
+        return "no_output"
+    return "invalid_output" if OUTPUT_UNPARSEABLE in categories else "fail"

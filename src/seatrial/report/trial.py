@@ -26,6 +26,10 @@ TAG_COLUMNS = ("category", "source", "description")
 PHASE_COLUMNS = ("phase", "step", "time", "started")
 STEP_COLUMNS = ("step", "agent", "verifier", "outcome", "reward")
 ANNOTATION_COLUMNS = ("reviewer", "judgment", "categories", "notes", "when")
+_BASELINES = {
+    "judged": "the verifier judges where no agent has been, so the agent silenced it",
+    "silent": "the verifier has no verdict even where no agent has been",
+}
 _FIRST_FILES = 10
 _MEGA = 2**20
 
@@ -101,6 +105,8 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     cut = ", its output was cut" if run.truncated else ""
     yield "verifier", f"{prefix}{end} after {format_duration(run.duration_sec)}{cut}"
     yield "isolation", f"{prefix}{run.isolation}{', its system shielded from survivors' if run.shielded else ''}"
+    if run.baseline:
+        yield "baseline", prefix + _BASELINES[run.baseline]
     if run.survivors:
         yield "survivors", prefix + _some(run.survivors)
     if run.restored:
@@ -186,7 +192,7 @@ def _step(step: StepRecord, threshold: float) -> Row:
     verifier = "-" if step.verifier_run is None else f"exit {step.verifier_run.exit_code}"
     if step.evaluation is None:
         return harmless(step.name), agent, verifier, "not judged", "-"
-    outcome = outcome_of(step.evaluation, threshold)
+    outcome = outcome_of(step.evaluation, threshold, step.verifier_run.baseline if step.verifier_run else None)
     return harmless(step.name), agent, verifier, outcome, format_reward(step.evaluation.reward)
 
 

@@ -3,22 +3,22 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from seatrial.model.evaluation import ErrorSource, ErrorTag
+from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult
 
 _EXCERPT = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault gets an error tag of its code; a note only informs."""
+    """A fault gets an error tag of its code; a note only informs; a hint informs and gets a tag."""
 
     code: str
     message: str
-    kind: Literal["fault", "note"] = "fault"
+    kind: Literal["fault", "hint", "note"] = "fault"
 
     def line(self) -> str:
         """The finding as a line of `validity.errors`."""
-        return f"note: {self.message}" if self.kind == "note" else f"{self.code}: {self.message}"
+        return f"{self.code}: {self.message}" if self.kind == "fault" else f"note: {self.message}"
 
     def tag(self) -> ErrorTag:
         """The finding as a mechanical error tag."""
@@ -28,6 +28,13 @@ class Finding:
 def note(message: str) -> Finding:
     """A finding that is no fault."""
     return Finding("note", message, "note")
+
+
+def with_finding(evaluation: EvaluationResult, finding: Finding) -> EvaluationResult:
+    """The evaluation with one more line, and a tag unless it is a note."""
+    validity = evaluation.validity.model_copy(update={"errors": [*evaluation.validity.errors, finding.line()]})
+    tags = [*(evaluation.error_taxonomy or ()), *([finding.tag()] if finding.kind != "note" else [])]
+    return evaluation.model_copy(update={"validity": validity, "error_taxonomy": tags or None})
 
 
 def excerpt(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from seatrial.model.artifacts import RawArtifacts
 from seatrial.model.evaluation import ErrorTag, EvaluationResult, ValidityCheck
-from seatrial.model.output import RewardPolicy
+from seatrial.model.output import RewardPolicy, VerdictSource
 from seatrial.model.task import Task, TaskStep
 from seatrial.scoring.classify import classify
 from seatrial.scoring.details import read_details
@@ -14,12 +14,14 @@ from seatrial.scoring.output import check_output
 from seatrial.scoring.reward import read_verdict
 
 
-def ingest(task: Task | TaskStep, raw: RawArtifacts, policy: RewardPolicy = "declared") -> EvaluationResult:
+def ingest(
+    task: Task | TaskStep, raw: RawArtifacts, policy: RewardPolicy = "declared", source: VerdictSource = "reward"
+) -> EvaluationResult:
     """Turn raw artifacts into a validated result. Never raises on their content: bad content is part of the answer.
 
-    `policy` says which reward file decides when there are two.
+    `policy` says which reward file decides when there are two, `source` what does when there is none.
     """
-    verdict = read_verdict(raw, task.verifier, policy)
+    verdict = read_verdict(raw, task.verifier, policy, source)
     details = read_details(raw, task.verifier, verdict.extras)
     output = check_output(task.output, raw.output)
     reward, gated = apply_gates(verdict.value or 0.0, task.output, output)
@@ -39,6 +41,6 @@ def ingest(task: Task | TaskStep, raw: RawArtifacts, policy: RewardPolicy = "dec
 
 def _tags(findings: Iterable[Finding], declared: Iterable[ErrorTag]) -> list[ErrorTag]:
     """Our own tags, then the verifier's, less those that say again what ours already say."""
-    ours = [finding.tag() for finding in findings if finding.kind == "fault"]
+    ours = [finding.tag() for finding in findings if finding.kind != "note"]
     known = {tag.category for tag in ours}
     return ours + [tag for tag in declared if tag.category not in known]

@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 
 from seatrial.model.artifacts import RawFile
+from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE
 from seatrial.model.output import OutputSpec
 from seatrial.scoring.findings import Finding, note
 from seatrial.scoring.formats import parse
 from seatrial.scoring.shape import check_shape
 from seatrial.scoring.text import Unreadable
+
+# The codes of a declared output say why a reward is gone; those of an inferred one must not be mistaken for them.
+_INFERRED_CODES = {"no_output": OUTPUT_MISSING, "unparseable": OUTPUT_UNPARSEABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,21 @@ def check_output(spec: OutputSpec, file: RawFile | None) -> OutputCheck:
     try:
         findings = _inspect(spec, file)
     except _Unusable as error:
-        if spec.source == "guessed":
-            doubt = "the path is only a guess, so this is not held against anyone"
-            return OutputCheck(findings=(note(f"{error.fault.message}; {doubt}"),))
-        return OutputCheck(parseable=False, schema_valid=False, findings=(error.fault,))
+        if spec.source == "declared":
+            return OutputCheck(parseable=False, schema_valid=False, findings=(error.fault,))
+        return OutputCheck(findings=(_not_held_against_anyone(spec, error.fault),))
     return OutputCheck(schema_valid=all(f.kind == "note" for f in findings), findings=tuple(findings))
+
+
+def _not_held_against_anyone(spec: OutputSpec, fault: Finding) -> Finding:
+    """What is wrong with a file that task.toml does not declare.
+
+    "Write a tool that saves its result in X" leaves no X behind, and only the verifier knows that this is right.
+    """
+    if spec.source == "guessed":
+        return note(f"{fault.message}; the path is only a guess, so this is not held against anyone")
+    doubt = "task.toml does not declare the path, so the verifier's word counts"
+    return Finding(_INFERRED_CODES[fault.code], f"{fault.message}; {doubt}", "hint")
 
 
 class _Unusable(Exception):

@@ -6,13 +6,16 @@ Loading reports what task.toml gets wrong; the checks here look at how configura
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from seatrial.model.task import Problem, Severity, Task
 from seatrial.tasks.instruction import strip_canary
+from seatrial.tasks.layout import read_text
 from seatrial.tasks.lint_tests import TESTS_CHECKS, Unit, read_unit
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
+_MAX_DOCKERFILE_BYTES = 2**20
 Check = Callable[[Task, Mapping[str, str]], Iterator[Problem]]
 
 
@@ -26,12 +29,27 @@ def lint(task: Task, environ: Mapping[str, str] = os.environ) -> list[Problem]:
 
 def _units(task: Task) -> list[Unit]:
     """What is judged on its own: the task, or each of its steps with the tests they share."""
+    dockerfile = _dockerfile(task)
     if not task.steps:
-        return [read_unit(task.root, ("tests",), task.layout, task.output, task.config)]
-    return [
-        read_unit(task.root, ("tests", f"steps/{step.spec.name}/tests"), step.layout, step.output, task.config)
-        for step in task.steps
-    ]
+        units = [read_unit(task.root, ("tests",), task.layout, task.output, task.config)]
+    else:
+        units = [
+            read_unit(task.root, ("tests", f"steps/{step.spec.name}/tests"), step.layout, step.output, task.config)
+            for step in task.steps
+        ]
+    return [replace(unit, dockerfile=dockerfile) for unit in units]
+
+
+def _dockerfile(task: Task) -> str | None:
+    """The Dockerfile of the image that the verifiers run in; None where it is another image or a verifier's own."""
+    phases = [task.config.verifier, *(step.verifier for step in task.config.steps)]
+    named = task.config.environment.docker_image or task.layout.compose_file
+    if task.layout.dockerfile is None or named or any(phase.environment_mode == "separate" for phase in phases):
+        return None
+    try:
+        return read_text(task.root / task.layout.dockerfile, _MAX_DOCKERFILE_BYTES)
+    except ValueError:
+        return None
 
 
 def _problem(code: str, severity: Severity, where: tuple[str, str | None], message: str, fix: str) -> Problem:

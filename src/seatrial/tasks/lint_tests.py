@@ -11,6 +11,7 @@ from pathlib import Path
 from seatrial.model.config import TaskConfig
 from seatrial.model.output import OutputSpec, format_of
 from seatrial.model.task import Problem, Severity, TaskLayout
+from seatrial.tasks.lint_tools import missing_in_image
 
 _SCRIPT_SUFFIXES = frozenset(
     {"", ".sh", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".go", ".rs", ".bats", ".bat", ".cmd", ".ps1"}
@@ -40,6 +41,8 @@ class Unit:
     layout: TaskLayout
     output: OutputSpec
     config: TaskConfig
+    dockerfile: str | None = None
+    """Of the image that the verifier runs in; None where that is not built from one."""
 
     @property
     def entry(self) -> str:
@@ -148,6 +151,15 @@ def _cannot_start(unit: Unit) -> Iterator[Problem]:
         yield _problem("no-shebang", "note", script, "has no #! line; it is run by /bin/sh", "start it with #!/bin/sh")
 
 
+def _missing_tools(unit: Unit) -> Iterator[Problem]:
+    if not unit.layout.test_script or unit.dockerfile is None:
+        return
+    for tool in missing_in_image(unit.entry, "\n".join(unit.scripts.values()), unit.dockerfile):
+        message = f"runs {tool}, which neither the Dockerfile nor the tests install"
+        fix = f"install {tool} in environment/Dockerfile or in the test script"
+        yield _problem("missing-tool", "warning", unit.layout.test_script, message, fix)
+
+
 TESTS_CHECKS: tuple[Callable[[Unit], Iterator[Problem]], ...] = (
     _missing_test_script,
     _reward_near_miss,
@@ -156,4 +168,5 @@ TESTS_CHECKS: tuple[Callable[[Unit], Iterator[Problem]], ...] = (
     _swallowed_errors,
     _ends_before_reward,
     _cannot_start,
+    _missing_tools,
 )

@@ -19,7 +19,7 @@ from seatrial.model.config import (
     User,
     VerifierPhaseSpec,
 )
-from seatrial.model.output import OUTPUT_FORMATS, SCHEMA_GATES
+from seatrial.model.output import OUTPUT_FORMATS, SCHEMA_GATES, VERDICT_SOURCES
 from seatrial.tasks.machine import read_environment, read_healthcheck, read_network
 from seatrial.tasks.table import Report, Table, given, is_huge
 
@@ -166,6 +166,7 @@ def _verifier(table: Table) -> VerifierPhaseSpec:
         collect=tuple(filter(None, map(_collect, table.tables("collect")))),
         expected_output_path=table.text("expected_output_path"),
         schema_gate=table.choice("schema_gate", SCHEMA_GATES),
+        verdict=table.choice("verdict", VERDICT_SOURCES),
         reward_path=table.text("reward_path"),
         details_path=table.text("details_path"),
     )

@@ -46,7 +46,7 @@ class TrialFinished:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to know that is of no single trial: an image is being pulled, or replaced by another."""
+    """Something to know that is of no single trial: an image is being pulled, or a task's verifier is broken."""
 
     text: str
 
@@ -57,3 +57,17 @@ Observer = Callable[[Event], None]
 
 def unobserved(_: Event) -> None:
     """The observer that looks away."""
+
+
+def notices_once(observe: Observer) -> Observer:
+    """An observer that gets each notice once, however many trials have found the same thing."""
+    told: set[str] = set()
+
+    def observe_once(event: Event) -> None:
+        if isinstance(event, Notice):
+            if event.text in told:
+                return
+            told.add(event.text)
+        observe(event)
+
+    return observe_once

@@ -12,13 +12,13 @@ from seatrial.images.choice import ImageRequest
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.output import RewardPolicy
+from seatrial.model.job import TrialOptions
 from seatrial.model.record import Appeal, FileChanges, IsolationLevel, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult, Sandbox
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
-from seatrial.scoring.reward import read_verdict
+from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.tasks.environ import resolve_variables
 from seatrial.trial.court import Court
 from seatrial.trial.parcels import packed_tests, packed_tree
@@ -38,7 +38,7 @@ _NAMED = 200  # files that a record names itself; system.json beside the verifie
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What verification gave: how it ran, what it rests on, and the artifacts to score.
+    """What verification gave: how it ran, what it rests on, the artifacts to score, and the verdict in them.
 
     `disputed` is the higher reward that the same verifier gave on the system as the agent left it, if it did.
     """
@@ -46,6 +46,7 @@ class Judgement:
     run: VerifierRun
     provenance: Provenance
     raw: RawArtifacts
+    verdict: Verdict
     curated: Curated = NOTHING
     planted: tuple[str, ...] = ()
     disputed: float | None = None
@@ -72,7 +73,7 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
     judgement = await _judge(court, sandbox, agent_result, work, shield)
     if shield.isolation == "guarded" and work.survivors:
         planted = await planted_meanwhile(court, sandbox, work, shield)
-        if planted.to_hide or judgement.provenance.reward_file is None:
+        if planted.to_hide or judgement.verdict.silent:
             shield = await raise_shield(court, sandbox, work, "kill")
             judgement = await _judge(court, sandbox, agent_result, work, shield)
         judgement = replace(judgement, planted=planted.paths)
@@ -102,7 +103,8 @@ async def _judge(
     run = _run(court, ended, shield, work.survivors, logs)
     if shield.curated.anything or shield.curated.kept:
         write_evidence(folder / "system.json", shield.curated)
-    return Judgement(run, _provenance(court, raw, tests.digest), raw, shield.curated)
+    verdict = _verdict(court, raw)
+    return Judgement(run, _provenance(verdict.file, raw, tests.digest), raw, verdict, shield.curated)
 
 
 async def _ask_again(
@@ -118,7 +120,7 @@ async def _ask_again(
     second = await _judge(court, sandbox, agent_result, work, lowered, "verifier/as-left")
     reward = _reward(court, second)
     appeal = Appeal(
-        reward=reward if second.provenance.reward_file else None,
+        reward=None if second.verdict.silent else reward,
         exit_code=second.run.exit_code,
         duration_sec=second.run.duration_sec,
     )
@@ -127,12 +129,13 @@ async def _ask_again(
         return replace(first, run=run)
     if court.is_authors_own:
         believed = run.model_copy(update={"exit_code": second.run.exit_code, "trust": "as_left"})
-        return replace(first, run=believed, provenance=second.provenance, raw=second.raw)
+        return replace(first, run=believed, provenance=second.provenance, raw=second.raw, verdict=second.verdict)
     return replace(first, run=run, disputed=reward)
 
 
 def _reward(court: Court, judgement: Judgement) -> float:
-    return ingest(court.of.judged, judgement.raw, court.spec.options.reward_policy).reward
+    options = court.spec.options
+    return ingest(court.of.judged, judgement.raw, options.reward_policy, court.of.verdict(options)).reward
 
 
 async def _show_solution(court: Court, room: Sandbox) -> None:
@@ -221,8 +224,12 @@ def _run(court: Court, ended: ExecResult, shield: Shield, survivors: tuple[str, 
     )
 
 
-def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
-    reward_file = read_verdict(raw, court.of.judged.verifier, court.spec.options.reward_policy).file
+def _verdict(court: Court, raw: RawArtifacts) -> Verdict:
+    options = court.spec.options
+    return read_verdict(raw, court.of.judged.verifier, options.reward_policy, court.of.verdict(options))
+
+
+def _provenance(reward_file: str | None, raw: RawArtifacts, digest: str) -> Provenance:
     said = raw.file(reward_file).data if reward_file else None
     return Provenance(
         tests_digest=digest,
@@ -232,9 +239,9 @@ def _provenance(court: Court, raw: RawArtifacts, digest: str) -> Provenance:
     )
 
 
-def score(of: Round, judgement: Judgement, changes: FileChanges, policy: RewardPolicy) -> EvaluationResult:
+def score(of: Round, judgement: Judgement, changes: FileChanges, options: TrialOptions) -> EvaluationResult:
     """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
-    evaluation = ingest(of.judged, judgement.raw, policy)
+    evaluation = ingest(of.judged, judgement.raw, options.reward_policy, of.verdict(options))
     tags = [
         *integrity_tags(changes, judgement.run.survivors),
         *system_tags(judgement.curated, judgement.run, judgement.planted),

@@ -24,7 +24,7 @@ from seatrial.model.record import (
     VerifierRun,
 )
 from seatrial.trial.combine import combine
-from seatrial.trial.events import Observer, PhaseStarted
+from seatrial.trial.events import Notice, Observer, PhaseStarted
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 
@@ -71,6 +71,10 @@ class TrialLog:
         finally:
             ended = max(started, _now())  # the clock may be set back meanwhile
             self._times.append(PhaseTime(phase=phase, step=step, started_at=started, finished_at=ended))
+
+    def tell(self, text: str) -> None:
+        """Tell whoever watches something that is of no single trial."""
+        self._observe(Notice(text))
 
     def begin(self, of: Round) -> RoundLog:
         """Start the notes of a round."""

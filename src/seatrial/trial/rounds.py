@@ -7,6 +7,8 @@ from pathlib import Path
 
 from seatrial.model.config import AgentSpec, ArtifactSpec, HealthcheckSpec, VerifierPhaseSpec
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.job import TrialOptions
+from seatrial.model.output import VerdictSource
 from seatrial.model.task import Task, TaskLayout, TaskStep
 from seatrial.tasks.instruction import strip_canary
 
@@ -52,6 +54,12 @@ class Round:
     def verifier(self) -> VerifierPhaseSpec:
         """The verifier's phase."""
         return self.step.spec.verifier if self.step else self.task.config.verifier
+
+    def verdict(self, options: TrialOptions) -> VerdictSource:
+        """By what the verifier speaks; a run may say so for all tasks, and a step leaves open what the task has."""
+        if options.verdict == "exit_status":
+            return "exit_status"
+        return self.verifier.verdict or self.task.config.verifier.verdict or "reward"
 
     @property
     def verifier_user(self) -> str | int | None:

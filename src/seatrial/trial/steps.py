@@ -14,9 +14,10 @@ from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.concurrency import unless
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import FileChanges, SandboxRef
+from seatrial.model.record import Baseline, FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.court import Court
 from seatrial.trial.judge import Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
@@ -25,6 +26,7 @@ from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
+from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
 from seatrial.trial.work import DID_NOTHING, Work, merge_changes, run_agent, take_stock, write_changes
 from seatrial.verify.fetch import list_files
 
@@ -130,6 +132,7 @@ class Turn:
         """Run the verifier where the agent cannot reach it."""
         with self.trial.log.phase("verify", self.of):
             judgement = await verify(self._court, self.trial.sandbox, agent_result, work)
+            judgement = await with_baseline(self._court, judgement, agent_result)
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
             self.notes.disputed = judgement.disputed
         return judgement
@@ -137,8 +140,19 @@ class Turn:
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
         """The evaluation that the verifier's verdict amounts to."""
         with self.trial.log.phase("score", self.of):
-            self.notes.evaluation = score(self.of, judgement, work.changes, self.trial.spec.options.reward_policy)
+            evaluation = score(self.of, judgement, work.changes, self.trial.spec.options)
+            self.notes.evaluation = self._explain(evaluation, judgement.run.baseline)
         return self.notes.evaluation
+
+    def _explain(self, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
+        """The evaluation with what speaks against the verifier itself, which whoever watches is told too."""
+        tell = self.trial.log.tell
+        tools = find_missing_tools(self.of, evaluation, self._court.folder / "verifier")
+        for tool in tools:
+            tell(missing_tool_notice(self.of, tool))
+        if broken := broken_verifier(self.of, baseline):
+            tell(broken)
+        return explain_silence(self.of, explain_missing_tools(evaluation, tools), baseline)
 
     @property
     def _court(self) -> Court:

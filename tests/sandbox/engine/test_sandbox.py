@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import ExecSpec, Image, ImageConfig, Network, Sandbox
+from seatrial.sandbox.api import Curation, ExecSpec, Image, ImageConfig, Network, Sandbox, SystemCopy
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.command import run_tool
 from seatrial.sandbox.engine.container import _names, _Process
@@ -154,6 +154,10 @@ def test_what_differs_is_found_without_directories_and_from_a_moment_on():
     run(work)
 
 
+async def refuse_to_decide(_: SystemCopy) -> Curation:
+    raise AssertionError("there is nothing to decide")
+
+
 def test_networks_and_limits_that_cannot_be_had_are_refused_with_the_reason():
     async def work(backend):
         capabilities = await backend.probe()
@@ -164,8 +168,8 @@ def test_networks_and_limits_that_cannot_be_had_are_refused_with_the_reason():
         async with open_sandbox(backend, SPEC) as sandbox:
             with pytest.raises(HostUnsupportedError, match="host"):
                 await sandbox.exec(ExecSpec(("true",), network=Network("host")))
-            with pytest.raises(HostUnsupportedError, match="frozen"):
-                await sandbox.renew_verifier("frozen")
+            with pytest.raises(HostUnsupportedError, match="a system of its own"):
+                await sandbox.renew_verifier(refuse_to_decide)
 
     run(work)
 

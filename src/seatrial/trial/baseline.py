@@ -1,0 +1,140 @@
+"""Is a silent verifier broken, or did the agent silence it? It is asked about an environment without an agent.
+
+Whether a silent verifier counts as 0 must not depend on who profits from that. One that judges the untouched
+environment was silenced by the agent, and its 0 counts; one that is silent there too has no verdict for anybody.
+
+A later step of a task has no untouched environment: its verifier is asked where all steps up to its own were laid out
+and none was worked on. One that judges there can judge anything. One that does not may only miss the earlier steps'
+work, but nobody can tell, so it has no verdict either.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
+
+from seatrial.errors import AgentSetupError, HealthcheckError
+from seatrial.model.agent import AgentResult
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.record import Baseline, FileChanges
+from seatrial.sandbox.api import Network, Sandbox
+from seatrial.sandbox.session import open_sandbox
+from seatrial.scoring.findings import Finding, with_finding
+from seatrial.trial.court import Court
+from seatrial.trial.judge import Judgement, verify
+from seatrial.trial.place import choose_network
+from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.work import DID_NOTHING, take_stock
+
+_KEPT_ANSWERS = 4096
+WAY_OUT = (
+    'mend its tests or, if they speak by their exit status, set `verdict = "exit_status"` in [verifier] of task.toml '
+    "or run with --verdict exit_status"
+)
+
+
+@dataclass(eq=False, slots=True)
+class _Answers:
+    """The answers that are known, and a lock for each question that is being asked."""
+
+    known: OrderedDict[Hashable, Baseline] = field(default_factory=OrderedDict)
+    asking: dict[Hashable, asyncio.Lock] = field(default_factory=dict)
+
+    async def get(self, question: Hashable, ask: Callable[[], Awaitable[Baseline]]) -> Baseline:
+        """The answer; trials that want the same one at the same time wait for the first of them.
+
+        If that one fails, the next one asks for itself.
+        """
+        if question not in self.known:
+            async with self.asking.setdefault(question, asyncio.Lock()):
+                try:
+                    if question not in self.known:
+                        self.keep(question, await ask())
+                finally:
+                    self.asking.pop(question, None)
+        return self.known[question]
+
+    def keep(self, question: Hashable, answer: Baseline) -> None:
+        """Remember an answer."""
+        self.known[question] = answer
+        if len(self.known) > _KEPT_ANSWERS:
+            self.known.popitem(last=False)
+
+
+# A run has one event loop; what an earlier run found may no longer hold where the image is this machine's own system.
+_answers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Answers] = WeakKeyDictionary()
+
+
+async def with_baseline(court: Court, judgement: Judgement, agent_result: AgentResult) -> Judgement:
+    """A judgement that says, where its verifier was silent, what that verifier does without an agent.
+
+    Raises TrialError when the machinery fails on the way.
+    """
+    if not judgement.verdict.silent:
+        return judgement
+    answers = _answers.setdefault(asyncio.get_running_loop(), _Answers())
+    question = _question(court, judgement.provenance.tests_digest)
+    if agent_result is DID_NOTHING and _is_first(court.of) and question not in answers.known:
+        answers.keep(question, "silent")  # nobody has been here, so this was the baseline
+    baseline = await answers.get(question, lambda: _ask(court))
+    return replace(judgement, run=judgement.run.model_copy(update={"baseline": baseline}))
+
+
+def _question(court: Court, tests_digest: str) -> Hashable:
+    """All that the answer depends on."""
+    image, spec = court.place.sandbox.image, court.spec
+    options = spec.options.model_dump_json()
+    return spec.task_digest, court.of.name, tests_digest, image.reference, image.digest, options
+
+
+def _is_first(of: Round) -> bool:
+    return of.step is None or of.step is of.task.steps[0]
+
+
+async def _ask(court: Court) -> Baseline:
+    """Have the verifier judge a fresh sandbox in which nobody has done anything."""
+    fresh_court = replace(court, folder=court.folder / "baseline", earlier=FileChanges())
+    async with open_sandbox(court.backend, court.place.sandbox) as fresh:
+        try:
+            await _furnish(court, fresh)
+        except (AgentSetupError, HealthcheckError):
+            if _is_first(court.of):
+                raise
+            return "silent"  # a later step that cannot even begin without the work of the earlier ones
+        work = await take_stock(fresh, court.of, court.place, DID_NOTHING, fresh_court.folder)
+        judgement = await verify(fresh_court, fresh, DID_NOTHING, work)
+    return "silent" if judgement.verdict.value is None else "judged"
+
+
+async def _furnish(court: Court, fresh: Sandbox) -> None:
+    rounds = rounds_of(court.of.task) if court.of.step else (court.of,)
+    await stage_task(fresh, court.spec, rounds[0], court.place)
+    for of in rounds[: rounds.index(court.of) + 1]:
+        await stage_round(fresh, court.spec, of, court.place, None, _network(court, of))
+
+
+def _network(court: Court, of: Round) -> Network:
+    policy = of.agent.network or of.task.config.environment.network
+    return choose_network(policy, court.spec.options, court.place.capabilities)
+
+
+def explain_silence(of: Round, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
+    """The evaluation with what a verifier's silence amounts to."""
+    if baseline is None:
+        return evaluation
+    where = "the untouched environment" if _is_first(of) else "an environment in which no step was worked on"
+    if baseline == "judged":
+        message = f"the verifier judges {where}, but said nothing after the agent; 0.0 counts"
+        return with_finding(evaluation, Finding("verifier_silenced", message))
+    message = f"the verifier has no verdict on {where} either, so it has none for anybody; {WAY_OUT}"
+    return with_finding(evaluation, Finding("verifier_broken", message))
+
+
+def broken_verifier(of: Round, baseline: Baseline | None) -> str | None:
+    """What the watchers of a run are told once about a task whose verifier is silent whatever it is shown."""
+    if baseline != "silent":
+        return None
+    step = f", step {of.name}" if of.step else ""
+    return f"{of.task.id}{step}: the verifier gives no verdict even where no agent has been; {WAY_OUT}"

@@ -1,0 +1,199 @@
+"""Silent verifiers: an agent that silenced one gets a 0 that counts, a broken one has no verdict for anybody."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+import seatrial.trial.baseline as baseline_module
+from seatrial.errors import SandboxError
+from seatrial.model.record import Outcome
+from seatrial.sandbox.api import ExecResult, ExecSpec
+from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
+from seatrial.trial.events import Event, Notice, notices_once
+from seatrial.trial.run import run_trial
+from tests.sandbox.embedded.support import needs_root
+from tests.trial.support import ANSWER, PYTHON_FILES, Desk, trial_spec, write_task
+
+RIGHT = f"echo right > {ANSWER}"
+REWARD = "/logs/verifier/reward.txt"
+SOLUTION = {"solution/solve.sh": f"#!/bin/sh\n{RIGHT}\n"}
+BROKEN = {"tests/test.sh": f"#!/bin/sh\ngrep -qx right {ANSWER}\n", **SOLUTION}
+DECLARED = f'[output]\npath = "{ANSWER}"\n'
+IMPATIENT = "[verifier]\ntimeout_sec = 1.0\n"
+# It reads all of what the agent left before it says anything, as verifiers do.
+READS_FIRST = {"tests/test.sh": f"#!/bin/sh\ntest -e {ANSWER} && cat {ANSWER} > /dev/null\necho 0 > {REWARD}\n"}
+CRASHES_ON_JUNK = {"tests/test.sh": f"#!/bin/sh\nset -e\ntest ! -e /app/junk\necho 0 > {REWARD}\n"}
+
+
+def notices(events: Sequence[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+@needs_root
+@pytest.mark.parametrize("toml", ["", DECLARED], ids=["inferred", "declared"])
+def test_a_broken_verifier_has_no_verdict_for_anybody_and_is_named(desk: Desk, toml):
+    root = write_task(desk.new_folder() / "task", toml=toml, files=BROKEN)
+    for agent in ("oracle", RIGHT, None, "true"):
+        ran = desk.run(root, agent)
+        assert (ran.record.outcome, ran.reward, ran.run.baseline) == ("verifier_error", 0.0, "silent")
+        assert "verifier_broken" in ran.tags
+        (told,) = notices(ran.events)
+        assert told.startswith("task: the verifier gives no verdict even where no agent has been; ")
+        assert "--verdict exit_status" in told
+    assert desk.run(root, "oracle", verdict="exit_status").record.outcome == "pass"
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("files", "toml", "agent"),
+    [
+        (CRASHES_ON_JUNK, "", "touch /app/junk"),
+        (READS_FIRST, IMPATIENT, f"mkfifo {ANSWER}"),
+    ],
+    ids=["crash", "time-out"],
+)
+def test_an_agent_that_silences_the_verifier_gets_a_zero_that_counts(desk: Desk, files, toml, agent):
+    ran = desk.attack(agent, files=files, toml=toml)
+    assert (ran.record.outcome in ("fail", "no_output", "invalid_output"), ran.reward) == (True, 0.0)
+    assert (ran.run.baseline, "verifier_silenced" in ran.tags) == ("judged", True)
+    assert not ran.evaluation.validity.verifier_completed
+    assert any("judges the untouched environment" in line for line in ran.evaluation.validity.errors)
+    assert notices(ran.events) == []
+    assert ran.text("baseline/verifier/files/reward.txt") == "0\n"
+
+
+@needs_root
+@pytest.mark.parametrize("agent", ["rm -rf /usr/bin/* /bin/*", "rm -f /usr/bin/python3* /usr/bin/grep"])
+@pytest.mark.parametrize("isolation", ["guarded", "kill"])
+def test_an_agent_that_deletes_the_verifier_s_tools_does_not_leave_the_mean(desk: Desk, agent, isolation):
+    ran = desk.attack(agent, files=PYTHON_FILES, isolation=isolation)
+    assert (ran.record.outcome, ran.reward) == ("no_output", 0.0)
+    assert ran.run.baseline is None or "verifier_silenced" in ran.tags
+
+
+@needs_root
+def test_a_verifier_that_has_spoken_is_not_asked_again(desk: Desk):
+    ran = desk.attack(RIGHT, files={"tests/test.sh": f"#!/bin/sh\necho 93 > {REWARD}\n"}, toml=DECLARED)
+    assert (ran.record.outcome, ran.run.baseline) == ("verifier_error", None)
+
+
+@needs_root
+def test_a_later_step_is_asked_where_no_step_was_worked_on(desk: Desk):
+    toml = '[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'
+    files = {
+        "steps/one/instruction.md": "One.\n",
+        "steps/two/instruction.md": "Two.\n",
+        "steps/one/tests/test.sh": f"#!/bin/sh\necho 1 > {REWARD}\n",
+        "steps/two/workdir/given.txt": "given\n",
+        "steps/two/tests/test.sh": f"#!/bin/sh\nset -e\ncat /app/given.txt\necho 0 > {REWARD}\n",
+    }
+    spoil = 'case "$(cat /task/instruction.md)" in Two*) rm /app/given.txt;; esac'
+    root = write_task(desk.new_folder() / "task", toml=toml, files=files, instruction=None)
+    ran = desk.run(root, spoil)
+    assert [step.verifier_run and step.verifier_run.baseline for step in ran.record.steps] == [None, "judged"]
+    assert (ran.record.outcome, ran.reward) == ("fail", 0.5)
+    assert "verifier_silenced" in ran.tags
+
+
+@needs_root
+def test_a_later_step_that_cannot_begin_without_the_earlier_ones_has_no_verdict(desk: Desk):
+    toml = '[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'
+    files = {
+        "steps/one/instruction.md": "One.\n",
+        "steps/two/instruction.md": "Two.\n",
+        "steps/one/tests/test.sh": f"#!/bin/sh\necho 1 > {REWARD}\n",
+        "steps/two/workdir/setup.sh": "#!/bin/sh\ntest -e /app/made\n",
+        "steps/two/tests/test.sh": "#!/bin/sh\n",
+    }
+    root = write_task(desk.new_folder() / "task", toml=toml, files=files, instruction=None)
+    ran = desk.run(root, "touch /app/made")
+    assert (ran.record.outcome, ran.run.baseline) == ("verifier_error", "silent")
+    (told,) = notices(ran.events)
+    assert told.startswith("task, step two: ")
+
+
+class SilentAfterWork:
+    """An agent that writes its answer, and a verifier that says nothing where there is one; it counts its runs."""
+
+    def __init__(self) -> None:
+        self.judged = 0
+
+    async def __call__(self, spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
+        await asyncio.sleep(0)
+        if spec.phase != "verifier":
+            sandbox.files[ANSWER] = b"x"
+        elif ANSWER not in sandbox.files:
+            self.judged += 1
+            sandbox.files[REWARD] = b"0"
+        return answer()
+
+
+def test_trials_that_run_side_by_side_share_one_baseline(tmp_path):
+    verifier = SilentAfterWork()
+    backend = FakeBackend(verifier)
+    spec = trial_spec(write_task(tmp_path / "task"), "work")
+
+    async def run() -> list[Outcome]:
+        async with asyncio.TaskGroup() as group:
+            folders = [tmp_path / str(number) for number in range(5)]
+            for folder in folders:
+                folder.mkdir()
+            trials = [group.create_task(run_trial(spec, backend, folder)) for folder in folders]
+        later = await run_trial(spec, backend, tmp_path / "0")
+        return [trial.result().outcome for trial in trials] + [later.outcome]
+
+    assert asyncio.run(run()) == ["fail"] * 6
+    assert (verifier.judged, len(backend.sandboxes)) == (1, 7)
+    assert all(sandbox.destroyed for sandbox in backend.sandboxes)
+
+
+def test_other_tests_or_options_are_another_question(tmp_path):
+    verifier = SilentAfterWork()
+    backend = FakeBackend(verifier)
+    root = write_task(tmp_path / "task")
+
+    async def run() -> None:
+        await run_trial(trial_spec(root, "work"), backend, tmp_path)
+        await run_trial(trial_spec(root, "work", verifier_timeout_multiplier=2.0), backend, tmp_path)
+        (root / "tests/test.sh").write_text("#!/bin/sh\n")
+        await run_trial(trial_spec(root, "work"), backend, tmp_path)
+
+    asyncio.run(run())
+    assert verifier.judged == 3
+
+
+def test_a_baseline_that_the_machinery_fails_is_a_failure_and_no_score(tmp_path):
+    verifier = SilentAfterWork()
+    backend = FakeBackend(verifier)
+    create, made = backend.create, []
+
+    async def fail_the_second(spec):
+        made.append(spec)
+        if len(made) == 2:
+            raise SandboxError("no room")
+        return await create(spec)
+
+    backend.create = fail_the_second  # type: ignore[method-assign]
+    spec = trial_spec(write_task(tmp_path / "task"), "work")
+
+    async def run() -> list[Outcome]:
+        return [(await run_trial(spec, backend, tmp_path)).outcome for _ in range(2)]
+
+    assert asyncio.run(run()) == ["infrastructure_error", "fail"]
+
+
+def test_only_so_many_answers_are_kept(monkeypatch):
+    monkeypatch.setattr(baseline_module, "_KEPT_ANSWERS", 2)
+    answers = baseline_module._Answers()
+    for question in range(5):
+        answers.keep(question, "silent")
+    assert list(answers.known) == [3, 4]
+
+
+def test_a_notice_is_told_once():
+    told: list[Event] = []
+    observe = notices_once(told.append)
+    for text in ("a", "b", "a"):
+        observe(Notice(text))
+    assert told == [Notice("a"), Notice("b")]

@@ -234,3 +234,21 @@ def test_folders_nested_a_thousand_deep_do_not_stop_the_loader(make_task, nest):
     root = make_task()
     nest(root / "tests")
     assert read_folder(root, "task").id == "task"
+
+
+@pytest.mark.parametrize(
+    "place", ["tests/data.bin", "solution/x", "environment/y", "steps/a/workdir/z", "instruction.md"]
+)
+def test_a_task_that_is_too_large_says_so_and_nothing_of_it_is_read(make_task, place):
+    root = make_task(files={place: ""})
+    os.truncate(root / place, 50 * 2**30)
+    (problem,) = broken(root)
+    assert f"50.0 GiB, the limit is 4.0 GiB; the largest: {place}" in problem
+
+
+def test_a_task_toml_that_leads_out_of_the_task_is_not_read(make_task, tmp_path):
+    root = make_task()
+    (tmp_path / "secret").write_text("password = hunter2 is not TOML")
+    (root / "task.toml").unlink()
+    (root / "task.toml").symlink_to(tmp_path / "secret")
+    assert broken(root) == ["task.toml: a symbolic link that leads out of the task"]

@@ -13,6 +13,7 @@ from seatrial.jobs.models import check_model
 from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
 from seatrial.jobs.select import select_tasks
+from seatrial.jobs.strangers import check_images
 from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask
 from seatrial.model.task import Task
@@ -65,6 +66,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     make_agents(spec.agents)
     selection = select_tasks(spec)
     configs = {task.id: task.config for task in selection.tasks.values()}
+    check_images(selection.tasks.values(), spec.trial)
     check_variables(configs, spec.agents)
     store = JobStore.create(folder, make_job_file(spec, selection.tasks.values(), selection.files))
     notices = [*selection.notices, *_image_notices(configs.values(), spec)]
@@ -97,6 +99,7 @@ def prepare_resume(
         check_backend(store.file.spec.trial.backend)
         check_model(store.file.spec.model, store.file.spec.agents)
         make_agents(store.file.spec.agents)
+        check_images(tasks.values(), store.file.spec.trial)
         check_variables({task.id: task.config for task in tasks.values()}, store.file.spec.agents)
     return PreparedJob(store, trials, TasksOnDemand(tasks), notices)
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from seatrial.errors import TaskFormatError
+from seatrial.errors import OversizeError, TaskFormatError
 from seatrial.model.config import StepSpec, TaskConfig
 from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout
 from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema
@@ -61,6 +61,7 @@ class _Loader:
         self._id = task_id
         self._report = report
         self._known: dict[str, tuple[bool, bytes]] = {}
+        self._escaping: frozenset[str] = frozenset()
 
     def load(self, listed: TaskFiles | None) -> TaskOutline:
         files = self._files(listed)
@@ -81,6 +82,10 @@ class _Loader:
         except OSError as error:
             self._fail("unreadable", error.filename or ".", str(error.strerror), "make the folder readable")
             raise _UnreadableTask from None
+        except OversizeError as error:
+            self._fail("too-large", ".", str(error), "keep large data in the image, or fetch it when that is built")
+            raise _UnreadableTask from None
+        self._escaping = frozenset(files.escaping)
         for link in files.escaping:
             self._fail("escaping-link", link, "a symbolic link that leads out of the task", "replace it by a copy")
         for path in files.special:
@@ -119,6 +124,8 @@ class _Loader:
         return workdir if workdir != "/" and "$" not in workdir else DEFAULT_WORKDIR
 
     def _read(self, relative: str, limit: int, errors: Literal["strict", "replace"] = "strict") -> str:
+        if relative in self._escaping:  # said already, and what it leads to is none of a task's business
+            raise _UnreadableTask
         try:
             data, executable = read_file(f"{self._place}/{relative}", limit)
             self._known[relative] = executable, sha256(data).digest()

@@ -121,7 +121,7 @@ def test_links_in_a_context_lead_nowhere_out_of_it(tmp_path):
     (dockerfile.parent / "node_modules/x").symlink_to(tmp_path / "secret")
 
     async def work(bench: Bench) -> None:
-        with pytest.raises(BuildError, match="is a link to .*secret, and that is not in the build context"):
+        with pytest.raises(BuildError, match=r"is a link to .*secret, and that is not in the build context"):
             await bench.source.build(ImageRequest(dockerfile=dockerfile), POLICY, bench.said.append)
 
     on_bench(tmp_path, work)

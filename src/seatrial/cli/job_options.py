@@ -37,6 +37,7 @@ _KEYS = {
     "enforcement": "trial.enforcement",
     "network": "trial.network",
     "private_hosts": "trial.private_hosts",
+    "allow_env": "trial.allow_env",
     "agent_timeout_multiplier": "trial.agent_timeout_multiplier",
     "verifier_timeout_multiplier": "trial.verifier_timeout_multiplier",
     "pass_threshold": "trial.pass_threshold",
@@ -128,6 +129,9 @@ _HOW = (
     click.option("--network", type=click.Choice(["task", "none"]), help="What the task says, or none.  [task]"),
     click.option(
         "--allow-private-hosts", "private_hosts", flag_value="allow", help="Let tasks reach this machine's networks."
+    ),
+    click.option(
+        "--allow-env", multiple=True, metavar="NAME", help="Let tasks take this variable of this machine by ${NAME}."
     ),
     click.option(
         "--timeout-multiplier", type=_POSITIVE, metavar="X", help="Stretch the times of agent and verifier.  [1]"

@@ -4,7 +4,7 @@ import datetime as dt
 import glob
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -54,7 +54,8 @@ class HarborEnv(CliAgentEnv):
     The agent finds instruction.md and task.toml in /task and works in `agent_workdir`. Only after it has ended come
     tests/ and solution/, for the verifier. `docker_image` is for tasks that name none. Further arguments are those of
     CliAgentEnv; without `timeout_seconds` an agent has the time of its task, or an hour. What is said about resources
-    goes before what the task says. `trial_options` may be replaced: they say how rollouts are isolated and judged.
+    goes before what the task says. `allow_env` are names of variables here that task.toml may take by `${NAME}`.
+    `trial_options` may be replaced: they say how rollouts are isolated and judged.
 
     Raises DatasetNotFoundError or TaskFormatError for tasks that are not there or cannot be read.
     """
@@ -74,6 +75,7 @@ class HarborEnv(CliAgentEnv):
         self._tasks = {str(task.root): task for task in load_tasks(self.dataset_path, tasks)}
         self._digests: dict[str, str] = {}
         given: Rubric | None = kwargs.pop("rubric", None)
+        allow_env: Iterable[str] = kwargs.pop("allow_env", ())
         kwargs.setdefault("timeout_seconds", None)
         kwargs.setdefault("dataset", self._rows_to_use())
         super().__init__(run_command, docker_image=docker_image, rubric=Rubric([self.harbor_reward]), **kwargs)
@@ -88,6 +90,7 @@ class HarborEnv(CliAgentEnv):
             network="none" if settings.network == "none" else "task",
             reward_policy="text_first",
             solution="staged",
+            allow_env=tuple(allow_env),
         )
 
     def load_harbor_dataset(self) -> "Dataset":

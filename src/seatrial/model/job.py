@@ -25,6 +25,7 @@ Isolation = Literal["guarded", "kill", "separate", "keep"]
 ImageFallback = Literal["python", "host", "refuse"]
 """For which images that cannot be had this machine's own system stands in: those that only have Python, all, none."""
 
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Count = Annotated[int, Field(ge=1)]
 
 _MAX_TASK, _MAX_AGENT = 120, 40  # with the rest they stay below 200 bytes; a file name may have 255
@@ -77,7 +78,8 @@ class TrialOptions(StrictModel):
 
     `image` is `auto` (the task's own), `host` (this machine's own system), a reference, or the absolute path of a
     directory with a root file system. `image_map` has others instead of those that tasks and their Dockerfiles name.
-    A `staged` solution lies among the tests while the verifier runs, and nowhere before.
+    A `staged` solution lies among the tests while the verifier runs, and nowhere before. `allow_env` are the variables
+    of this machine that task.toml may take by `${NAME}`.
     """
 
     backend: str = "embedded"
@@ -95,6 +97,7 @@ class TrialOptions(StrictModel):
     keep: Literal["record", "snapshot"] = "record"
     reward_policy: RewardPolicy = "declared"
     solution: Literal["withheld", "staged"] = "withheld"
+    allow_env: tuple[VariableName, ...] = ()
 
 
 class ModelOptions(StrictModel):

@@ -13,7 +13,7 @@ from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
-from seatrial.tasks.environ import resolve_variables
+from seatrial.tasks.allowed import task_variables
 from seatrial.trial.rounds import Round
 
 _MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
@@ -149,7 +149,7 @@ def choose_place(
         limits=limits_to_set(asked, capabilities),
         enforcement=options.enforcement,
         workdir=environment.workdir or _own_workdir(image) or task.workdir,
-        env=resolve_variables(environment.env, os.environ),
+        env=task_variables(environment.env, options.allow_env),
     )
     return Place(sandbox, asked, capabilities, image.how)
 

@@ -4,7 +4,7 @@ Each step is noted in the trial's log, so that its record says how far it came w
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.judge import Court, Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy
@@ -75,7 +76,7 @@ class Turn:
         """Prepare the agent and put in place what it may see; returns what to run, None when there is nothing."""
         trial = self.trial
         with trial.log.phase("setup", self.of):
-            context = AgentContext(self.of.task, self.of.step, trial.place.workdir, os.environ)
+            context = AgentContext(self.of.task, self.of.step, trial.place.workdir, os.environ, self._allowed)
             launch = trial.spec.agent.prepare(context)
             await stage_round(trial.sandbox, trial.spec, self.of, trial.place, launch, self.network)
         return launch
@@ -88,7 +89,8 @@ class Turn:
             yield None
             return
         listener = await sandbox.listen(port)
-        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model) as access:
+        secrets = tuple(self._allowed.values())
+        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model, secrets) as access:
             try:
                 yield access
             finally:
@@ -137,6 +139,11 @@ class Turn:
         with self.trial.log.phase("score", self.of):
             self.notes.evaluation = score(self.of, judgement, work.changes, self.trial.spec.options.reward_policy)
         return self.notes.evaluation
+
+    @property
+    def _allowed(self) -> Mapping[str, str]:
+        """What of this machine's variables the task may have."""
+        return allowed_variables(self.trial.spec.options.allow_env)
 
     @property
     def _court(self) -> Court:

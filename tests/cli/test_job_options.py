@@ -38,7 +38,19 @@ def test_every_option_has_its_place(tmp_path):
     spec, folder = new(
         *["-p", tmp_path / "a", tmp_path / "b", "-a", "oracle", "-m", "mini", "--command", "run me", "-k", 3, "-n", 4],
         *["-e", "local", "--image", tmp_path, "--verify-isolation", "kill", "--allow-partial-limits"],
-        *["--network", "none", "--allow-private-hosts", "--timeout-multiplier", 2, "--pass-threshold", 0.5],
+        *[
+            "--network",
+            "none",
+            "--allow-private-hosts",
+            "--allow-env",
+            "A",
+            "--allow-env",
+            "B",
+            "--timeout-multiplier",
+            2,
+            "--pass-threshold",
+            0.5,
+        ],
         *["--keep", "snapshot", "--retries", 0, "--max-trials", 9, "--max-wall", "1h30m", "--shuffle", "--seed", 7],
         *["--include", "a*", "--include", "b*", "--exclude", "c", "-o", tmp_path / "my-job"],
     )
@@ -57,6 +69,7 @@ def test_every_option_has_its_place(tmp_path):
             "enforcement": "partial",
             "network": "none",
             "private_hosts": "allow",
+            "allow_env": ("A", "B"),
             "agent_timeout_multiplier": 2.0,
             "verifier_timeout_multiplier": 2.0,
             "pass_threshold": 0.5,

@@ -13,6 +13,7 @@ from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
 from seatrial.jobs.select import select_tasks
 from seatrial.jobs.strangers import check_images
+from seatrial.jobs.trust import require_own
 from seatrial.jobs.variables import check_variables
 from seatrial.model.config import TaskConfig
 from seatrial.model.job import JobFile, JobSpec, LockedTask
@@ -68,17 +69,23 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     check_images(selection.tasks.values(), spec.trial)
     denied = check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
     store = JobStore.create(folder, make_job_file(spec, selection.tasks.values(), selection.files))
-    notices = [*selection.notices, *_image_notices(configs.values(), spec), *denied]
+    notices = [*selection.notices, *_image_notices(configs.values(), spec), *denied, *_seal_notices(store)]
     return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
 
 
 def prepare_resume(
-    folder: Path, *, spec: JobSpec | None = None, extend: bool = False, retry_failed: bool = False
+    folder: Path,
+    *,
+    spec: JobSpec | None = None,
+    extend: bool = False,
+    retry_failed: bool = False,
+    trust_job: bool = False,
 ) -> PreparedJob:
     """The rest of a job. Without a spec it is the stored one; with one, it must mean the same, or more with `extend`.
 
     `retry_failed` has trials that the machinery failed run again. Only tasks with trials left are loaded. Raises
-    JobError that lists every difference when the spec or a task is not what it was.
+    JobError that lists every difference when the spec or a task is not what it was, and one that lists what the job
+    does when somebody else made it: `trust_job` is the user's word for all of that, and is remembered.
     """
     store = JobStore.open(folder)
     if store.file.driver == "environment":
@@ -86,6 +93,10 @@ def prepare_resume(
             f"{folder}: these are rollouts of an environment; only a program with it can go on with them: "
             "evaluate(…, save_to=FOLDER, resume=True)"
         )
+    if not trust_job:
+        require_own(store)
+    elif not store.is_own:
+        store.make_own()
     notices: list[str] = []
     if spec is not None:
         notices = _take_over(store, _with_whole_paths(spec), extend=extend)
@@ -103,6 +114,12 @@ def prepare_resume(
         configs = {task.id: task.config for task in tasks.values()}
         notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
     return PreparedJob(store, trials, TasksOnDemand(tasks), notices)
+
+
+def _seal_notices(store: JobStore) -> list[str]:
+    if store.is_own:
+        return []
+    return ["the job cannot be marked as yours (no private file can be written); to resume it takes --trust-job"]
 
 
 def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:

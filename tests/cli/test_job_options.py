@@ -220,3 +220,11 @@ def test_the_documented_job_file_is_one_and_every_key_is_documented():
     models = (JobSpec, AgentOptions, TrialOptions, RunOptions)
     keys = {name for model in models for name in model.model_fields} - {"agents", "trial", "run"}
     assert {key for key in keys if f"`{key}`" not in page} == set()
+
+
+@pytest.mark.parametrize("name", ["MY*", "*", "A=b", "", "a b"])
+def test_variables_are_allowed_by_whole_names(name):
+    command = click.command()(new_job_options(lambda **_: None))
+    done = CliRunner().invoke(command, ["--allow-env", name])
+    assert done.exit_code == 2
+    assert "is not the name of a variable" in " ".join(done.output.split())

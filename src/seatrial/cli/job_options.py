@@ -76,6 +76,16 @@ def parse_image_map(_: click.Context, option: click.Parameter, values: tuple[str
     return {name: whole_image(image) for name, _equals, image in pairs}
 
 
+def parse_names(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of variables. Raises click's BadParameter for anything else, patterns included."""
+    for value in values:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            raise click.BadParameter(
+                f"{value!r} is not the name of a variable; give each by its whole name", param=option
+            )
+    return values
+
+
 _WHAT = (
     click.argument("more_paths", metavar="[TASKS]...", nargs=-1),
     click.option("-p", "--path", "paths", multiple=True, metavar="TASKS", help="A task, or a folder of tasks."),
@@ -131,7 +141,11 @@ _HOW = (
         "--allow-private-hosts", "private_hosts", flag_value="allow", help="Let tasks reach this machine's networks."
     ),
     click.option(
-        "--allow-env", multiple=True, metavar="NAME", help="Let tasks take this variable of this machine by ${NAME}."
+        "--allow-env",
+        multiple=True,
+        callback=parse_names,
+        metavar="NAME",
+        help="Let tasks take this variable of this machine by ${NAME}.",
     ),
     click.option(
         "--timeout-multiplier", type=_POSITIVE, metavar="X", help="Stretch the times of agent and verifier.  [1]"

@@ -5,6 +5,7 @@ It counts as it goes: a folder that no task needs, by its size, its entries or i
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,7 +21,10 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SOLUTION_NAMES = {"linux": ("solve.sh", "solve.py"), "windows": ("solve.bat",)}
 _TEST_NAMES = {"linux": "test.sh", "windows": "test.bat"}
+_STAGED = frozenset({"tests", "solution"})
 _MOST_LISTED = 3
+MAX_STAGED_BYTES = 2**30
+"""Of a folder that is laid into sandboxes: it goes there through memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,15 @@ TASK_BOUNDS = Bounds()
 class TaskFiles:
     """What a folder holds, as relative paths with `/`: regular files, links, and what a task must not have.
 
-    `read` are those whose content is known: whether each is executable, and its SHA-256.
+    `size` is how many bytes the files have together. `read` are those whose content is known: whether each is
+    executable, and its SHA-256.
     """
 
     regular: frozenset[str]
     links: frozenset[str]
     escaping: tuple[str, ...]
     special: tuple[str, ...]
+    size: int = field(default=0, compare=False)
     read: dict[str, tuple[bool, bytes]] = field(default_factory=dict, compare=False)
 
     def has(self, path: str) -> bool:
@@ -56,16 +62,32 @@ class TaskFiles:
 
 def list_files(root: Path, bounds: Bounds = TASK_BOUNDS) -> TaskFiles:
     """Walk a folder without following links. Raises OSError when it cannot be read, OversizeError beyond bounds."""
-    regular, links, special = walk(str(root), bounds)
+    regular, links, special, size = walk(str(root), bounds)
     home = os.path.realpath(root)
     escaping = [link for link in sorted(links) if not _stays_inside(home, link)]
-    return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)))
+    return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)), size)
+
+
+def refuse_large_trees(root: Path, files: TaskFiles, limit: int = MAX_STAGED_BYTES) -> None:
+    """Raise OversizeError for a folder of a task that is laid into sandboxes and is too large for that."""
+    if files.size <= limit:  # nearly always
+        return
+    sizes: Counter[str] = Counter()
+    for path in files.regular:
+        parts = path.split("/")
+        if parts[0] in _STAGED or (parts[0] == "steps" and len(parts) > 3):
+            sizes["/".join(parts[: 3 if parts[0] == "steps" else 1])] += os.lstat(f"{root}/{path}").st_size
+    for folder, size in sizes.most_common(1):
+        if size > limit:
+            raise OversizeError(
+                f"{folder}/ has {_shown(size)}, and what is laid into a sandbox may have {_shown(limit)} at most"
+            )
 
 
 def walk(
     folder: str, bounds: Bounds = TASK_BOUNDS, ignored: Container[str] = IGNORED_FOLDERS
-) -> tuple[list[str], list[str], list[str]]:
-    """The regular files, the links and everything else below a folder, in any order.
+) -> tuple[list[str], list[str], list[str], int]:
+    """The regular files, the links and everything else below a folder, in any order, and the size of the files.
 
     Raises OSError, and OversizeError as soon as the folder is known to hold more than the bounds allow.
     """
@@ -96,7 +118,7 @@ def walk(
                     (links if entry.is_symlink() else special).append(prefix + name)
     if size > bounds.max_bytes:
         raise OversizeError(_too_large(folder, regular, size, bounds.max_bytes))
-    return regular, links, special
+    return regular, links, special, size
 
 
 def _size_of(entry: os.DirEntry[str]) -> int:
@@ -109,7 +131,8 @@ def _size_of(entry: os.DirEntry[str]) -> int:
 def _too_large(folder: str, regular: list[str], size: int, limit: int) -> str:
     """Says how large a folder is, and which files are to blame."""
     sizes = sorted(((os.lstat(f"{folder}/{path}").st_size, path) for path in regular), reverse=True)[:_MOST_LISTED]
-    largest = ", ".join(f"{path} ({_shown(each)})" for each, path in sizes)
+    # Only those that matter beside the first are worth a word.
+    largest = ", ".join(f"{path} ({_shown(each)})" for each, path in sizes if each * 10 >= sizes[0][0])
     return f"{folder}: its files have {_shown(size)}, the limit is {_shown(limit)}; the largest: {largest}"
 
 

@@ -12,7 +12,7 @@ from seatrial.model.config import StepSpec, TaskConfig
 from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout
 from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema
 from seatrial.tasks.instruction import strip_canary
-from seatrial.tasks.layout import TaskFiles, decode, list_files, read_file, read_layout
+from seatrial.tasks.layout import TaskFiles, decode, list_files, read_file, read_layout, refuse_large_trees
 from seatrial.tasks.outline import StepOutline, TaskOutline
 from seatrial.tasks.table import Report
 from seatrial.tasks.toml import TASK_TOML, read_config
@@ -79,6 +79,7 @@ class _Loader:
     def _files(self, listed: TaskFiles | None) -> TaskFiles:
         try:
             files = listed or list_files(self._root)
+            refuse_large_trees(self._root, files)
         except OSError as error:
             self._fail("unreadable", error.filename or ".", str(error.strerror), "make the folder readable")
             raise _UnreadableTask from None

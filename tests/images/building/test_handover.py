@@ -117,6 +117,6 @@ def test_no_program_is_handed_a_dockerfile_that_names_a_place_of_this_machine(fo
         async with open_store(tmp_path / "store") as store:
             await Builder(store).build(context, builder="podman")
 
-    with pytest.raises(BuildError, match="'oci-archive:/etc/image.tar' is a place of this machine"):
+    with pytest.raises(BuildError, match=r"'oci-archive:/etc/image\.tar' is a place of this machine"):
         asyncio.run(play())
     assert not (folder / "said").exists()

@@ -1,6 +1,7 @@
 """What several test modules share: a factory for task folders, and a task to score against."""
 
 import os
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -17,6 +18,10 @@ settings.load_profile("seatrial")
 
 # Tests speak to this machine only; those of registries bring their own and say so.
 os.environ["SEATRIAL_OFFLINE"] = "1"
+
+# The key that seals jobs is a test's own, not the one of whoever runs the tests.
+_STATE = tempfile.TemporaryDirectory(prefix="seatrial-tests-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 REPOSITORY = Path(__file__).parent.parent
 

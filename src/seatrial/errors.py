@@ -4,6 +4,7 @@
     ├── UsageError               the caller can fix it: exit code 2, never a traceback
     │   ├── UnknownArgumentError a keyword that nothing takes; also a TypeError
     │   ├── TaskFormatError      a task folder cannot be read
+    │   ├── OversizeError        a folder holds more than one like it may, so it is not read
     │   ├── DatasetNotFoundError no task where one was asked for
     │   ├── ArtifactsError       the folder or file to score is not there
     │   ├── RubricError          dimensions, weights or strategy make no sense
@@ -55,6 +56,10 @@ class TaskFormatError(UsageError):
         self.folder = folder
         self.reasons = tuple(reasons)
         super().__init__("\n".join([f"{folder} is not a usable task:", *(f"  {reason}" for reason in reasons)]))
+
+
+class OversizeError(UsageError):
+    """A folder that strangers may have written holds more than one like it may; nothing of it has been read."""
 
 
 class DatasetNotFoundError(UsageError):

@@ -1,5 +1,6 @@
 """The agents that come with us: what they lay out and run, and which options they refuse."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,16 @@ def test_the_oracle_brings_the_solution_along(tmp_path):
     assert launch is not None
     assert (launch.trees, launch.env) == ({"/solution": root / "solution"}, {"A": "c"})
     assert agent.templates(load_task(root).config) == {"A": "${B:-c}"}
+
+
+def test_a_solution_takes_only_variables_that_were_allowed(tmp_path):
+    root = write_task(tmp_path / "task", files={"solution/solve.sh": "true\n"}, toml="[solution.env]\nA = '${B:-c}'\n")
+    agent = make_agent(AgentOptions(name="oracle"))
+    denied = agent.prepare(context(root, {"B": "secret"}))
+    allowed = agent.prepare(replace(context(root, {"B": "secret"}), allowed_env={"B": "given"}))
+    assert denied is not None
+    assert allowed is not None
+    assert (denied.env, allowed.env) == ({"A": "c"}, {"A": "given"})
 
 
 def test_without_a_solution_there_is_nothing_for_the_oracle_to_do(tmp_path):

@@ -18,6 +18,7 @@ PLAIN_ENVIRONMENT = {
     "PATH": os.environ["PATH"],
     "PYTHONPATH": str(Path(main.__file__).parents[2]),
     "LC_ALL": "C.UTF-8",
+    "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
 }
 
 

@@ -38,8 +38,20 @@ def test_every_option_has_its_place(tmp_path):
     spec, folder = new(
         *["-p", tmp_path / "a", tmp_path / "b", "-a", "oracle", "-m", "mini", "--command", "run me", "-k", 3, "-n", 4],
         *["-e", "local", "--image", tmp_path, "--verify-isolation", "kill", "--allow-partial-limits"],
-        *["--network", "none", "--allow-private-hosts", "--timeout-multiplier", 2, "--pass-threshold", 0.5],
-        *["--verdict", "exit_status"],
+        *[
+            "--network",
+            "none",
+            "--allow-private-hosts",
+            "--allow-env",
+            "A",
+            "--allow-env",
+            "B",
+            "--timeout-multiplier",
+            2,
+            "--pass-threshold",
+            0.5,
+        ],
+        *["--verdict", "exit_status", "--trust", "as-left"],
         *["--keep", "snapshot", "--retries", 0, "--max-trials", 9, "--max-wall", "1h30m", "--shuffle", "--seed", 7],
         *["--include", "a*", "--include", "b*", "--exclude", "c", "-o", tmp_path / "my-job"],
     )
@@ -58,10 +70,12 @@ def test_every_option_has_its_place(tmp_path):
             "enforcement": "partial",
             "network": "none",
             "private_hosts": "allow",
+            "allow_env": ("A", "B"),
             "agent_timeout_multiplier": 2.0,
             "verifier_timeout_multiplier": 2.0,
             "pass_threshold": 0.5,
             "verdict": "exit_status",
+            "trust": "as_left",
             "keep": "snapshot",
         },
         "run": {"concurrent": 4, "retries": 0, "max_trials": 9, "max_wall_sec": 5400.0, "shuffle_seed": 7},
@@ -209,3 +223,11 @@ def test_the_documented_job_file_is_one_and_every_key_is_documented():
     models = (JobSpec, AgentOptions, TrialOptions, RunOptions)
     keys = {name for model in models for name in model.model_fields} - {"agents", "trial", "run"}
     assert {key for key in keys if f"`{key}`" not in page} == set()
+
+
+@pytest.mark.parametrize("name", ["MY*", "*", "A=b", "", "a b"])
+def test_variables_are_allowed_by_whole_names(name):
+    command = click.command()(new_job_options(lambda **_: None))
+    done = CliRunner().invoke(command, ["--allow-env", name])
+    assert done.exit_code == 2
+    assert "is not the name of a variable" in " ".join(done.output.split())

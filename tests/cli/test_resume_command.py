@@ -89,3 +89,13 @@ def test_a_folder_that_is_no_job_is_a_usage_error(seatrial: Seatrial, tmp_path, 
         assert (shown.code, shown.out) == (2, "")
         assert str(folder) in shown.err
         assert shown.err.count("Error: ") == 1
+
+
+def test_a_job_of_somebody_else_is_refused_until_the_user_says_so(seatrial: Seatrial, engine: ScriptedEngine, job):
+    (job / "job.seal").unlink()
+    refused = seatrial("resume", job)
+    assert (refused.code, engine.ran) == (2, [])
+    assert "backend 'embedded'" in refused.err
+    assert "--trust-job" in refused.err
+    assert seatrial("resume", job, "--trust-job", "--max-failed", 1).code == 0
+    assert seatrial("resume", job, "--max-failed", 1).code == 0

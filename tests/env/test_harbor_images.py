@@ -39,6 +39,17 @@ def test_an_image_that_a_hook_chooses_goes_before_the_dockerfile(tmp_path):
     assert (output["docker_image"], output["image_used"], output["error"]) == ("host", "host", None)
 
 
+@pytest.mark.parametrize("name", ["host", "/etc"])
+def test_a_folder_is_for_the_program_to_name_and_not_for_a_task(tmp_path, name):
+    toml = f'[environment]\ndocker_image = "{name}"\n'
+    output = only(evaluate(harbor_env(make_tasks(tmp_path / "a", toml=toml), image="auto")))
+    assert f"{name!r} is" in output["error"]["message"]
+    assert "no task may name" in output["error"]["message"]
+    allowed = only(evaluate(harbor_env(make_tasks(tmp_path / "b", toml=toml), image="auto", docker_image=name)))
+    default = only(evaluate(harbor_env(make_tasks(tmp_path / "c"), image="auto", docker_image=name)))
+    assert [(each["error"], each["image_used"]) for each in (allowed, default)] == [(None, name)] * 2
+
+
 def test_an_image_that_cannot_be_fetched_is_an_error_of_the_rollout(desk, tmp_path, cache):
     env = vf.HarborEnv("true", make_tasks(tmp_path / "tasks"), backend=desk.backend, docker_image="nobody/none:7")
     output = only(desk.wait(env.evaluate(lambda messages: "x", "m", state_columns=COLUMNS)))

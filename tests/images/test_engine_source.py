@@ -98,3 +98,16 @@ def test_what_a_daemon_cannot_do_is_refused(tmp_path):
             await bench.source.extend(Image("mine", (tmp_path,)), "true", bench.said.append)
 
     on_bench(work)
+
+
+def test_what_a_dockerfile_may_not_name_never_reaches_the_daemon(tmp_path):
+    request = write(tmp_path, "ARG BASE=oci-archive:/etc/x.tar\nFROM $BASE\n")
+
+    async def work(bench: Bench) -> None:
+        with pytest.raises(
+            BuildError, match=r"Dockerfile:2: FROM: 'oci-archive:/etc/x\.tar' is a place of this machine"
+        ):
+            await bench.source.build(request, POLICY, bench.said.append)
+        assert not bench.said
+
+    on_bench(work)

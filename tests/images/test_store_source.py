@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from seatrial.errors import BuildError, ImageFetchError
+from seatrial.errors import BuildError, ImageFetchError, OversizeError
 from seatrial.images.archives import load_images
 from seatrial.images.choice import ImagePolicy, ImageRequest
 from seatrial.images.store import open_store
@@ -88,6 +88,43 @@ def test_a_dockerfile_is_built_with_its_folder_as_the_context_and_the_map_counts
     said, lines = on_bench(tmp_path, work)
     assert said == "a note\nmore\n1000\n"
     assert lines == [f"building {dockerfile}"]
+
+
+@pytest.mark.parametrize("line", ["FROM /etc", "FROM host", "FROM test/small:1\nCOPY --from=/etc passwd /x"])
+def test_a_dockerfile_takes_nothing_from_a_folder_of_this_machine(tmp_path, line):
+    dockerfile = write_dockerfile(tmp_path, line)
+
+    async def work(bench: Bench) -> None:
+        with pytest.raises(BuildError, match=r"Dockerfile: '.*' is .*, which no task may name"):
+            await bench.source.build(ImageRequest(dockerfile=dockerfile), POLICY, bench.said.append)
+
+    on_bench(tmp_path, work)
+
+
+def test_a_context_that_is_too_large_is_not_read(tmp_path):
+    dockerfile = write_dockerfile(tmp_path, "FROM test/small:1\nCOPY . /x\n")
+    (dockerfile.parent / "node_modules").mkdir()
+    with (dockerfile.parent / "node_modules/huge").open("wb") as file:
+        file.truncate(2**40)
+
+    async def work(bench: Bench) -> None:
+        with pytest.raises(OversizeError, match=r"1,024\.0 GiB, the limit is 4\.0 GiB"):
+            await bench.source.build(ImageRequest(dockerfile=dockerfile), POLICY, bench.said.append)
+
+    on_bench(tmp_path, work)
+
+
+def test_links_in_a_context_lead_nowhere_out_of_it(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    dockerfile = write_dockerfile(tmp_path, "FROM test/small:1\nCOPY node_modules/x /x\n")
+    (dockerfile.parent / "node_modules").mkdir()
+    (dockerfile.parent / "node_modules/x").symlink_to(tmp_path / "secret")
+
+    async def work(bench: Bench) -> None:
+        with pytest.raises(BuildError, match=r"is a link to .*secret, and that is not in the build context"):
+            await bench.source.build(ImageRequest(dockerfile=dockerfile), POLICY, bench.said.append)
+
+    on_bench(tmp_path, work)
 
 
 def test_a_build_that_fails_says_where(tmp_path):

@@ -73,11 +73,17 @@ def test_what_cannot_work_is_said_before_anything_is_made(spec, tmp_path, change
 def test_variables_that_tasks_want_are_all_named(spec, make_task, tmp_path, monkeypatch):
     make_task("tasks/add", toml='[environment.env]\nA = "${NO_SUCH_A}"\nB = "${NO_SUCH_B:-b}"\n')
     make_task("tasks/sort", toml='[environment.env]\nC = "${NO_SUCH_C}"\n')
-    with pytest.raises(JobError, match=r"NO_SUCH_A \(for example for add\)\n  NO_SUCH_C"):
+    with pytest.raises(JobError, match=r"NO_SUCH_A \(for add\): it is not set.*\n  NO_SUCH_C \(for sort\)"):
         prepare_job(spec, tmp_path / "job")
     monkeypatch.setenv("NO_SUCH_A", "1")
     monkeypatch.setenv("NO_SUCH_C", "1")
-    prepare_job(spec, tmp_path / "job")
+    monkeypatch.setenv("NO_SUCH_B", "secret")
+    with pytest.raises(JobError, match=r"NO_SUCH_A \(for add\): it is not allowed; --allow-env NO_SUCH_A"):
+        prepare_job(spec, tmp_path / "job")
+    trial = spec.trial.model_copy(update={"allow_env": ("NO_SUCH_A", "NO_SUCH_C")})
+    job = prepare_job(spec.model_copy(update={"trial": trial}), tmp_path / "job")
+    assert [notice.partition(":")[0] for notice in job.notices] == ["NO_SUCH_B (for add)"]
+    assert "secret" not in (tmp_path / "job/job.json").read_text()
 
 
 def test_a_folder_that_is_taken_is_refused(spec, make_job):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.errors import SandboxError
+from seatrial.errors import OversizeError, SandboxError
 from seatrial.sandbox.api import ExecSpec, Network, SandboxSpec
 from seatrial.sandbox.local import LocalBackend, LocalSandbox
-from seatrial.sandbox.transfer import get_file, get_tree, new_archive, put_file, put_tree
+from seatrial.sandbox.transfer import get_file, get_tree, new_archive, pack_trees, put_file, put_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::seatrial.sandbox.local.UnisolatedWarning")
 
@@ -124,3 +124,17 @@ def test_an_archive_has_no_name_on_any_disk():
         archive.write(b"x")
         archive.flush()
         assert "memfd" in str(Path(f"/proc/self/fd/{archive.fileno()}").readlink())
+
+
+def test_more_than_fits_into_memory_is_not_packed(tmp_path):
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        with (tmp_path / f"data/{number}").open("wb") as file:
+            file.truncate(2**40)
+    with pytest.raises(OversizeError, match=r"1,024\.0 GiB or more .* data/\d included; the limit is 1 GiB"):
+        pack_trees(tmp_path)
+
+
+def test_a_pipe_that_is_packed_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert pack_trees(tmp_path)

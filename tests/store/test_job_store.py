@@ -1,6 +1,7 @@
 """The job's folder: made once, opened or refused with the reason, one run at a time, records found again."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -263,3 +264,22 @@ def test_a_folder_that_lost_its_trials_says_so(store):
 def test_opening_takes_relative_paths(store, monkeypatch):
     monkeypatch.chdir(store.path.parent)
     assert JobStore.open(Path("job")).file == store.file
+
+
+@pytest.mark.parametrize("name", [".drafts", "trials", "tries"])
+def test_a_link_in_place_of_a_folder_is_refused_and_nothing_behind_it_is_touched(store, tmp_path, name):
+    (tmp_path / "precious/data").mkdir(parents=True)
+    shutil.rmtree(store.path / name)
+    (store.path / name).symlink_to(tmp_path / "precious")
+    with pytest.raises(JobError, match=f"{name}: is a link to"), store.lock():
+        pass
+    assert (tmp_path / "precious/data").is_dir()
+
+
+def test_a_lock_that_is_a_link_overwrites_nothing(store, tmp_path):
+    (tmp_path / "precious").write_text("data")
+    (store.path / ".lock").unlink()
+    (store.path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(StoreError, match="symbolic links"), store.lock():
+        pass
+    assert (tmp_path / "precious").read_text() == "data"

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from seatrial.errors import OversizeError
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import list_files
 from seatrial.tasks.load import read_folder
@@ -160,3 +161,30 @@ def test_what_loading_has_read_counts_as_it_was_read(make_task):
     assert digest_folder(root, files) == before, "it is the digest of what was loaded"
     (root / "environment/data").write_text("2")
     assert digest_folder(root, files) != before
+
+
+def test_a_folder_that_is_too_large_is_not_read(folder):
+    with (folder / "data/huge").open("wb") as file:
+        file.truncate(50 * 2**30)
+    with pytest.raises(OversizeError, match="data/huge"):
+        digest_folder(folder)
+
+
+def test_of_a_file_that_grows_counts_what_it_had_when_it_was_opened(folder, monkeypatch):
+    path = folder / "data/a.csv"
+    path.write_bytes(b"x" * (2**20 + 10))
+    before = digest_folder(folder)
+    read, reads = os.read, []
+
+    def read_and_grow(descriptor, size):
+        with path.open("ab") as file:
+            file.write(b"x" * 2**20)
+        reads.append(size)
+        return read(descriptor, size)
+
+    path.write_bytes(b"x" * (2**20 + 10))
+    monkeypatch.setattr("seatrial.tasks.digest.os.read", read_and_grow)
+    digest_folder(folder)
+    assert len(reads) < 10
+    monkeypatch.undo()
+    assert digest_folder(folder) != before

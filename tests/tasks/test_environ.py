@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import UsageError
-from seatrial.tasks.environ import missing_variables, resolve_variables
+from seatrial.tasks.environ import declared_tables, missing_in, resolve_variables
 from seatrial.tasks.load import load_task
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,10}", fullmatch=True)
@@ -44,6 +44,10 @@ def test_a_resolved_value_is_not_resolved_again():
     assert resolve_variables({"X": "${A}"}, {"A": "${B}"}) == {"X": "${B}"}
 
 
+def missing(task, host):
+    return [name for table in declared_tables(task.config) for name in missing_in(table, host)]
+
+
 def test_every_table_that_running_would_resolve_is_looked_at(make_task):
     toml = """
     [environment.env]
@@ -55,14 +59,14 @@ def test_every_table_that_running_would_resolve_is_looked_at(make_task):
     D = "${MACHINE}"
     """
     task = load_task(make_task(toml=toml))
-    assert missing_variables(task.config, {"K": "${AGENT}"}, {}) == ["AGENT", "ENVIRONMENT", "MACHINE", "VERIFIER"]
-    assert missing_variables(task.config, {}, {"ENVIRONMENT": "", "VERIFIER": "", "MACHINE": ""}) == []
+    assert missing(task, {}) == ["ENVIRONMENT", "VERIFIER", "MACHINE"]
+    assert missing(task, {"ENVIRONMENT": "", "VERIFIER": "", "MACHINE": ""}) == []
 
 
 def test_steps_have_tables_of_their_own(make_task):
     toml = '[verifier.env]\nA = "${ROOT}"\n[[steps]]\nname = "one"\n[steps.verifier.env]\nB = "${STEP}"\n'
     task = load_task(make_task(toml=toml, files={"steps/one/instruction.md": "Do it.\n"}))
-    assert "STEP" in missing_variables(task.config, {}, {})
+    assert "STEP" in missing(task, {})
 
 
 @given(table=st.dictionaries(NAMES, st.text(max_size=30)), host=st.dictionaries(NAMES, st.text(max_size=10)))

@@ -5,8 +5,9 @@ import stat
 
 import pytest
 
+from seatrial.errors import OversizeError
 from seatrial.model.task import TaskLayout
-from seatrial.tasks.layout import TaskFiles, list_files, read_layout, read_text
+from seatrial.tasks.layout import Bounds, TaskFiles, list_files, read_layout, read_text, walk
 
 
 @pytest.fixture
@@ -181,3 +182,46 @@ def test_a_step_has_its_own_files_and_shares_the_root_tests():
         solution_script="steps/b/solution/solve.sh",
         trajectory="steps/b/trajectory.json",
     )
+
+
+def sparse(path, size):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def test_a_folder_of_many_gigabytes_is_refused_by_its_sizes_alone(folder):
+    sparse(folder / "tests/data.bin", 50 * 2**30)
+    with pytest.raises(OversizeError, match=r"50\.0 GiB, the limit is 4\.0 GiB; the largest: tests/data\.bin \(50"):
+        list_files(folder)
+
+
+def test_many_small_files_count_together(folder):
+    for number in range(4):
+        sparse(folder / f"tests/{number}", 2**20)
+    assert len(walk(str(folder), Bounds(max_bytes=4 * 2**20))[0]) == 5
+    with pytest.raises(OversizeError, match=r"4\.0 MiB, the limit is 3\.0 MiB"):
+        walk(str(folder), Bounds(max_bytes=3 * 2**20))
+
+
+def test_more_entries_than_any_task_has_are_not_counted_to_the_end(folder):
+    for number in range(20):
+        (folder / f"{number}").mkdir()
+    with pytest.raises(OversizeError, match="more than 10 files and directories"):
+        walk(str(folder), Bounds(entries=10))
+
+
+def test_directories_nested_without_end_are_refused(folder):
+    deep = folder.joinpath(*["d"] * 101)
+    deep.mkdir(parents=True)
+    assert list_files(folder).regular == {"tests/test.sh"}
+    (deep / "file").write_text("")
+    with pytest.raises(OversizeError, match="nested more than 100 deep"):
+        list_files(folder)
+
+
+def test_what_tools_leave_behind_does_not_count_unless_asked_for(folder):
+    sparse(folder / "node_modules/x", 50 * 2**30)
+    list_files(folder)
+    with pytest.raises(OversizeError):
+        walk(str(folder), Bounds(), ignored=())

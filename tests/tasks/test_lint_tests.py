@@ -5,6 +5,7 @@ import os
 import pytest
 
 from seatrial.tasks.lint import lint
+from seatrial.tasks.lint_tests import read_unit
 from seatrial.tasks.load import load_task
 
 OK = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"
@@ -219,3 +220,13 @@ def test_scripts_of_any_encoding_name_or_kind_do_not_stop_the_lint(make_task):
     (root / "tests/gone.py").symlink_to("nothing.py")
     (root / "tests" / os.fsdecode(b"\xff.py")).write_text("")
     assert [found.split(":")[0] for found in problems(root, "swallowed-errors")] == ["warning tests/latin.py"]
+
+
+def test_scripts_behind_links_out_of_the_task_are_not_read(make_task, tmp_path):
+    (tmp_path / "outside.py").write_text("reward.jsn")
+    root = make_task(files={"tests/check.py": "", "tests/__pycache__/x.py": ""})
+    (root / "tests/inside.py").symlink_to("check.py")
+    task = load_task(root)
+    (root / "tests/outside.py").symlink_to(tmp_path / "outside.py")
+    unit = read_unit(root, ("tests",), task.layout, task.output, task.config)
+    assert sorted(unit.scripts) == ["tests/check.py", "tests/inside.py", "tests/test.sh"]

@@ -234,3 +234,37 @@ def test_folders_nested_a_thousand_deep_do_not_stop_the_loader(make_task, nest):
     root = make_task()
     nest(root / "tests")
     assert read_folder(root, "task").id == "task"
+
+
+@pytest.mark.parametrize(
+    "place", ["tests/data.bin", "solution/x", "environment/y", "steps/a/workdir/z", "instruction.md"]
+)
+def test_a_task_that_is_too_large_says_so_and_nothing_of_it_is_read(make_task, place):
+    root = make_task(files={place: ""})
+    os.truncate(root / place, 50 * 2**30)
+    (problem,) = broken(root)
+    assert f"50.0 GiB, the limit is 4.0 GiB; the largest: {place}" in problem
+
+
+def test_a_task_toml_that_leads_out_of_the_task_is_not_read(make_task, tmp_path):
+    root = make_task()
+    (tmp_path / "secret").write_text("password = hunter2 is not TOML")
+    (root / "task.toml").unlink()
+    (root / "task.toml").symlink_to(tmp_path / "secret")
+    assert broken(root) == ["task.toml: a symbolic link that leads out of the task"]
+
+
+@pytest.mark.parametrize("place", ["tests", "solution", "steps/a/tests", "steps/a/workdir", "steps/a/solution"])
+def test_what_is_laid_into_sandboxes_may_be_less_large(make_task, place):
+    root = make_task(toml='[[steps]]\nname = "a"', files={f"{place}/x/data": "", "steps/a/instruction.md": "Go."})
+    os.truncate(root / place / "x/data", 2**30 - 100)
+    load_task(root)
+    (root / place / "more").write_text("x" * 200)
+    (problem,) = broken(root)
+    assert problem == f".: {place}/ has 1.0 GiB, and what is laid into a sandbox may have 1.0 GiB at most"
+
+
+def test_an_image_may_be_built_from_more(make_task):
+    root = make_task(files={"environment/data": ""})
+    os.truncate(root / "environment/data", 3 * 2**30)
+    load_task(root)

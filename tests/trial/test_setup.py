@@ -2,10 +2,12 @@
 
 import os
 import pwd
+from typing import Any
 
 import pytest
 
 from seatrial.agents.api import make_agent
+from seatrial.model.base import to_json
 from seatrial.model.job import AgentOptions
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, Desk, Ran, trial_spec, write_task
@@ -109,24 +111,35 @@ def test_documented_variables_of_an_agent(desk, tmp_path):
     assert {key: found.get(key) for key in expected} == expected
 
 
-def run_with_env(desk: Desk) -> Ran:
+def run_with_env(desk: Desk, **options: Any) -> Ran:
     toml = (
         f"{BASE}[environment.env]\nALL = 'yes'\nFROM_HOST = '${{SEATRIAL_TEST_A}}'\n"
         "[verifier.env]\nJUDGE = '${SEATRIAL_TEST_B:-default}'\n[solution.env]\nKEY = '${SEATRIAL_TEST_A}'\n"
     )
     files = {"tests/test.sh": SAY_ENV, "solution/solve.sh": f"#!/bin/sh\nenv; echo right > {ANSWER}\n"}
-    return desk.run(write_task(desk.new_folder() / "task", toml=toml, files=files), "oracle")
+    return desk.run(write_task(desk.new_folder() / "task", toml=toml, files=files), "oracle", **options)
 
 
 def test_variables_of_the_task_reach_whom_they_are_for(desk, monkeypatch):
     monkeypatch.setenv("SEATRIAL_TEST_A", "secret of the host")
-    ran = run_with_env(desk)
+    ran = run_with_env(desk, allow_env=("SEATRIAL_TEST_A",))
     agent, judge = variables(ran.text("agent/stdout.txt")), variables(ran.text("verifier/files/env.txt"))
     both = {"ALL": "yes", "FROM_HOST": "secret of the host"}
     assert both.items() <= agent.items()
     assert both.items() <= judge.items()
     assert (agent["KEY"], "KEY" in judge) == ("secret of the host", False)
     assert (judge["JUDGE"], "JUDGE" in agent) == ("default", False)
+    assert "secret of the host" not in to_json(ran.record).decode()
+
+
+def test_variables_that_nobody_allowed_reach_no_task(desk, monkeypatch):
+    monkeypatch.setenv("SEATRIAL_TEST_A", "secret of the host")
+    ran = run_with_env(desk)
+    assert (ran.failure.phase, ran.failure.cause) == ("setup", "UsageError")
+    assert "not allowed: SEATRIAL_TEST_A; allow them by name" in ran.failure.message
+    monkeypatch.setenv("SEATRIAL_TEST_B", "another secret")
+    judge = variables(run_with_env(desk, allow_env=("SEATRIAL_TEST_A",)).text("verifier/files/env.txt"))
+    assert judge["JUDGE"] == "default"
 
 
 def test_variables_that_the_host_does_not_have_are_named_before_anything_starts(desk, monkeypatch):

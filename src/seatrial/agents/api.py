@@ -20,12 +20,16 @@ ENTRY_POINTS = "seatrial.agents"
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """Where an agent is about to work; `step` is None in a task that has none."""
+    """Where an agent is about to work; `step` is None in a task that has none.
+
+    `host_env` is for what the user's own options ask for. What task.toml asks for comes from `allowed_env` alone.
+    """
 
     task: Task
     step: TaskStep | None
     workdir: str
     host_env: Mapping[str, str]
+    allowed_env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,6 @@ class OracleAgent:
         command = f"python3 {path}" if script.endswith(".py") else path
         return AgentLaunch(
             ("/bin/sh", "-c", command),
-            env=resolve_variables(context.task.config.solution_env, context.host_env),
+            env=resolve_variables(context.task.config.solution_env, context.allowed_env),
             trees={_SOLUTION_DIR: context.task.root / folder},
         )

@@ -37,6 +37,7 @@ _KEYS = {
     "enforcement": "trial.enforcement",
     "network": "trial.network",
     "private_hosts": "trial.private_hosts",
+    "allow_env": "trial.allow_env",
     "agent_timeout_multiplier": "trial.agent_timeout_multiplier",
     "verifier_timeout_multiplier": "trial.verifier_timeout_multiplier",
     "pass_threshold": "trial.pass_threshold",
@@ -75,6 +76,16 @@ def parse_image_map(_: click.Context, option: click.Parameter, values: tuple[str
         if not name or not image:
             raise click.BadParameter(f"{name!r}: write NAME=IMAGE, such as 'python:3.*=host'", param=option)
     return {name: whole_image(image) for name, _equals, image in pairs}
+
+
+def parse_names(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of variables. Raises click's BadParameter for anything else, patterns included."""
+    for value in values:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            raise click.BadParameter(
+                f"{value!r} is not the name of a variable; give each by its whole name", param=option
+            )
+    return values
 
 
 _WHAT = (
@@ -136,6 +147,13 @@ _HOW = (
     click.option("--network", type=click.Choice(["task", "none"]), help="What the task says, or none.  [task]"),
     click.option(
         "--allow-private-hosts", "private_hosts", flag_value="allow", help="Let tasks reach this machine's networks."
+    ),
+    click.option(
+        "--allow-env",
+        multiple=True,
+        callback=parse_names,
+        metavar="NAME",
+        help="Let tasks take this variable of this machine by ${NAME}.",
     ),
     click.option(
         "--timeout-multiplier", type=_POSITIVE, metavar="X", help="Stretch the times of agent and verifier.  [1]"

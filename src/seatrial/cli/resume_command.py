@@ -17,6 +17,7 @@ from seatrial.store.job_store import JobStore
 @click.argument("job", type=click.Path(path_type=Path))
 @click.option("--extend", is_flag=True, help="Let -p, -a and -k add tasks, agents and attempts.")
 @click.option("--retry-failed", is_flag=True, help="Run trials again that the machinery failed.")
+@click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it.")
 @resumed_job_options
 @gate_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event and line.")
@@ -25,13 +26,20 @@ from seatrial.store.job_store import JobStore
 def command(context: click.Context, /, job: Path, **options: Any) -> None:
     """Go on with the job in folder JOB: trials that have a record are not run again.
 
-    A job whose tasks or options have changed is refused, with what changed. Exit codes as for `seatrial run`.
+    A job whose tasks or options have changed is refused, with what changed. So is one that you did not make here, with
+    what it would do, until you give --trust-job. Exit codes as for `seatrial run`.
     """
     stored = JobStore.open(job).file.spec
     wanted = changed_job(stored, options)
     spec = None if wanted == stored else wanted
     gates = Gates(options["fail_under"], options["max_failed"])
     with terminated_like_interrupted():
-        prepared = prepare_resume(job, spec=spec, extend=options["extend"], retry_failed=options["retry_failed"])
+        prepared = prepare_resume(
+            job,
+            spec=spec,
+            extend=options["extend"],
+            retry_failed=options["retry_failed"],
+            trust_job=options["trust_job"],
+        )
         code = carry_out(prepared, choose_display(as_json=options["as_json"], quiet=options["quiet"]), gates)
     context.exit(code)

@@ -1,9 +1,10 @@
 """HarborEnv: rollouts on Harbor tasks. Each is a trial like those of jobs, with the environment's hooks in between."""
 
 import datetime as dt
+import glob
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,7 @@ from seatrial.env.state import PLACE, RECORD, State
 from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, model_options
 from seatrial.env.workplace import Workplace
 from seatrial.errors import SeatrialError, UsageError
+from seatrial.images.choice import why_refused
 from seatrial.images.resolver import ResolvedImage
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
 from seatrial.model.record import AgentRef
@@ -52,7 +54,8 @@ class HarborEnv(CliAgentEnv):
     The agent finds instruction.md and task.toml in /task and works in `agent_workdir`. Only after it has ended come
     tests/ and solution/, for the verifier. `docker_image` is for tasks that name none. Further arguments are those of
     CliAgentEnv; without `timeout_seconds` an agent has the time of its task, or an hour. What is said about resources
-    goes before what the task says. `trial_options` may be replaced: they say how rollouts are isolated and judged.
+    goes before what the task says. `allow_env` are names of variables here that task.toml may take by `${NAME}`.
+    `trial_options` may be replaced: they say how rollouts are isolated and judged.
 
     Raises DatasetNotFoundError or TaskFormatError for tasks that are not there or cannot be read.
     """
@@ -72,6 +75,7 @@ class HarborEnv(CliAgentEnv):
         self._tasks = {str(task.root): task for task in load_tasks(self.dataset_path, tasks)}
         self._digests: dict[str, str] = {}
         given: Rubric | None = kwargs.pop("rubric", None)
+        allow_env: Iterable[str] = kwargs.pop("allow_env", ())
         kwargs.setdefault("timeout_seconds", None)
         kwargs.setdefault("dataset", self._rows_to_use())
         super().__init__(run_command, docker_image=docker_image, rubric=Rubric([self.harbor_reward]), **kwargs)
@@ -86,6 +90,7 @@ class HarborEnv(CliAgentEnv):
             network="none" if settings.network == "none" else "task",
             reward_policy="text_first",
             solution="staged",
+            allow_env=tuple(allow_env),
         )
 
     def load_harbor_dataset(self) -> "Dataset":
@@ -194,7 +199,10 @@ class HarborEnv(CliAgentEnv):
         return workplace
 
     def _spec(self, state: State, docker_image: str) -> TrialSpec:
-        place, task = state[PLACE], self._adapted(self._task(state), docker_image)
+        found = self._task(state)
+        place, task = state[PLACE], self._adapted(found, docker_image)
+        of_strangers = (found.config.environment.docker_image, state["info"].get("docker_image"))
+        by_user = docker_image == self.docker_image or docker_image not in of_strangers
         return TrialSpec(
             trial_id=place.trial_id if place else f"{state['task']}.{state['trajectory_id']}",
             task=task,
@@ -202,8 +210,15 @@ class HarborEnv(CliAgentEnv):
             agent=RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"])),
             attempt=place.attempt if place else 1,
             job=place.job if place else None,
-            options=self.trial_options,
+            options=self._naming(docker_image) if by_user else self.trial_options,
         )
+
+    def _naming(self, image: str) -> TrialOptions:
+        """The options for an image that the user's own program names: it may be a folder, which a task's may not."""
+        options = self.trial_options
+        if not why_refused(image):
+            return options
+        return options.model_copy(update={"image_map": {**options.image_map, glob.escape(image): image}})
 
     def _adapted(self, task: Task, docker_image: str) -> Task:
         """The task with what the environment says instead of it. One with a Dockerfile needs no default image."""

@@ -57,7 +57,7 @@ class RolloutSandboxes:
     ) -> tuple[Sandbox, Network]:
         """A sandbox for a rollout without a task, and whom it may reach. Raises TrialError or UsageError."""
         machinery = await self.machinery(state)
-        resolved = await machinery.images.resolve(ImageRequest(docker_image), self.settings.policy)
+        resolved = await machinery.images.resolve(ImageRequest(docker_image, asked_by="user"), self.settings.policy)
         self.note_image(state, docker_image, resolved)
         capabilities = await machinery.backend.probe()
         network = self.settings.reach(capabilities)

@@ -3,7 +3,7 @@
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,15 @@ class ModelAccess:
     prices: PriceTable
 
     @asynccontextmanager
-    async def open(self, listener: socket.socket, folder: Path, model: str | None) -> AsyncIterator["OpenAccess"]:
-        """A session for one agent, served at a listener until the block is left; its calls go to a file in `folder`."""
+    async def open(
+        self, listener: socket.socket, folder: Path, model: str | None, secrets: Sequence[str] = ()
+    ) -> AsyncIterator["OpenAccess"]:
+        """A session for one agent, served at a listener until the block is left; its calls go to a file in `folder`.
+
+        Nothing that looks like a secret of this machine gets there, nor do `secrets`.
+        """
         options = self.options.with_model(model)
-        with CallLog(folder, known_secrets(os.environ)) as log:
+        with CallLog(folder, [*known_secrets(os.environ), *secrets]) as log:
             session = Session(for_trial(self.upstream), log, options, self.prices)
             async with serve(session, listener) as port:
                 yield OpenAccess(session, agent_variables(f"http://127.0.0.1:{port}", session.key))

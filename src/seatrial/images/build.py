@@ -24,11 +24,13 @@ from seatrial.images.building.handover import Program, hand_over
 from seatrial.images.building.ignore import read_ignore_rules
 from seatrial.images.building.instructions import Arg, From, Step, read_instructions, read_steps
 from seatrial.images.building.journal import Journal
+from seatrial.images.building.named import images_named_in
 from seatrial.images.building.plan import StagePlan, find_stage, find_target, needed_stages, split_stages
 from seatrial.images.building.sources import Origin
 from seatrial.images.building.stage import Stage, continue_stage
 from seatrial.images.building.step_cache import StepCache, make_key
 from seatrial.images.building.words import WordError, expand
+from seatrial.images.choice import why_refused
 from seatrial.images.config import digest_of, write_document
 from seatrial.images.platforms import Platform, host_platform, parse_platform
 from seatrial.images.store import Store
@@ -118,7 +120,10 @@ async def _in_time(spec: BuildSpec, place: Callable[[], str]) -> AsyncIterator[N
 
 
 async def _build_elsewhere(spec: BuildSpec, program: Program, means: BuildMeans) -> Built:
-    """Have another program build, by its own rules and its own cache."""
+    """Have another program build, by its own rules and its own cache. None of these rules make a path an image."""
+    for place, name in images_named_in(spec.file):
+        if reason := why_refused(name):
+            raise BuildError(f"{place}: {reason}")
     options = ["-f", str(spec.file), *(f"--build-arg={name}={value}" for name, value in spec.arguments.items())]
     options += [f"--target={spec.target}"] if spec.target else []
     options += [f"--platform={spec.platform}"] if spec.platform != host_platform() else []

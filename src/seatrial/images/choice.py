@@ -1,4 +1,7 @@
-"""Which image to use: what a task asks for against what the run says. Pure; getting it is up to `resolver.py`."""
+"""Which image to use: what a task asks for against what the run says. Pure; getting it is up to `resolver.py`.
+
+A task is a stranger's: it names images by reference only. Folders and this machine's own system are for the run to say.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,9 +10,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+from seatrial.errors import ImageError, UsageError
+from seatrial.images.reference import parse_reference
 from seatrial.model.job import ImageFallback
 
 HOST = "host"
+# What Podman and its like take for a place of the machine, not for a name, when a colon follows.
+_TRANSPORTS = frozenset(
+    {"containers-storage", "dir", "docker-archive", "docker-daemon", "oci", "oci-archive", "ostree", "sif", "tarball"}
+)
 _PLAIN_PYTHON = re.compile(r"((docker\.io/)?library/)?python(:[\w.-]+)?")
 
 
@@ -17,13 +26,15 @@ _PLAIN_PYTHON = re.compile(r"((docker\.io/)?library/)?python(:[\w.-]+)?")
 class ImageRequest:
     """What a task asks for: an image by name, or a Dockerfile to build it from in a folder, or neither.
 
-    With `setup`, a shell command, what that leaves behind is on top.
+    With `setup`, a shell command, what that leaves behind is on top. Where the user's own program asks, `asked_by` says
+    so: only then may the name be `host` or a folder.
     """
 
     reference: str | None = None
     dockerfile: Path | None = None
     build_timeout_sec: float | None = None
     setup: str | None = None
+    asked_by: Literal["task", "user"] = "task"
 
     @property
     def title(self) -> str:
@@ -58,7 +69,10 @@ class ImagePlan:
 
 
 def plan_image(request: ImageRequest, policy: ImagePolicy) -> ImagePlan:
-    """How to come by the image for a task. One that is named goes before a Dockerfile, unless all are to be built."""
+    """How to come by the image for a task. One that is named goes before a Dockerfile, unless all are to be built.
+
+    Raises ImageError for a name that no task may use.
+    """
     if policy.image != "auto":
         return plan_named(policy.image)
     name = request.reference
@@ -66,11 +80,42 @@ def plan_image(request: ImageRequest, policy: ImagePolicy) -> ImagePlan:
         return plan_named(instead)
     if request.dockerfile and (name is None or policy.build == "always"):
         return ImagePlan("build", str(request.dockerfile))
-    return plan_named(name or HOST)
+    if name is None or request.asked_by == "user":
+        return plan_named(name or HOST)
+    return plan_asked(name)
+
+
+def plan_asked(name: str) -> ImagePlan:
+    """How to come by an image that a task or its Dockerfile names. Raises ImageError for one that none may name."""
+    if reason := why_refused(name):
+        raise ImageError(reason)
+    return ImagePlan("fetch", name)
+
+
+def why_refused(name: str) -> str | None:
+    """Why no task may use this name, and what the user can do about it; None for an ordinary reference."""
+    if name == HOST:
+        return _refusal(name, "this machine's own system")
+    if name.startswith(("/", ".", "~")):
+        return _refusal(name, "a path of this machine")
+    if name.partition(":")[0] in _TRANSPORTS and ":" in name:
+        return _refusal(name, "a place of this machine (for Podman)")
+    try:
+        parse_reference(name)
+    except UsageError as error:
+        return f"{error}; use another image in its place with --image-map '{name}=IMAGE'"
+    return None
+
+
+def _refusal(name: str, what: str) -> str:
+    return (
+        f"{name!r} is {what}, which no task may name; use an image or a folder in its place with "
+        f"--image-map '{name}=PATH', or one for all tasks with --image"
+    )
 
 
 def plan_named(name: str) -> ImagePlan:
-    """How to come by an image that goes by a name: `host`, an absolute path, or a reference."""
+    """How to come by an image that the user names: `host`, an absolute path, or a reference."""
     if name == HOST:
         return ImagePlan("host")
     return ImagePlan("directory" if name.startswith("/") else "fetch", name)

@@ -1,5 +1,6 @@
 """The images of a container engine: its daemon pulls and builds them, with its own credentials, mirrors and cache."""
 
+import asyncio
 import hashlib
 import json
 import tempfile
@@ -10,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import BuildError, HostUnsupportedError, ImageFetchError, SandboxError
-from seatrial.images.building.dockerfile import parse_dockerfile
-from seatrial.images.building.instructions import From, read_steps
-from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.building.named import images_named_in
+from seatrial.images.choice import ImagePolicy, ImageRequest, why_refused
 from seatrial.images.resolver import Say
 from seatrial.sandbox.api import Image, ImageConfig
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.images import BuildSpec, build, inspect, pull
 from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import TASK_BOUNDS, walk
 
 _BUILT, _SET_UP = "seatrial-build", "seatrial-setup"
 _SHORT = 24
@@ -49,10 +50,14 @@ class EngineSource:
         return _image(reference, found or {})
 
     async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
-        """An image that the daemon builds; the folder of the Dockerfile is the context."""
+        """An image that the daemon builds; the folder of the Dockerfile is the context.
+
+        Raises OversizeError for a context that is too large, before it is read.
+        """
         assert request.dockerfile is not None  # noqa: S101 - nothing else is asked to be built
-        self._refuse_mapped(request.dockerfile, policy)
+        self._check_names(request.dockerfile, policy)
         context = request.dockerfile.parent
+        await asyncio.to_thread(walk, str(context), TASK_BOUNDS, ())
         name = f"{_BUILT}:{digest_folder(context)[:_SHORT]}"
         return await self._built(BuildSpec(context, name, request.dockerfile.name), f"builds {request.dockerfile}", say)
 
@@ -78,17 +83,16 @@ class EngineSource:
             found = await inspect(self._client, spec.name)
         return _image(spec.name, found or {})
 
-    def _refuse_mapped(self, dockerfile: Path, policy: ImagePolicy) -> None:
+    def _check_names(self, dockerfile: Path, policy: ImagePolicy) -> None:
         """A daemon builds a Dockerfile as it stands; to leave out what the run says about its bases would be a lie."""
-        if not policy.mapped:
-            return
-        steps = read_steps(parse_dockerfile(dockerfile.read_text(errors="replace"), str(dockerfile)))
-        for base in (step.what.image for step in steps if isinstance(step.what, From)):
-            if policy.instead_of(base):
+        for place, name in images_named_in(dockerfile):
+            if policy.instead_of(name):
                 raise HostUnsupportedError(
-                    f"{dockerfile}: {self._engine} builds it on {base}, whatever --image-map says; map it with the "
+                    f"{dockerfile}: {self._engine} builds it on {name}, whatever --image-map says; map it with the "
                     "embedded backend (-e embedded), or leave it out of the map"
                 )
+            if reason := why_refused(name):
+                raise BuildError(f"{place}: {reason}")
 
 
 def _image(reference: str, found: dict[str, Any]) -> Image:

@@ -1,5 +1,6 @@
 """The images of the embedded backend: pulled into the store, or built there, without any daemon."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,7 +13,7 @@ from seatrial.images.building.events import BuildEvent, StepBegan, StepLog, igno
 from seatrial.images.building.run_step import RunCommand, run_step
 from seatrial.images.building.step_cache import StepCache, make_key
 from seatrial.images.building.words import WordError
-from seatrial.images.choice import ImagePolicy, ImageRequest, plan_named
+from seatrial.images.choice import ImagePolicy, ImageRequest, plan_asked, plan_named
 from seatrial.images.platforms import Platform
 from seatrial.images.progress import LayerProgress
 from seatrial.images.pull import PullOptions, pull_image
@@ -20,6 +21,7 @@ from seatrial.images.resolver import Say
 from seatrial.images.store import Store, open_store
 from seatrial.images.stored import StoredImage
 from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, Image, Network, SandboxBackend
+from seatrial.tasks.layout import TASK_BOUNDS, walk
 
 SETUP_TIMEOUT_SEC = 1800.0
 
@@ -49,17 +51,25 @@ class StoreSource:
         return await pull_image(self._store, reference, options, tell)
 
     async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
-        """An image from the Dockerfile of a task, with its folder as the context. The map counts for its bases too."""
+        """An image from the Dockerfile of a task, with its folder as the context. The map counts for its bases too.
+
+        Raises OversizeError for a context that is too large, before it is read.
+        """
         assert request.dockerfile is not None  # noqa: S101 - nothing else is asked to be built
 
         async def resolve(name: str, platform: Platform) -> StoredImage | Image:
-            plan = plan_named(policy.instead_of(name) or name)
+            instead = policy.instead_of(name)
+            try:
+                plan = plan_named(instead) if instead else plan_asked(name)
+            except ImageError as error:
+                raise BuildError(f"{request.dockerfile}: {error}") from error
             if plan.kind == "host":
                 return HOST_IMAGE
             if plan.kind == "directory":
                 raise ImageError(f"{plan.name}: a directory cannot be built upon; `seatrial images load` a tar of it")
             return await self._pull(plan.name, platform, say)
 
+        await asyncio.to_thread(walk, str(request.dockerfile.parent), TASK_BOUNDS, ())
         spec = BuildSpec(request.dockerfile.parent, request.dockerfile, timeout_sec=request.build_timeout_sec)
         built = await self._build(spec, resolve, f"building {request.dockerfile}", say)
         return built.image

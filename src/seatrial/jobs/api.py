@@ -17,7 +17,9 @@ from seatrial.jobs.interrupts import one_interrupt
 from seatrial.jobs.local import JobOutcome, carry_out
 from seatrial.jobs.models import model_access, with_model
 from seatrial.jobs.plan import trial_id
-from seatrial.jobs.prepare import PreparedJob, check_variables, prepare_job, prepare_resume
+from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
+from seatrial.jobs.strangers import check_images
+from seatrial.jobs.variables import check_variables
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
@@ -98,7 +100,8 @@ def run_trial(
     """Run one trial and wait for its record; its files stay in `folder` if one is given. Raises UsageError."""
     task = task if isinstance(task, Task) else load_task(task)
     chosen = _agents(agent)[0]
-    check_variables({task.id: task.config}, [chosen])
+    check_images([task], options)
+    check_variables({task.id: task.config}, [chosen], options)
     spec = TrialSpec(
         trial_id=trial_id(task.id, chosen.title, 1),
         task=task,

@@ -1,6 +1,5 @@
 """From what was asked for to a job that can be carried out: a new one, or one that is gone on with."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +12,15 @@ from seatrial.jobs.models import check_model
 from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
 from seatrial.jobs.select import select_tasks
+from seatrial.jobs.strangers import check_images
+from seatrial.jobs.trust import require_own
+from seatrial.jobs.variables import check_variables
 from seatrial.model.config import TaskConfig
-from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask
+from seatrial.model.job import JobFile, JobSpec, LockedTask
 from seatrial.model.task import Task
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
-from seatrial.tasks.environ import missing_variables
 from seatrial.tasks.load import read_folder
 from seatrial.tasks.outline import TaskOutline
 
@@ -65,19 +66,26 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     make_agents(spec.agents)
     selection = select_tasks(spec)
     configs = {task.id: task.config for task in selection.tasks.values()}
-    check_variables(configs, spec.agents)
+    check_images(selection.tasks.values(), spec.trial)
+    denied = check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
     store = JobStore.create(folder, make_job_file(spec, selection.tasks.values(), selection.files))
-    notices = [*selection.notices, *_image_notices(configs.values(), spec)]
+    notices = [*selection.notices, *_image_notices(configs.values(), spec), *denied, *_seal_notices(store)]
     return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
 
 
 def prepare_resume(
-    folder: Path, *, spec: JobSpec | None = None, extend: bool = False, retry_failed: bool = False
+    folder: Path,
+    *,
+    spec: JobSpec | None = None,
+    extend: bool = False,
+    retry_failed: bool = False,
+    trust_job: bool = False,
 ) -> PreparedJob:
     """The rest of a job. Without a spec it is the stored one; with one, it must mean the same, or more with `extend`.
 
     `retry_failed` has trials that the machinery failed run again. Only tasks with trials left are loaded. Raises
-    JobError that lists every difference when the spec or a task is not what it was.
+    JobError that lists every difference when the spec or a task is not what it was, and one that lists what the job
+    does when somebody else made it: `trust_job` is the user's word for all of that, and is remembered.
     """
     store = JobStore.open(folder)
     if store.file.driver == "environment":
@@ -85,6 +93,10 @@ def prepare_resume(
             f"{folder}: these are rollouts of an environment; only a program with it can go on with them: "
             "evaluate(…, save_to=FOLDER, resume=True)"
         )
+    if not trust_job:
+        require_own(store)
+    elif not store.is_own:
+        store.make_own()
     notices: list[str] = []
     if spec is not None:
         notices = _take_over(store, _with_whole_paths(spec), extend=extend)
@@ -94,24 +106,20 @@ def prepare_resume(
     needed = {plan.task_id for plan in trials}
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
     if trials:
-        check_backend(store.file.spec.trial.backend)
-        check_model(store.file.spec.model, store.file.spec.agents)
-        make_agents(store.file.spec.agents)
-        check_variables({task.id: task.config for task in tasks.values()}, store.file.spec.agents)
+        spec = store.file.spec
+        check_backend(spec.trial.backend)
+        check_model(spec.model, spec.agents)
+        make_agents(spec.agents)
+        check_images(tasks.values(), spec.trial)
+        configs = {task.id: task.config for task in tasks.values()}
+        notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
     return PreparedJob(store, trials, TasksOnDemand(tasks), notices)
 
 
-def check_variables(configs: Mapping[str, TaskConfig], agents: Iterable[AgentOptions]) -> None:
-    """Raise JobError naming every variable of the host that tasks, given by id, or agents want and that is not set."""
-    made = make_agents(agents).items()
-    wanted: dict[str, str] = {}
-    for task_id, config in configs.items():
-        agent_env = {f"{title} {name}": text for title, agent in made for name, text in agent.templates(config).items()}
-        for name in missing_variables(config, agent_env, os.environ):
-            wanted.setdefault(name, task_id)
-    if wanted:
-        lines = (f"  {name} (for example for {task_id})" for name, task_id in sorted(wanted.items()))
-        raise JobError("\n".join(["these variables are needed and not set; export them:", *lines]))
+def _seal_notices(store: JobStore) -> list[str]:
+    if store.is_own:
+        return []
+    return ["the job cannot be marked as yours (no private file can be written); to resume it takes --trust-job"]
 
 
 def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:

@@ -25,6 +25,7 @@ Isolation = Literal["guarded", "kill", "separate", "keep"]
 ImageFallback = Literal["python", "host", "refuse"]
 """For which images that cannot be had this machine's own system stands in: those that only have Python, all, none."""
 
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Count = Annotated[int, Field(ge=1)]
 
 _MAX_TASK, _MAX_AGENT = 120, 40  # with the rest they stay below 200 bytes; a file name may have 255
@@ -79,7 +80,8 @@ class TrialOptions(StrictModel):
     directory with a root file system. `image_map` has others instead of those that tasks and their Dockerfiles name.
     A `staged` solution lies among the tests while the verifier runs, and nowhere before. With `trust` of `as_left`,
     verifiers work with programs and settings as the agent left them. With the `verdict` `exit_status`, a verifier that
-    writes no reward file is judged by its exit status, whatever the task says.
+    writes no reward file is judged by its exit status, whatever the task says. `allow_env` are the variables of this
+    machine that task.toml may take by `${NAME}`.
     """
 
     backend: str = "embedded"
@@ -99,6 +101,7 @@ class TrialOptions(StrictModel):
     trust: Literal["image", "as_left"] = "image"
     verdict: Literal["task", "exit_status"] = "task"
     solution: Literal["withheld", "staged"] = "withheld"
+    allow_env: tuple[VariableName, ...] = ()
 
 
 class ModelOptions(StrictModel):

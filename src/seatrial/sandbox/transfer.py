@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from seatrial.errors import ContentError
+from seatrial.errors import ContentError, OversizeError
 from seatrial.sandbox.api import Phase, Sandbox
 
 _MEMORY_BYTES = 16 * 2**20
+_MOST_PACKED = 2**30
 
 Omissions = Callable[[Path], Callable[[str], bool]]
 """For a directory that is packed, whether a path within it is left out; that of a directory ends in a slash."""
@@ -72,7 +73,8 @@ def _add_files(tar: tarfile.TarFile, files: Mapping[str, bytes], mode: int = 0o6
 def pack_trees(*sources: Path, skip: Container[str] = (), omit: Omissions = _no_omissions) -> bytes:
     """An archive of directories laid over each other, owned by root, shell scripts executable.
 
-    What is named in `skip` is left out, at any depth, and so is what `omit` says of each directory.
+    What is named in `skip` is left out, at any depth, and so is what `omit` says of each directory. The archive is in
+    memory: raises OversizeError before more than 1 GiB is read.
     """
     return _pack([(".", source) for source in sources], {}, skip, omit)
 
@@ -95,11 +97,22 @@ def pack_layout(
 def _pack(
     trees: Sequence[tuple[str, Path]], files: Mapping[str, bytes], skip: Container[str], omit: Omissions
 ) -> bytes:
-    def as_inside(member: tarfile.TarInfo, place: str, omitted: Callable[[str], bool]) -> tarfile.TarInfo | None:
+    size = 0
+
+    def as_inside(
+        member: tarfile.TarInfo, place: str, source: Path, omitted: Callable[[str], bool]
+    ) -> tarfile.TarInfo | None:
+        nonlocal size
         name = member.name.rpartition("/")[2]
         within = member.name[len(place) + 1 :]
         if name in skip or (within and omitted(f"{within}/" if member.isdir() else within)):
             return None
+        size += member.size  # of its content, which is read only afterwards
+        if size > _MOST_PACKED:
+            raise OversizeError(
+                f"{source}: it has {size / 2**30:,.1f} GiB or more to be put into the sandbox, {within or name} "
+                f"included; the limit is {_MOST_PACKED / 2**30:g} GiB. Bring large files by the image (its Dockerfile)"
+            )
         member.uid = member.gid = 0
         member.uname = member.gname = "root"
         if name.endswith(".sh"):
@@ -114,7 +127,7 @@ def _pack(
             tar.addfile(member)
         _add_files(tar, files)
         for place, source in trees:
-            tar.add(source, arcname=place, filter=partial(as_inside, place=place, omitted=omit(source)))
+            tar.add(source, arcname=place, filter=partial(as_inside, place=place, source=source, omitted=omit(source)))
     return buffer.getvalue()
 
 

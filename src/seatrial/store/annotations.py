@@ -26,7 +26,7 @@ def append_annotation(store: JobStore, trial_id: str, annotation: Annotation) ->
     line = _Line(trial_id=trial_id, annotation=annotation).model_dump_json().encode() + b"\n"
     path = store.path / ANNOTATIONS
     with storing(path):
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             write_all(file, (b"\n" if _is_torn(file) else b"") + line)

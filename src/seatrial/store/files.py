@@ -37,9 +37,9 @@ def store_error(path: Path, error: OSError) -> StoreError:
     return StoreError(f"{path}: cannot be stored or read: {error.strerror or error}; {advice}")
 
 
-def create_file(path: str, content: bytes) -> None:
+def create_file(path: str, content: bytes, mode: int = 0o666) -> None:
     """Write a file that is not there yet, and see it safely on the disk."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         write_all(file, content)
         os.fsync(file)

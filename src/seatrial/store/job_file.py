@@ -8,9 +8,10 @@ from pydantic import ValidationError
 from seatrial.errors import JobError
 from seatrial.model.job import JOB_SCHEMA_VERSION, JobFile
 from seatrial.store.files import storing
+from seatrial.store.seal import SEAL
 
 JOB = "job.json"
-_OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new"})
+_OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new", SEAL})
 
 
 def ensure_free(folder: Path) -> None:
@@ -35,8 +36,8 @@ def _foreign(folder: Path) -> set[str]:
     return found | {f"{name}/" for name in ("trials", "tries") if any(folder.glob(f"{name}/*"))}
 
 
-def read_job_file(folder: Path) -> JobFile:
-    """What job.json says. Raises JobError that says why it cannot be read."""
+def read_job_file(folder: Path) -> tuple[JobFile, bytes]:
+    """What job.json says, and its bytes. Raises JobError that says why it cannot be read."""
     path = folder / JOB
     with storing(path):
         if not path.is_file():
@@ -44,7 +45,7 @@ def read_job_file(folder: Path) -> JobFile:
             raise JobError(f"{folder}: {what}, so it is not a job; name the folder that `seatrial run` made")
         content = path.read_bytes()
     try:
-        return JobFile.model_validate_json(content)
+        return JobFile.model_validate_json(content), content
     except ValidationError as error:
         raise JobError(_what_is_wrong(path, content, error)) from None
 

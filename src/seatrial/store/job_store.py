@@ -28,6 +28,7 @@ from seatrial.store.files import remove_tree, replace_file, storing, sync_folder
 from seatrial.store.index import TrialEntry, complete, entry_of, forget_line, read_lines, write_line
 from seatrial.store.job_file import JOB, ensure_free, read_job_file
 from seatrial.store.lock import locked
+from seatrial.store.seal import add_seal, has_seal
 
 _FOLDERS = ("trials", "tries", ".drafts")
 
@@ -35,26 +36,40 @@ _FOLDERS = ("trials", "tries", ".drafts")
 class JobStore:
     """One job's folder."""
 
-    def __init__(self, path: Path, file: JobFile) -> None:
+    def __init__(self, path: Path, file: JobFile, content: bytes) -> None:
         self.path = path
         self.file = file
+        self._content = content
 
     @classmethod
     def create(cls, folder: Path, file: JobFile) -> "JobStore":
         """A new job. Raises JobError when the folder holds one already, or something else."""
         ensure_free(folder)
+        content = to_json(file)
         with storing(folder):
             for name in _FOLDERS:
                 (folder / name).mkdir(parents=True, exist_ok=True)
             with locked(folder):
                 ensure_free(folder)
-                replace_file(folder / JOB, to_json(file))
-        return cls(folder, file)
+                made = cls(folder, file, content)
+                made.make_own()
+                replace_file(folder / JOB, content)
+        return made
 
     @classmethod
     def open(cls, folder: Path) -> "JobStore":
         """The job in a folder. Raises JobError that says why there is none to be read."""
-        return cls(folder, read_job_file(folder))
+        return cls(folder, *read_job_file(folder))
+
+    @property
+    def is_own(self) -> bool:
+        """Whether job.json is as this user wrote it, on this machine; see `seal.py`."""
+        return has_seal(self.path, self._content)
+
+    def make_own(self) -> None:
+        """Vouch for job.json as it is, so that nobody asks again; where that cannot be kept, it will be asked again."""
+        with suppress(OSError):
+            add_seal(self.path, self._content)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -65,6 +80,7 @@ class JobStore:
         with locked(self.path):
             with storing(self.path):
                 for name in _FOLDERS:
+                    self._refuse_link(self.path / name)
                     (self.path / name).mkdir(exist_ok=True)
                 for draft in (self.path / ".drafts").iterdir():
                     remove_tree(draft)
@@ -72,10 +88,18 @@ class JobStore:
             yield
 
     def update(self, file: JobFile) -> None:
-        """Replace job.json, all at once."""
+        """Replace job.json, all at once. It stays this user's own if it was."""
+        content = to_json(file)
         with storing(self.path / JOB):
-            replace_file(self.path / JOB, to_json(file))
-        self.file = file
+            if self.is_own:
+                add_seal(self.path, content)
+            replace_file(self.path / JOB, content)
+        self.file, self._content = file, content
+
+    def _refuse_link(self, path: Path) -> None:
+        # What is in a stranger's folder is cleared away and written to, and must not be somewhere else.
+        if path.is_symlink():
+            raise JobError(f"{path}: is a link to {str(path.readlink())!r}, expected a folder; put one in its place")
 
     def finished(self) -> set[str]:
         """The ids of all trials that have a record."""
@@ -185,7 +209,9 @@ class JobStore:
             return b""
 
     def _append_index(self, lines: bytes) -> None:
-        file = os.open(self.path / "index.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = os.open(
+            self.path / "index.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+        )
         try:
             write_all(file, lines)
         finally:

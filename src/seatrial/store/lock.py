@@ -15,7 +15,8 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a job's folder. Raises JobError that names the process when another one holds it."""
     path = folder / ".lock"
     with storing(path):
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # Not by way of a link: the folder may be a stranger's, and what is opened here is overwritten.
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         with storing(path):
             try:

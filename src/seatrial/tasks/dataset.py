@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from seatrial.errors import DatasetNotFoundError
+from seatrial.errors import DatasetNotFoundError, OversizeError
 from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
 from seatrial.tasks.layout import IGNORED_FOLDERS, TaskFiles, list_files
 from seatrial.tasks.load import read_folder
@@ -129,7 +129,7 @@ def _scan_folder(root: Path) -> Iterator[tuple[_Entry, TaskFiles | None]]:
 def _load(root: Path, task_id: str) -> tuple[_Entry, TaskFiles | None]:
     try:
         files = list_files(root)
-    except OSError:  # loading says of the task what is wrong with it
+    except (OSError, OversizeError):  # loading says of the task what is wrong with it
         files = None
     return read_folder(root, task_id, files), files
 

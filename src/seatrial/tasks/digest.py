@@ -7,7 +7,8 @@ from pathlib import Path
 from seatrial.tasks.ignore import ignored_below
 from seatrial.tasks.layout import TaskFiles, walk
 
-_READ = os.O_RDONLY | os.O_CLOEXEC
+# Neither waits for the other end of a pipe nor follows a link, should one have taken the place of a file.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _AT_ONCE = 2**20  # a file of up to this size is read by one call, a larger one piece by piece
 
 
@@ -15,7 +16,7 @@ def digest_folder(root: Path, files: TaskFiles | None = None) -> str:
     """SHA-256 over the sorted paths, executable bits and contents of a folder. Links count by where they point.
 
     What a `.harborignore` leaves out does not count. Whoever has just listed the folder can say which `files` it holds,
-    and what is known of them.
+    and what is known of them. Raises OSError, and OversizeError for a folder that is too large to be a task.
     """
     place = str(root)
     regular, links = (files.regular, files.links) if files else map(frozenset, walk(place)[:2])
@@ -43,8 +44,8 @@ def _look(path: str) -> tuple[bool, bytes]:
         status = os.fstat(descriptor)
         data = os.read(descriptor, min(status.st_size, _AT_ONCE) + 1)
         content, seen = hashlib.sha256(data), len(data)
-        # A read that brings all there should be needs no other one to learn that nothing follows.
-        while data and seen != status.st_size:
+        # What a file had when it was opened counts: one that grows would never come to an end.
+        while data and seen < status.st_size:
             data = os.read(descriptor, _AT_ONCE)
             content.update(data)
             seen += len(data)

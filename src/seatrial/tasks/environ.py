@@ -1,6 +1,7 @@
 """Environment variables that a task declares: literal, or taken from the host by `${NAME}` and `${NAME:-default}`.
 
-A template is always the whole value. Loading a task never looks at the host; only running it does.
+A template is always the whole value. Loading a task never looks at the host; only running it does, and then a task gets
+what `allowed.py` lets it have.
 """
 
 import re
@@ -14,15 +15,9 @@ _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-.*)?\}", re.DOTALL)
 
 def resolve_variables(table: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
     """The table with its templates filled in. Raises UsageError naming every variable the host does not have."""
-    if missing := list(_missing(table, host)):
+    if missing := list(missing_in(table, host)):
         raise UsageError(f"not set on this machine: {', '.join(missing)}; export them, or give them a default")
     return {name: _resolve(value, host) for name, value in table.items()}
-
-
-def missing_variables(config: TaskConfig, agent_env: Mapping[str, str], host: Mapping[str, str]) -> list[str]:
-    """The host variables without which a task cannot run with an agent that takes `agent_env`, sorted."""
-    tables = [agent_env, *declared_tables(config)]
-    return sorted({name for table in tables for name in _missing(table, host)})
 
 
 def declared_tables(config: TaskConfig) -> Iterator[Mapping[str, str]]:
@@ -35,11 +30,16 @@ def declared_tables(config: TaskConfig) -> Iterator[Mapping[str, str]]:
             yield phase.environment.env
 
 
-def _missing(table: Mapping[str, str], host: Mapping[str, str]) -> Iterator[str]:
+def missing_in(table: Mapping[str, str], host: Mapping[str, str]) -> Iterator[str]:
+    """The variables that a table cannot do without and the host does not have."""
+    return (name for name, default in templates_in(table) if default is None and name not in host)
+
+
+def templates_in(table: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """The variables that a table takes from the host, each with its default, None where it has none."""
     for value in table.values():
-        template = _TEMPLATE.fullmatch(value)
-        if template and template[2] is None and template[1] not in host:
-            yield template[1]
+        if template := _TEMPLATE.fullmatch(value):
+            yield template[1], None if template[2] is None else template[2].removeprefix(":-")
 
 
 def _resolve(value: str, host: Mapping[str, str]) -> str:

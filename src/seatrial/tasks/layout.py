@@ -1,12 +1,18 @@
-"""Which files a task folder has. One walk answers every question about presence and refuses links that lead out."""
+"""Which files a task folder has. One walk answers every question about presence and refuses links that lead out.
+
+It counts as it goes: a folder that no task needs, by its size, its entries or its depth, is known before it is read.
+"""
 
 import os
 import stat
+from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from seatrial.errors import OversizeError
 from seatrial.model.task import TaskLayout
 
 IGNORED_FOLDERS = frozenset({".git", "__pycache__", ".pytest_cache", ".venv", "node_modules"})
@@ -15,19 +21,38 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SOLUTION_NAMES = {"linux": ("solve.sh", "solve.py"), "windows": ("solve.bat",)}
 _TEST_NAMES = {"linux": "test.sh", "windows": "test.bat"}
+_STAGED = frozenset({"tests", "solution"})
+_MOST_LISTED = 3
+MAX_STAGED_BYTES = 2**30
+"""Of a folder that is laid into sandboxes: it goes there through memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a folder of a stranger may hold before anybody reads it; `depth` counts directories within it."""
+
+    max_bytes: int = 4 * 2**30
+    entries: int = 200_000
+    depth: int = 100
+
+
+TASK_BOUNDS = Bounds()
+"""For a whole task, without what `IGNORED_FOLDERS` name."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
     """What a folder holds, as relative paths with `/`: regular files, links, and what a task must not have.
 
-    `read` are those whose content is known: whether each is executable, and its SHA-256.
+    `size` is how many bytes the files have together. `read` are those whose content is known: whether each is
+    executable, and its SHA-256.
     """
 
     regular: frozenset[str]
     links: frozenset[str]
     escaping: tuple[str, ...]
     special: tuple[str, ...]
+    size: int = field(default=0, compare=False)
     read: dict[str, tuple[bool, bytes]] = field(default_factory=dict, compare=False)
 
     def has(self, path: str) -> bool:
@@ -35,38 +60,88 @@ class TaskFiles:
         return path in self.regular or path in self.links
 
 
-def list_files(root: Path) -> TaskFiles:
-    """Walk a folder without following links. Raises OSError when it cannot be read."""
-    regular, links, special = walk(str(root))
-    escaping = [link for link in sorted(links) if not _stays_inside(root, link)]
-    return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)))
+def list_files(root: Path, bounds: Bounds = TASK_BOUNDS) -> TaskFiles:
+    """Walk a folder without following links. Raises OSError when it cannot be read, OversizeError beyond bounds."""
+    regular, links, special, size = walk(str(root), bounds)
+    home = os.path.realpath(root)
+    escaping = [link for link in sorted(links) if not _stays_inside(home, link)]
+    return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)), size)
 
 
-def walk(folder: str) -> tuple[list[str], list[str], list[str]]:
-    """The regular files, the links and everything else below a folder, in any order. Raises OSError."""
+def refuse_large_trees(root: Path, files: TaskFiles, limit: int = MAX_STAGED_BYTES) -> None:
+    """Raise OversizeError for a folder of a task that is laid into sandboxes and is too large for that."""
+    if files.size <= limit:  # nearly always
+        return
+    sizes: Counter[str] = Counter()
+    for path in files.regular:
+        parts = path.split("/")
+        if parts[0] in _STAGED or (parts[0] == "steps" and len(parts) > 3):
+            sizes["/".join(parts[: 3 if parts[0] == "steps" else 1])] += os.lstat(f"{root}/{path}").st_size
+    for folder, size in sizes.most_common(1):
+        if size > limit:
+            raise OversizeError(
+                f"{folder}/ has {_shown(size)}, and what is laid into a sandbox may have {_shown(limit)} at most"
+            )
+
+
+def walk(
+    folder: str, bounds: Bounds = TASK_BOUNDS, ignored: Container[str] = IGNORED_FOLDERS
+) -> tuple[list[str], list[str], list[str], int]:
+    """The regular files, the links and everything else below a folder, in any order, and the size of the files.
+
+    Raises OSError, and OversizeError as soon as the folder is known to hold more than the bounds allow.
+    """
     regular: list[str] = []
     links: list[str] = []
     special: list[str] = []
-    pending = [(folder, "")]
+    pending = [(folder, "", 0)]
+    count = size = 0
     while pending:
-        place, prefix = pending.pop()
+        place, prefix, depth = pending.pop()
         with os.scandir(place) as entries:
             for entry in entries:
                 name = entry.name
+                count += 1
+                if count > bounds.entries or depth > bounds.depth:
+                    raise OversizeError(
+                        f"{folder}: it holds more than {bounds.entries:,} files and directories, or directories nested "
+                        f"more than {bounds.depth} deep, which are the limits"
+                    )
                 # Files come first because most entries are files: one question then does for them.
                 if entry.is_file(follow_symlinks=False):
                     regular.append(prefix + name)
+                    size += _size_of(entry)
                 elif entry.is_dir(follow_symlinks=False):
-                    if name not in IGNORED_FOLDERS:
-                        pending.append((entry.path, f"{prefix}{name}/"))
+                    if name not in ignored:
+                        pending.append((entry.path, f"{prefix}{name}/", depth + 1))
                 else:
                     (links if entry.is_symlink() else special).append(prefix + name)
-    return regular, links, special
+    if size > bounds.max_bytes:
+        raise OversizeError(_too_large(folder, regular, size, bounds.max_bytes))
+    return regular, links, special, size
 
 
-def _stays_inside(root: Path, link: str) -> bool:
-    home = os.path.realpath(root)
-    target = os.path.realpath(root / link)
+def _size_of(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:  # such as what an editor keeps there for a moment
+        return 0
+
+
+def _too_large(folder: str, regular: list[str], size: int, limit: int) -> str:
+    """Says how large a folder is, and which files are to blame."""
+    sizes = sorted(((os.lstat(f"{folder}/{path}").st_size, path) for path in regular), reverse=True)[:_MOST_LISTED]
+    # Only those that matter beside the first are worth a word.
+    largest = ", ".join(f"{path} ({_shown(each)})" for each, path in sizes if each * 10 >= sizes[0][0])
+    return f"{folder}: its files have {_shown(size)}, the limit is {_shown(limit)}; the largest: {largest}"
+
+
+def _shown(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
+
+
+def _stays_inside(home: str, link: str) -> bool:
+    target = os.path.realpath(f"{home}/{link}")
     return target == home or target.startswith(home + os.sep)
 
 

@@ -5,12 +5,14 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from seatrial.model.config import TaskConfig
 from seatrial.model.output import OutputSpec, format_of
 from seatrial.model.task import Problem, Severity, TaskLayout
+from seatrial.tasks.layout import list_files, read_text
 from seatrial.tasks.lint_tools import missing_in_image
 
 _SCRIPT_SUFFIXES = frozenset(
@@ -56,12 +58,14 @@ class Unit:
 
 
 def read_unit(root: Path, folders: tuple[str, ...], layout: TaskLayout, output: OutputSpec, config: TaskConfig) -> Unit:
-    """Read the scripts below some folders of a task."""
+    """Read the scripts below some folders of a task; one behind a link that leads out of it is none of its own."""
+    files = list_files(root)
     scripts = {}
-    for path in sorted(path for folder in folders for path in (root / folder).rglob("*")):
-        if path.is_file() and path.suffix in _SCRIPT_SUFFIXES and path.stat().st_size <= _MAX_SCRIPT_BYTES:
-            name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "backslashreplace")
-            scripts[name] = path.read_bytes().decode("utf-8", "replace")
+    for path in sorted((files.regular | files.links).difference(files.escaping)):
+        if path.startswith(tuple(f"{folder}/" for folder in folders)) and PurePath(path).suffix in _SCRIPT_SUFFIXES:
+            with suppress(ValueError):  # too long for a script, or no file
+                text = read_text(root / path, _MAX_SCRIPT_BYTES, "replace")
+                scripts[os.fsencode(path).decode("utf-8", "backslashreplace")] = text
     return Unit(scripts, folders[-1], layout, output, config)
 
 

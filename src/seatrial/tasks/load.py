@@ -7,12 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from seatrial.errors import TaskFormatError
+from seatrial.errors import OversizeError, TaskFormatError
 from seatrial.model.config import StepSpec, TaskConfig
 from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout
 from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema
 from seatrial.tasks.instruction import strip_canary
-from seatrial.tasks.layout import TaskFiles, decode, list_files, read_file, read_layout
+from seatrial.tasks.layout import TaskFiles, decode, list_files, read_file, read_layout, refuse_large_trees
 from seatrial.tasks.outline import StepOutline, TaskOutline
 from seatrial.tasks.table import Report
 from seatrial.tasks.toml import TASK_TOML, read_config
@@ -61,6 +61,7 @@ class _Loader:
         self._id = task_id
         self._report = report
         self._known: dict[str, tuple[bool, bytes]] = {}
+        self._escaping: frozenset[str] = frozenset()
 
     def load(self, listed: TaskFiles | None) -> TaskOutline:
         files = self._files(listed)
@@ -78,9 +79,14 @@ class _Loader:
     def _files(self, listed: TaskFiles | None) -> TaskFiles:
         try:
             files = listed or list_files(self._root)
+            refuse_large_trees(self._root, files)
         except OSError as error:
             self._fail("unreadable", error.filename or ".", str(error.strerror), "make the folder readable")
             raise _UnreadableTask from None
+        except OversizeError as error:
+            self._fail("too-large", ".", str(error), "keep large data in the image, or fetch it when that is built")
+            raise _UnreadableTask from None
+        self._escaping = frozenset(files.escaping)
         for link in files.escaping:
             self._fail("escaping-link", link, "a symbolic link that leads out of the task", "replace it by a copy")
         for path in files.special:
@@ -119,6 +125,8 @@ class _Loader:
         return workdir if workdir != "/" and "$" not in workdir else DEFAULT_WORKDIR
 
     def _read(self, relative: str, limit: int, errors: Literal["strict", "replace"] = "strict") -> str:
+        if relative in self._escaping:  # said already, and what it leads to is none of a task's business
+            raise _UnreadableTask
         try:
             data, executable = read_file(f"{self._place}/{relative}", limit)
             self._known[relative] = executable, sha256(data).digest()

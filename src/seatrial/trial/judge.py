@@ -1,7 +1,6 @@
 """The verifier's turn: shield it from what the agent left, run it, read its verdict, and say what that rests on."""
 
 import hashlib
-import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +18,7 @@ from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import Verdict, read_verdict
-from seatrial.tasks.environ import resolve_variables
+from seatrial.tasks.allowed import task_variables
 from seatrial.trial.court import Court
 from seatrial.trial.parcels import packed_tests, packed_tree
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, verifier_image
@@ -193,7 +192,7 @@ def _plan(court: Court) -> VerifierPlan:
     return VerifierPlan(
         workdir=phase.workdir or config.verifier.workdir or _own_workdir(court) or court.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
-        env=resolve_variables(phase.env, os.environ),
+        env=task_variables(phase.env, options.allow_env),
         user=court.of.verifier_user,
         network=choose_network(policy, options, court.place.capabilities),
     )

@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
 from seatrial.sandbox.transfer import pack_layout, pack_trees
 from seatrial.tasks.ignore import ignored_in
-from seatrial.tasks.layout import IGNORED_FOLDERS
+from seatrial.tasks.layout import IGNORED_FOLDERS, read_file
+from seatrial.tasks.load import MAX_TOML_BYTES
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 from seatrial.verify.stage import PackedTests, pack_tests
@@ -53,7 +54,7 @@ def packed_for_agent(spec: TrialSpec, of: Round, trees: Mapping[str, Path]) -> b
     """What a round's agent finds, to be unpacked at the root: the task, and the directories it brings along."""
 
     def pack() -> bytes:
-        config = (of.task.root / "task.toml").read_bytes()
+        config = read_file(of.task.root / "task.toml", MAX_TOML_BYTES)[0]
         files = {INSTRUCTION_PATH: of.instruction(), f"{TASK_DIR}/task.toml": config}
         return pack_layout(files, trees, skip=IGNORED_FOLDERS, omit=ignored_in)
 

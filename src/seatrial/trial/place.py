@@ -13,7 +13,7 @@ from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
-from seatrial.tasks.environ import resolve_variables
+from seatrial.tasks.allowed import task_variables
 from seatrial.trial.rounds import Round
 from seatrial.verify.system.facts import system_folders
 
@@ -151,7 +151,7 @@ def choose_place(
         limits=limits_to_set(asked, capabilities),
         enforcement=options.enforcement,
         workdir=workdir,
-        env=resolve_variables(environment.env, os.environ),
+        env=task_variables(environment.env, options.allow_env),
         system_folders=system_folders(image.image, workdir),
     )
     return Place(sandbox, asked, capabilities, image.how)

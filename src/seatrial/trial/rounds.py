@@ -3,6 +3,7 @@
 import posixpath
 from collections.abc import Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from seatrial.model.config import AgentSpec, ArtifactSpec, HealthcheckSpec, VerifierPhaseSpec
@@ -11,6 +12,8 @@ from seatrial.model.job import TrialOptions
 from seatrial.model.output import VerdictSource
 from seatrial.model.task import Task, TaskLayout, TaskStep
 from seatrial.tasks.instruction import strip_canary
+from seatrial.tasks.layout import read_text, walk
+from seatrial.tasks.load import MAX_INSTRUCTION_BYTES
 
 _AGENT = AgentSpec()
 
@@ -104,17 +107,15 @@ class Round:
         environment = self.task.root / "environment" if self.task.layout.environment_files else None
         sources = [source for source in (environment, self.workdir_files()) if source]
         return {
-            posixpath.join(workdir, path.relative_to(source).as_posix())
-            for source in sources
-            for path in source.rglob("*")
-            if not path.is_dir()
+            posixpath.join(workdir, path) for source in sources for path in chain.from_iterable(walk(str(source))[:2])
         }
 
     def instruction(self) -> bytes:
         """The instruction as the agent may see it."""
         if self.layout.instruction is None:
             return b""
-        return strip_canary((self.task.root / self.layout.instruction).read_text(errors="replace")).encode()
+        text = read_text(self.task.root / self.layout.instruction, MAX_INSTRUCTION_BYTES, "replace")
+        return strip_canary(text).encode()
 
     def is_good_enough(self, evaluation: EvaluationResult) -> bool:
         """Whether the next round may start."""

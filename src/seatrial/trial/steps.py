@@ -4,7 +4,7 @@ Each step is noted in the trial's log, so that its record says how far it came w
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.court import Court
 from seatrial.trial.judge import Judgement, score, verify
@@ -78,7 +79,7 @@ class Turn:
         """Prepare the agent and put in place what it may see; returns what to run, None when there is nothing."""
         trial = self.trial
         with trial.log.phase("setup", self.of):
-            context = AgentContext(self.of.task, self.of.step, trial.place.workdir, os.environ)
+            context = AgentContext(self.of.task, self.of.step, trial.place.workdir, os.environ, self._allowed)
             launch = trial.spec.agent.prepare(context)
             await stage_round(trial.sandbox, trial.spec, self.of, trial.place, launch, self.network)
         return launch
@@ -91,7 +92,8 @@ class Turn:
             yield None
             return
         listener = await sandbox.listen(port)
-        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model) as access:
+        secrets = tuple(self._allowed.values())
+        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model, secrets) as access:
             try:
                 yield access
             finally:
@@ -153,6 +155,11 @@ class Turn:
         if broken := broken_verifier(self.of, baseline):
             tell(broken)
         return explain_silence(self.of, explain_missing_tools(evaluation, tools), baseline)
+
+    @property
+    def _allowed(self) -> Mapping[str, str]:
+        """What of this machine's variables the task may have."""
+        return allowed_variables(self.trial.spec.options.allow_env)
 
     @property
     def _court(self) -> Court:

@@ -107,3 +107,16 @@ def test_a_program_that_is_not_there(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(HostUnsupportedError, match="there is no podman on the PATH; install it"):
         build(tmp_path, builder="podman")
+
+
+def test_no_program_is_handed_a_dockerfile_that_names_a_place_of_this_machine(folder, tmp_path):
+    make_program(folder, "podman")
+    context = write_context(tmp_path / "context", "FROM oci-archive:/etc/image.tar\n")
+
+    async def play() -> None:
+        async with open_store(tmp_path / "store") as store:
+            await Builder(store).build(context, builder="podman")
+
+    with pytest.raises(BuildError, match=r"'oci-archive:/etc/image\.tar' is a place of this machine"):
+        asyncio.run(play())
+    assert not (folder / "said").exists()

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from seatrial.errors import BuildError
 
 _MAX_DEEP = 4
+_MAX_LETTERS = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,14 @@ def read_ignore_rules(context: Path, dockerfile: Path) -> IgnoreRules:
     """The rules for a Dockerfile: its own, if there is a `NAME.dockerignore` beside it, else the context's."""
     for path in (dockerfile.with_name(f"{dockerfile.name}.dockerignore"), context / ".dockerignore"):
         try:
-            text = path.read_text(encoding="utf-8", errors="surrogateescape")
+            with path.open(encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read(_MAX_LETTERS + 1)
         except FileNotFoundError:
             continue
         except OSError as error:
             raise BuildError(f"{path}: it cannot be read: {error.strerror}") from error
+        if len(text) > _MAX_LETTERS:
+            raise BuildError(f"{path}: it has more than {_MAX_LETTERS:,} letters; is it a list of patterns?")
         return IgnoreRules(text.splitlines(), str(path))
     return IgnoreRules()
 

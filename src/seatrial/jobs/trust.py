@@ -1,0 +1,61 @@
+"""Whose word a stored job is: one that this user did not make here is gone on with only if the user says so."""
+
+from collections.abc import Iterator
+
+from seatrial.errors import JobError
+from seatrial.model.job import AgentOptions, JobSpec
+from seatrial.store.job_store import JobStore
+from seatrial.tasks.environ import templates_in
+
+
+def require_own(store: JobStore) -> None:
+    """Raise JobError that lists what the job would do, unless this user made it on this machine."""
+    if store.is_own:
+        return
+    said = "\n".join(f"  {line}" for line in describe(store.file.spec))
+    raise JobError(
+        f"{store.path}: was not made by you on this machine, or was changed since by something else. It says:\n{said}\n"
+        f"If you want all of that, say so once: `seatrial resume {store.path} --trust-job`. Jobs of an older Seatrial "
+        "need it too."
+    )
+
+
+def describe(spec: JobSpec) -> list[str]:
+    """What a job does to this machine and with what the user has, in plain words; quoted, since it may be anything."""
+    return [*_place(spec), *_model(spec), *(line for agent in spec.agents for line in _agent(agent))]
+
+
+def _place(spec: JobSpec) -> Iterator[str]:
+    trial = spec.trial
+    alone = ", WITHOUT a sandbox: every command runs on this machine as you" if trial.backend == "local" else ""
+    yield f"backend {trial.backend!r}{alone}"
+    yield f"tasks are read from {_listed(spec.tasks)}"
+    if trial.image != "auto":
+        yield f"all tasks run in the image or folder {trial.image!r}"
+    for name, image in trial.image_map.items():
+        yield f"{image!r} is the image or folder in place of {name!r}"
+    if trial.allow_env:
+        yield f"tasks get your variables {_listed(trial.allow_env)}"
+    if trial.private_hosts == "allow":
+        yield "tasks may reach services of this machine and its network"
+    if trial.enforcement == "partial":
+        yield "limits and networks that cannot be enforced here are left out"
+
+
+def _model(spec: JobSpec) -> Iterator[str]:
+    if spec.model.upstream is not None:
+        yield f"model calls, with your key, go to the upstream {spec.model.upstream!r}"
+    if spec.model.prices is not None:
+        yield f"prices are read from {spec.model.prices!r}"
+
+
+def _agent(agent: AgentOptions) -> Iterator[str]:
+    for what, command in (("runs", agent.command), ("is set up by", agent.setup)):
+        if command is not None:
+            yield f"the agent {agent.title!r} {what} {command!r}"
+    if taken := sorted({name for name, _ in templates_in(agent.env)}):
+        yield f"the agent {agent.title!r} gets your variables {_listed(taken)}"
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -6,7 +6,7 @@ An agent does nothing itself. The trial stages, runs and watches, the same way f
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from seatrial.errors import UsageError
 from seatrial.model.config import TaskConfig
@@ -14,6 +14,7 @@ from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
 from seatrial.plugins import load_plugin
+from seatrial.tasks.outline import TaskOutline
 
 ENTRY_POINTS = "seatrial.agents"
 
@@ -56,6 +57,26 @@ class Agent(Protocol):
     def prepare(self, context: AgentContext) -> AgentLaunch | None:
         """What to run; None when there is nothing to run. Raises AgentSetupError when it cannot do this task."""
         ...
+
+
+@runtime_checkable
+class SelectiveAgent(Agent, Protocol):
+    """An agent that cannot attempt every task, and can tell before anything is made for it."""
+
+    def declines(self, task: TaskOutline) -> str | None:
+        """Why it cannot attempt a task, in a few words by which tasks are counted; None when it can. Pure."""
+        ...
+
+
+def why_declined(agent: Agent, task: TaskOutline) -> str | None:
+    """Why an agent cannot attempt a task, None when it can or has not said. Raises UsageError when it fails to say."""
+    if not isinstance(agent, SelectiveAgent):
+        return None
+    try:
+        return agent.declines(task)
+    except Exception as error:  # a stranger's plug-in may fail in any way
+        name = agent.ref.name
+        raise UsageError(f"the agent {name!r} failed on {task.id}: {type(error).__name__}: {error}") from error
 
 
 def make_agent(options: AgentOptions) -> Agent:

@@ -77,7 +77,8 @@ class TrialOptions(StrictModel):
 
     `image` is `auto` (the task's own), `host` (this machine's own system), a reference, or the absolute path of a
     directory with a root file system. `image_map` has others instead of those that tasks and their Dockerfiles name.
-    A `staged` solution lies among the tests while the verifier runs, and nowhere before.
+    A `staged` solution lies among the tests while the verifier runs, and nowhere before. `unfit` tasks have errors that
+    lint names, or ask for what no sandbox here has.
     """
 
     backend: str = "embedded"
@@ -95,6 +96,7 @@ class TrialOptions(StrictModel):
     keep: Literal["record", "snapshot"] = "record"
     reward_policy: RewardPolicy = "declared"
     solution: Literal["withheld", "staged"] = "withheld"
+    unfit: Literal["refuse", "run"] = "refuse"
 
 
 class ModelOptions(StrictModel):
@@ -166,12 +168,29 @@ class LockedTask(StrictModel):
     digest: Sha256
 
 
+class LeftOut(StrictModel):
+    """A chosen task that has no trials: none of `agent`, or none at all when no agent is named.
+
+    Tasks are counted by their `reason`; `detail` is what was found in this one.
+    """
+
+    task: str
+    agent: str | None = None
+    reason: str
+    detail: str | None = None
+
+
 class JobFile(StrictModel):
-    """The stored form of a job. One of an `environment` are rollouts that a program drives, and only it can go on."""
+    """The stored form of a job. One of an `environment` are rollouts that a program drives, and only it can go on.
+
+    A task that is left out for some of the agents is among `tasks`; one that is left out for all of them because it
+    is unfit or cannot be read is only in `left_out`.
+    """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = JOB_SCHEMA_VERSION
     seatrial_version: str
     created_at: Timestamp
     spec: JobSpec
     tasks: tuple[LockedTask, ...]
+    left_out: tuple[LeftOut, ...] = ()
     driver: Literal["job", "environment"] = "job"

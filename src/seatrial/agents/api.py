@@ -6,7 +6,7 @@ An agent does nothing itself. The trial stages, runs and watches, the same way f
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from seatrial.errors import UsageError
 from seatrial.model.config import TaskConfig
@@ -59,7 +59,6 @@ class Agent(Protocol):
         ...
 
 
-@runtime_checkable
 class SelectiveAgent(Agent, Protocol):
     """An agent that cannot attempt every task, and can tell before anything is made for it."""
 
@@ -70,10 +69,12 @@ class SelectiveAgent(Agent, Protocol):
 
 def why_declined(agent: Agent, task: TaskOutline) -> str | None:
     """Why an agent cannot attempt a task, None when it can or has not said. Raises UsageError when it fails to say."""
-    if not isinstance(agent, SelectiveAgent):
+    # Not isinstance: asking a protocol takes longer than the answer, and there may be thousands of tasks.
+    declines: Callable[[TaskOutline], str | None] | None = getattr(agent, "declines", None)
+    if declines is None:
         return None
     try:
-        return agent.declines(task)
+        return declines(task)
     except Exception as error:  # a stranger's plug-in may fail in any way
         name = agent.ref.name
         raise UsageError(f"the agent {name!r} failed on {task.id}: {type(error).__name__}: {error}") from error

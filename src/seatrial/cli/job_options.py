@@ -41,6 +41,7 @@ _KEYS = {
     "verifier_timeout_multiplier": "trial.verifier_timeout_multiplier",
     "pass_threshold": "trial.pass_threshold",
     "keep": "trial.keep",
+    "unfit": "trial.unfit",
     "upstream": "model.upstream",
     "temperature": "model.temperature",
     "max_output_tokens": "model.max_output_tokens",
@@ -140,6 +141,9 @@ _HOW = (
         "--pass-threshold", type=click.FloatRange(0.0, 1.0), metavar="X", help="The reward from which one passes.  [1]"
     ),
     click.option("--keep", type=click.Choice(["record", "snapshot"]), help="Keep the sandbox's end state.  [record]"),
+    click.option(
+        "--force", "unfit", flag_value="run", help="Run tasks with errors, or without what no sandbox here has."
+    ),
     click.option("--shuffle", is_flag=True, help="Run the trials in a random order."),
     click.option("--seed", type=int, metavar="N", help="The seed of that order."),
     click.option("--include", multiple=True, metavar="GLOB", help="Only tasks whose id matches."),

@@ -14,7 +14,7 @@ from seatrial.tasks.compose_service import Machine, Outside, asks_of_service, qu
 MAX_COMPOSE_BYTES = 2**18
 _MAIN = "main"
 _MAX_ASKS = 8
-_WITHOUT_EFFECT = frozenset({"version", "name", "services", "networks", "volumes"})
+_WITHOUT_EFFECT = frozenset({"version", "name", "services", "networks", "volumes", "configs", "secrets"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _EXCERPT = 60
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)[^}]*\}")
 _OPTIONAL = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*:?-\}")
@@ -17,72 +22,21 @@ _IDLE = re.compile(
     r"|while (?:true|:); ?do sleep \d+[smhd]?; ?done"
 )
 _PROXIES = frozenset(f"{name}_proxy" for name in ("http", "https", "ftp", "no", "all"))
-_USUAL_VARIABLES = frozenset(
-    {"TEST_DIR", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "DEBIAN_FRONTEND", "TERM", "LANG", "LC_ALL"}
-)
+_USUAL_VARIABLES = _names("TEST_DIR PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE DEBIAN_FRONTEND TERM LANG LC_ALL")
 # What every container may do, and every sandbox here.
-_USUAL_CAPABILITIES = frozenset(
-    [
-        "AUDIT_WRITE",
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "MKNOD",
-        "NET_BIND_SERVICE",
-        "NET_RAW",
-        "SETFCAP",
-        "SETGID",
-        "SETPCAP",
-        "SETUID",
-        "SYS_CHROOT",
-    ]
+_USUAL_CAPABILITIES = _names(
+    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE NET_RAW SETFCAP SETGID SETPCAP "
+    "SETUID SYS_CHROOT"
 )
 # Names, limits and bookkeeping: the task is the same without them, or task.toml says it.
-_WITHOUT_EFFECT = frozenset(
-    [
-        "annotations",
-        "attach",
-        "blkio_config",
-        "container_name",
-        "cpu_count",
-        "cpu_percent",
-        "cpu_period",
-        "cpu_quota",
-        "cpu_shares",
-        "cpus",
-        "cpuset",
-        "depends_on",
-        "develop",
-        "expose",
-        "init",
-        "labels",
-        "logging",
-        "mem_limit",
-        "mem_reservation",
-        "mem_swappiness",
-        "memswap_limit",
-        "oom_kill_disable",
-        "oom_score_adj",
-        "pids_limit",
-        "ports",
-        "profiles",
-        "pull_policy",
-        "restart",
-        "shm_size",
-        "stdin_open",
-        "stop_grace_period",
-        "stop_signal",
-        "tmpfs",
-        "tty",
-        "ulimits",
-    ]
+_WITHOUT_EFFECT = _names(
+    "annotations attach blkio_config container_name cpu_count cpu_percent cpu_period cpu_quota cpu_shares cpus "
+    "cpuset depends_on develop expose init labels logging mem_limit mem_reservation mem_swappiness "
+    "memswap_limit oom_kill_disable oom_score_adj pids_limit ports profiles pull_policy restart shm_size "
+    "stdin_open stop_grace_period stop_signal tmpfs tty ulimits"
 )
-_BUILD_WITHOUT_EFFECT = frozenset(
-    ["cache_from", "cache_to", "labels", "network", "no_cache", "platforms", "pull", "shm_size", "tags"]
-)
-_DEPLOY_WITHOUT_EFFECT = frozenset(["labels", "mode", "restart_policy", "update_config", "rollback_config"])
+_BUILD_WITHOUT_EFFECT = _names("cache_from cache_to labels network no_cache platforms pull shm_size tags")
+_DEPLOY_WITHOUT_EFFECT = _names("labels mode restart_policy update_config rollback_config")
 
 
 @dataclass(frozen=True, slots=True)

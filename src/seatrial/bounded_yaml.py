@@ -44,6 +44,11 @@ def read_documents(text: str) -> list[Any]:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise YamlError("not YAML", *place, error.problem or "unknown fault") from None
+    except YamlError:
+        raise
+    except Exception as error:  # noqa: BLE001 - see below
+        # A character that YAML forbids, or a tag on a value of another kind (`!!bool x`): PyYAML raises what it likes.
+        raise YamlError("not YAML", detail=str(error).partition("\n")[0] or type(error).__name__) from None
     finally:
         loader.dispose()
     return documents

@@ -30,7 +30,7 @@ _NAMED = 5
 
 
 def show_summary(summary: JobSummary) -> None:
-    """A row per agent with mean, interval and denominators, then how its trials ended, what is left out, what it used."""
+    """A row per agent with mean, interval, denominators; then how its trials ended, what is left out, what it used."""
     show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
     for name, tally in summary.agents.items():
         click.echo(f"{harmless(name)}: {outcome_counts(tally)}")

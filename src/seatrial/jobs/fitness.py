@@ -22,6 +22,7 @@ from seatrial.tasks.outline import TaskOutline
 from seatrial.trial.place import unmet_needs
 
 _SHOWN = 10
+_DETAILED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,13 @@ def choose_tasks(selection: Selection, spec: JobSpec, old: JobFile | None = None
 
 def nothing_to_run(left_out: Sequence[LeftOut]) -> str:
     """The message for a job in which every task is left out."""
-    lines = [f"  {entry.task}: {entry.detail}" for entry in left_out[:_SHOWN] if entry.detail]
-    counts = [f"  {count}" for count in count_left_out(left_out)]
-    return "\n".join(["none of the chosen tasks can be run:", *counts, *lines])
+    return "\n".join(["none of the chosen tasks can be run:", *(f"  {line}" for line in left_out_notices(left_out))])
+
+
+def left_out_notices(left_out: Sequence[LeftOut]) -> list[str]:
+    """What is left out, counted, and of some of the refused tasks what they ask for."""
+    details = [f"{entry.task} asks for {entry.detail}" for entry in left_out if entry.detail]
+    return [*map(str, count_left_out(left_out)), *details[:_DETAILED]]
 
 
 def _refused_tasks(
@@ -70,7 +75,7 @@ def _refused(task_id: str, unmet: list[Need]) -> LeftOut:
     reasons = dict.fromkeys(REASONS[need.code] for need in unmet)
     fixes = dict.fromkeys(need.fix for need in unmet)
     detail = f"{'; '.join(map(str, unmet))}: {'; '.join(fixes)}"
-    return LeftOut(task=task_id, reason="; ".join(reasons), detail=detail)
+    return LeftOut(kind="refused", task=task_id, reason="; ".join(reasons), detail=detail)
 
 
 def _declined_tasks(
@@ -78,7 +83,7 @@ def _declined_tasks(
 ) -> list[LeftOut]:
     """What the agents say they cannot attempt; pairs of task and agent that are `known` are not asked about again."""
     return [
-        LeftOut(task=task.id, agent=options.title, reason=reason)
+        LeftOut(kind="declined", task=task.id, agent=options.title, reason=reason)
         for options in agents
         for agent in (make_agent(options),)
         for task in tasks

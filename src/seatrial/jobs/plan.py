@@ -3,6 +3,7 @@
 import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from seatrial.model.job import AgentOptions, LeftOut, trial_id, trial_stem
 
@@ -53,6 +54,7 @@ def plan_trials(
 class LeftOutCount:
     """How many tasks have no trials, of one agent or of any, for one reason; with the names of some."""
 
+    kind: Literal["declined", "refused", "unreadable"]
     agent: str | None
     reason: str
     tasks: int
@@ -60,16 +62,18 @@ class LeftOutCount:
 
     def __str__(self) -> str:
         tasks = "1 task" if self.tasks == 1 else f"{self.tasks:,} tasks"
-        whose = f" for {self.agent}" if self.agent else ""
+        verb = "refused" if self.kind == "refused" else f"left out for {self.agent}" if self.agent else "left out"
         more = ", …" if self.tasks > len(self.examples) else ""
-        return f"{tasks} left out{whose}: {self.reason} ({', '.join(self.examples)}{more})"
+        return f"{tasks} {verb}: {self.reason} ({', '.join(self.examples)}{more})"
 
 
 def count_left_out(entries: Iterable[LeftOut]) -> tuple[LeftOutCount, ...]:
     """What was left out by agent and reason, in the order in which they first occur."""
-    groups: dict[tuple[str | None, str], list[str]] = {}
+    groups: dict[tuple[str, str | None, str], list[LeftOut]] = {}
     for entry in entries:
-        groups.setdefault((entry.agent, entry.reason), []).append(entry.task)
+        groups.setdefault((entry.kind, entry.agent, entry.reason), []).append(entry)
     return tuple(
-        LeftOutCount(agent, reason, len(tasks), tuple(tasks[:_NAMED])) for (agent, reason), tasks in groups.items()
+        LeftOutCount(first.kind, first.agent, first.reason, len(group), tuple(each.task for each in group[:_NAMED]))
+        for group in groups.values()
+        for first in group[:1]
     )

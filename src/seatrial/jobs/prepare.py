@@ -8,10 +8,10 @@ from pathlib import Path
 from seatrial.agents.api import make_agents
 from seatrial.errors import JobError
 from seatrial.jobs.backends import check_backend
-from seatrial.jobs.fitness import choose_tasks, nothing_to_run
+from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.models import check_model
-from seatrial.jobs.plan import TrialPlan, count_left_out, plan_trials
+from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
 from seatrial.jobs.select import select_tasks
 from seatrial.model.config import TaskConfig
@@ -73,7 +73,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     check_variables(configs, spec.agents)
     left_out = (*selection.unreadable, *choice.left_out)
     store = JobStore.create(folder, make_job_file(spec, choice.fit, selection.files, left_out))
-    notices = [*selection.notices, *map(str, count_left_out(choice.left_out)), *_image_notices(configs.values(), spec)]
+    notices = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
     return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
 
 
@@ -166,7 +166,7 @@ def _take_over(store: JobStore, spec: JobSpec, *, extend: bool) -> list[str]:
     with store.lock():
         store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added), "left_out": left_out}))
     lines = [*more, f"{len(added)} tasks are new"]
-    return [*selection.notices, *(f"extended: {line}" for line in lines), *map(str, count_left_out(choice.left_out))]
+    return [*selection.notices, *(f"extended: {line}" for line in lines), *left_out_notices(choice.left_out)]
 
 
 def _set_failures_aside(store: JobStore) -> list[str]:

@@ -14,7 +14,6 @@ from seatrial.tasks.dataset import Dataset, load_dataset
 from seatrial.tasks.layout import TaskFiles
 from seatrial.tasks.outline import TaskOutline
 
-UNREADABLE = "cannot be read as a task"
 _NESTED_SHOWN = 5
 
 
@@ -47,8 +46,7 @@ def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Sele
         raise JobError(_nothing_left(spec, tasks, notices))
     notices += _nested(chosen.values())
     files = {root: listed for dataset in datasets for root, listed in dataset.files.items()}
-    left_out = tuple(LeftOut(task=task.id, reason=UNREADABLE, detail=_first_error(task)) for task in unreadable)
-    return Selection(chosen, notices, files, left_out)
+    return Selection(chosen, notices, files, tuple(map(_unreadable, unreadable)))
 
 
 def _named(tasks: Iterable[TaskOutline], known: Mapping[Path, str]) -> list[TaskOutline]:
@@ -87,6 +85,10 @@ def _why_left_out(task: BrokenTask) -> str:
     errors = sum(problem.severity == "error" for problem in task.problems)
     more = f" (and {errors - 1} more; `seatrial lint {task.root}` shows all)" if errors > 1 else ""
     return f"task {task.id} is left out, it cannot be read: {_first_error(task)}{more}"
+
+
+def _unreadable(task: BrokenTask) -> LeftOut:
+    return LeftOut(kind="unreadable", task=task.id, reason="cannot be read as a task", detail=_first_error(task))
 
 
 def _first_error(task: BrokenTask) -> str:

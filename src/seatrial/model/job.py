@@ -169,11 +169,13 @@ class LockedTask(StrictModel):
 
 
 class LeftOut(StrictModel):
-    """A chosen task that has no trials: none of `agent`, or none at all when no agent is named.
+    """A chosen task without trials: `declined` by one agent; or for all of them `refused`, because it asks for what it
+    cannot get here, or `unreadable`.
 
     Tasks are counted by their `reason`; `detail` is what was found in this one.
     """
 
+    kind: Literal["declined", "refused", "unreadable"]
     task: str
     agent: str | None = None
     reason: str

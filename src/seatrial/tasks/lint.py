@@ -108,7 +108,7 @@ def _bad_schema(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
 
 def _unmet_needs(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     for need in needs_of(task):
-        message = f"asks for {need.what}, which no sandbox here has; a run leaves the task out"
+        message = f"asks for {need.what}; no sandbox here gives that, so a run refuses the task"
         yield _problem(need.code, "warning", (need.file, need.key), message, need.fix)
 
 

@@ -59,8 +59,15 @@ def test_what_can_be_had_or_does_no_harm_is_no_need(make_task, toml):
 def test_a_compose_file_with_more_than_the_dockerfile_is_found(make_task):
     root = make_task(files={**DOCKERFILE, "environment/docker-compose.yaml": TWO_SERVICES})
     assert found(root) == [("needs-compose", "the service db", "environment/docker-compose.yaml")]
-    fine = make_task("fine", files={**DOCKERFILE, "environment/compose.yml": ONE_SERVICE})
+    fine = make_task("fine", files={**DOCKERFILE, "environment/docker-compose.yaml": ONE_SERVICE})
     assert found(fine) == []
+
+
+@pytest.mark.parametrize("name", ["docker-compose.yml", "compose.yaml", "compose.yml"])
+def test_a_file_of_another_name_beside_a_dockerfile_is_data_of_the_task(make_task, name):
+    files = {f"environment/{name}": TWO_SERVICES}
+    assert found(make_task(files={**DOCKERFILE, **files})) == []
+    assert [code for code, *_ in found(make_task("bare", files=files))] == ["needs-compose"] * 2
 
 
 def test_what_task_toml_says_counts_when_a_compose_file_is_read(make_task):
@@ -99,12 +106,14 @@ def test_hooks_and_artifacts_of_other_services_are_found(make_task):
 
 
 def test_an_outline_has_the_same_needs_and_what_was_read_is_known(make_task):
-    root = make_task(toml="[environment]\ngpus = 1\n", files={**DOCKERFILE, "environment/compose.yaml": TWO_SERVICES})
+    root = make_task(
+        toml="[environment]\ngpus = 1\n", files={**DOCKERFILE, "environment/docker-compose.yaml": TWO_SERVICES}
+    )
     files = list_files(root)
     outline = read_folder(root, "task", files)
     assert not isinstance(outline, BrokenTask)
     assert needs_of(outline, files) == needs_of(load_task(root))
-    assert "environment/compose.yaml" in files.read
+    assert "environment/docker-compose.yaml" in files.read
 
 
 def test_lint_names_them_as_warnings_with_a_way_out(make_task):

@@ -92,7 +92,14 @@ def _of_machine(environment: EnvironmentSpec, key: str, extra: dict[str, Any]) -
         yield Need("needs-environment", "several machines", key=f"{key}.nodes")
 
 
+def _is_meant(file: str, machine: Machine) -> bool:
+    """Whether a compose file describes the machine. Beside a Dockerfile, one of another name is data of the task."""
+    return file.endswith("/docker-compose.yaml") or not (machine.dockerfile or machine.image)
+
+
 def _of_compose(task: Task | TaskOutline, file: str, machine: Machine, files: TaskFiles | None) -> list[Need]:
+    if not _is_meant(file, machine):
+        return []
     try:
         content, executable = read_file(f"{task.root}/{file}", MAX_COMPOSE_BYTES)
     except ValueError as error:

@@ -158,6 +158,15 @@ def test_what_joins_a_job_must_be_sound(mixed, make_task, tmp_path):
     assert JobStore.open(job.store.path).file == job.store.file
 
 
+def test_a_task_that_nobody_attempted_is_judged_when_somebody_is_to(mixed, make_task, tmp_path):
+    make_task("mixed/typo", files=TYPO)
+    job = prepared(mixed, tmp_path / "job", agents=(ORACLE,))
+    more = job.store.file.spec.model_copy(update={"attempts": 2})
+    assert "typo" not in {plan.task_id for plan in prepare_resume(job.store.path, spec=more, extend=True).trials}
+    with pytest.raises(JobError, match=r"typo: \[reward-near-miss\]"):
+        prepare_resume(job.store.path, spec=more.model_copy(update={"agents": (ORACLE, NOOP)}), extend=True)
+
+
 def test_variables_of_tasks_that_are_not_run_need_not_be_set(make_task, tmp_path):
     make_task("tasks/good", files=SOLVED)
     make_task("tasks/bare", toml='[environment.env]\nA = "${NO_SUCH_A}"\n')

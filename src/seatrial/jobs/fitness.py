@@ -4,7 +4,6 @@ A task that asks for what no sandbox here has is left out and counted, so that t
 lint finds at fault stops the job before it starts: its rewards would say nothing about any agent.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,15 +39,17 @@ def choose_tasks(selection: Selection, spec: JobSpec, old: JobFile | None = None
     Raises JobError that names the tasks in which lint finds errors, unless the spec lets them run.
     """
     settled = {task.id for task in old.tasks} if old else set()
-    pairs = {(task.id, agent.title) for task in old.tasks for agent in old.spec.agents} if old else set()
+    asked = {(task.id, agent.title) for task in old.tasks for agent in old.spec.agents} if old else set()
+    without = {(entry.task, entry.agent) for entry in old.left_out} if old else set()
     tasks = selection.tasks.values()
     refused = _refused_tasks([task for task in tasks if task.id not in settled], spec.trial, selection.files)
     fit = tuple(task for task in tasks if task.id not in refused)
-    declined = _declined_tasks(fit, spec.agents, pairs)
-    times = Counter(entry.task for entry in declined)
-    needed = tuple(task for task in fit if times[task.id] < len(spec.agents))
+    declined = _declined_tasks(fit, spec.agents, asked)
+    gone = without.union((entry.task, entry.agent) for entry in declined)
+    needed = tuple(task for task in fit if any((task.id, agent.title) not in gone for agent in spec.agents))
     if spec.trial.unfit == "refuse":
-        _refuse_faulty([task for task in needed if task.id not in settled], selection.files)
+        has_trials = {task_id for task_id, _ in asked - without}
+        _refuse_faulty([task for task in needed if task.id not in has_trials], selection.files)
     return Choice(fit, needed, (*refused.values(), *declined))
 
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.agents.api import ENTRY_POINTS, AgentContext, make_agent
+from seatrial.agents.api import ENTRY_POINTS, AgentContext, make_agent, why_declined
 from seatrial.agents.environ import agent_variables
+from seatrial.agents.noop import NoopAgent
 from seatrial.errors import AgentSetupError, UsageError
 from seatrial.model.job import AgentOptions
 from seatrial.plugins import plugin_names
-from seatrial.tasks.load import load_task
+from seatrial.tasks.load import load_task, read_folder
+from seatrial.tasks.outline import TaskOutline
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.support import ANSWER, open_desk, write_task
 
@@ -98,6 +100,38 @@ def test_the_oracle_of_a_step_runs_the_solution_of_that_step(tmp_path):
     assert launch.trees == {"/solution": root / "steps/one/solution"}
     with pytest.raises(AgentSetupError, match="step 'two' has no solution"):
         agent.prepare(AgentContext(task, task.steps[1], "/app", {}))
+
+
+def outline(root):
+    found = read_folder(root, root.name)
+    assert isinstance(found, TaskOutline)
+    return found
+
+
+def test_the_oracle_declines_what_has_no_solution(tmp_path):
+    oracle = make_agent(AgentOptions(name="oracle"))
+    solved = outline(write_task(tmp_path / "solved", files={"solution/solve.py": ""}))
+    bare = outline(write_task(tmp_path / "bare"))
+    assert (why_declined(oracle, solved), why_declined(oracle, bare)) == (None, "no solution")
+    assert why_declined(make_agent(AgentOptions(name="noop")), bare) is None
+
+
+@pytest.mark.parametrize(("solved", "reason"), [(("one",), "a step without a solution"), (("one", "two"), None)])
+def test_the_oracle_wants_a_solution_for_every_step(tmp_path, solved, reason):
+    files = {f"steps/{name}/instruction.md": "Do.\n" for name in ("one", "two")}
+    files |= {f"steps/{name}/solution/solve.sh": "true\n" for name in solved}
+    toml = '[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'
+    task = outline(write_task(tmp_path / "task", toml=toml, files={**files, "solution/solve.sh": "true\n"}))
+    assert why_declined(make_agent(AgentOptions(name="oracle")), task) == reason
+
+
+def test_an_agent_that_fails_to_say_is_named(tmp_path):
+    class Nervous(NoopAgent):
+        def declines(self, _task):
+            raise KeyError("mood")
+
+    with pytest.raises(UsageError, match="the agent 'noop' failed on task: KeyError: 'mood'"):
+        why_declined(Nervous(AgentOptions(name="noop")), outline(write_task(tmp_path / "task")))
 
 
 def test_a_model_is_named_only_when_there_is_one(tmp_path):

@@ -35,11 +35,10 @@ def test_a_warning_is_shown_but_does_not_fail(seatrial: Seatrial, dubious: Path)
 
 
 def test_an_error_exits_with_1(seatrial: Seatrial, make_task: MakeTask, tmp_path: Path):
-    schema = {"schema.json": '{"type": "nonsense"}'}
-    make_task("bad-schema", toml='[output]\npath = "/workspace/a.json"\nschema = "schema.json"\n', files=schema)
+    make_task("typo", files={"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/rewards.txt\n"})
     shown = seatrial("lint", tmp_path)
     assert shown.code == 1
-    assert "bad-schema: error[bad-schema] schema.json: " in shown.out
+    assert "typo: error[reward-near-miss] tests/test.sh: " in shown.out
 
 
 def test_a_task_that_cannot_be_read_is_an_error_and_stops_no_other(

@@ -54,7 +54,7 @@ def test_attempts_tasks_and_agents_are_added_on_request(
     seatrial: Seatrial, engine: ScriptedEngine, job, make_task: MakeTask
 ):
     more = make_task("more/beam")
-    shown = seatrial("resume", job, "--extend", "-p", more, "-a", "oracle", "-k", 2, "--max-failed", 1)
+    shown = seatrial("resume", job, "--extend", "-p", more, "--command", "true", "-k", 2, "--max-failed", 1)
     assert shown.code == 0, shown.err
     assert len(engine.ran) == 3 * 2 * 2 - 2
     assert f"{job}: 12 trials, 2 of them finished before" in shown.out

@@ -168,6 +168,47 @@ def test_what_is_left_out_is_said(seatrial: Seatrial, engine: Engine, make_task:
     make_task("tasks/broken", toml="[agent]\ntimeout_sec = 'soon'\n")
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
     assert "Note: task broken is left out" in shown.err
+    assert "1 task left out: cannot be read as a task (broken)" in shown.out
+
+
+def test_refused_and_declined_tasks_are_counted_at_the_start_at_the_end_and_in_show(
+    seatrial: Seatrial, engine: Engine, make_task: MakeTask, tasks, tmp_path
+):
+    engine()
+    make_task("tasks/crc", files={"solution/solve.sh": ""})
+    make_task("tasks/net", files={"environment/compose.yaml": "services: {main: {}, db: {}}"})
+    shown = seatrial("run", "-p", tasks, "-a", "oracle", "-o", tmp_path / "job")
+    assert shown.code == 0
+    assert f"{tmp_path}/job: 1 trials" in shown.out
+    lines = (
+        "1 task refused: a compose file asks for more than the Dockerfile gives (net)",
+        "1 task left out for oracle: no solution (volts)",
+    )
+    again = seatrial("show", tmp_path / "job")
+    for line in lines:
+        assert f"Note: {line}" in shown.err
+        assert line in shown.out
+        assert line in again.out
+    assert "Note: net asks for the service db (environment/compose.yaml)" in shown.err
+    counted = json.loads(seatrial("show", tmp_path / "job", "--json").out)["summary"]["left_out"]
+    assert [(entry["kind"], entry["agent"], entry["tasks"]) for entry in counted] == [
+        ("refused", None, 1),
+        ("declined", "oracle", 1),
+    ]
+
+
+def test_tasks_with_errors_are_refused_unless_forced(
+    seatrial: Seatrial, engine: Engine, make_task: MakeTask, tasks, tmp_path
+):
+    ran = engine().ran
+    make_task("tasks/crc", files={"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/rewards.txt\n"})
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
+    assert (shown.code, ran) == (2, [])
+    assert "  crc: [reward-near-miss] tests/test.sh: names rewards.txt, which nobody reads\n" in shown.err
+    assert not (tmp_path / "job").exists()
+    assert seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", "--force").code == 0
+    assert JobStore.open(tmp_path / "job").file.spec.trial.unfit == "run"
+    assert seatrial("resume", tmp_path / "job").code == 0
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,23 @@ def test_invalid_json_or_float_formats_return_0(tmp_path, name):
     assert output["_record"].outcome == "verifier_error"
 
 
+COMPOSE = "services: {main: {}, db: {image: postgres}}"
+
+
+@pytest.mark.parametrize(("unfit", "error"), [("refuse", "the service db"), ("run", None)])
+def test_what_a_task_cannot_get_is_an_error_of_its_rollouts_unless_it_is_waived(tmp_path, unfit, error):
+    tasks = make_tasks(tmp_path)
+    task = next(path.parent for path in tasks.rglob("task.toml"))
+    (task / "environment").mkdir(exist_ok=True)
+    (task / "environment/docker-compose.yaml").write_text(COMPOSE)
+    env = harbor_env(tasks, backend=world(verdict={REWARD_TXT: b"1"}))
+    env.trial_options = env.trial_options.model_copy(update={"unfit": unfit})
+    output = only(evaluate(env))
+    assert (output["error"] is None) == (error is None)
+    assert output["reward"] == (None if error else 1.0)
+    assert error is None or error in output["error"]["message"]
+
+
 @pytest.mark.parametrize("method", ["create", "put", "exec", "changes", "get"])
 def test_infrastructure_errors_set_state_error_and_skip_scoring(tmp_path, method):
     judged = []

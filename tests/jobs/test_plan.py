@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.jobs.plan import plan_trials, trial_id
-from seatrial.model.job import AgentOptions
+from seatrial.jobs.plan import count_left_out, plan_trials, trial_id
+from seatrial.model.job import AgentOptions, LeftOut
 
 names = st.text(max_size=300) | st.text("ab./-_", max_size=12)
 AGENTS = (AgentOptions(name="noop"), AgentOptions(name="noop", label="other"))
@@ -59,3 +59,22 @@ def test_a_seed_gives_the_same_shuffle_each_time():
     assert shuffled != straight
     assert shuffled == plan_trials(tasks, AGENTS, 1, 7) != plan_trials(tasks, AGENTS, 1, 8)
     assert {plan.trial_id for plan in shuffled} == {plan.trial_id for plan in straight}
+
+
+def test_pairs_that_are_left_out_have_no_trials():
+    plans = plan_trials(["a", "b"], AGENTS, 2, without={("a", "other")})
+    assert [plan.trial_id for plan in plans] == [
+        *("a.noop.1", "b.noop.1", "b.other.1"),
+        *("a.noop.2", "b.noop.2", "b.other.2"),
+    ]
+
+
+def test_what_is_left_out_is_counted_by_agent_and_reason():
+    entries = [LeftOut(kind="declined", task=f"t{n}", agent="oracle", reason="no solution") for n in range(1234)]
+    entries += [LeftOut(kind="refused", task="g", reason="no sandbox here has GPUs")]
+    entries += [LeftOut(kind="unreadable", task="b", reason="cannot be read as a task")]
+    assert list(map(str, count_left_out(entries))) == [
+        "1,234 tasks left out for oracle: no solution (t0, t1, t2, …)",
+        "1 task refused: no sandbox here has GPUs (g)",
+        "1 task left out: cannot be read as a task (b)",
+    ]

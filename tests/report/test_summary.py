@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.model.job import AgentOptions, LeftOut
 from seatrial.model.record import Outcome
-from seatrial.report.summary import OUTCOMES, SCORED, UsageTotal, summarise, summary_json
+from seatrial.report.summary import OUTCOMES, SCORED, UsageTotal, planned_trials, summarise, summarise_job, summary_json
 from seatrial.stats.intervals import wilson
+from tests.jobs.samples import NOOP, job_file
 
 
 @dataclass(frozen=True)
@@ -106,3 +108,19 @@ def test_unscored_trials_change_no_mean(entries):
         assert tally.mean == judged.agents[name].mean
         assert tally.interval == judged.agents[name].interval
     assert summary.total.finished == len(entries) == sum(tally.finished for tally in summary.agents.values())
+
+
+def test_what_is_left_out_is_not_planned_and_is_counted():
+    file = job_file(("a", "b", "c"), agents=(NOOP, AgentOptions(name="oracle")), attempts=2)
+    left_out = (
+        LeftOut(kind="declined", task="a", agent="oracle", reason="no solution"),
+        LeftOut(kind="refused", task="d", reason="no sandbox here has GPUs"),
+    )
+    file = file.model_copy(update={"left_out": left_out})
+    assert planned_trials(file) == {"noop": 6, "oracle": 4}
+    summary = summarise_job([], file)
+    assert (summary.total.planned, summary.total.open) == (10, 10)
+    assert summary_json(summary)["left_out"] == [
+        {"kind": "declined", "agent": "oracle", "reason": "no solution", "tasks": 1, "examples": ("a",)},
+        {"kind": "refused", "agent": None, "reason": "no sandbox here has GPUs", "tasks": 1, "examples": ("d",)},
+    ]

@@ -109,6 +109,20 @@ def test_a_task_inside_a_task_is_part_of_it(make_task, tmp_path):
     assert ids(tmp_path) == ["outer"]
 
 
+def test_tasks_inside_a_task_are_named(make_task, tmp_path):
+    make_task("outer")
+    make_task("outer/tests/fixture")
+    assert load_dataset(tmp_path).outlines[0].problems == (), "what its own parts hold is its business"
+    make_task("outer/tasks/one")
+    (problem,) = load_dataset(tmp_path).outlines[0].problems
+    assert (problem.code, problem.severity, problem.file) == ("nested-task", "warning", "tasks/one")
+    assert problem.fix == f"move it out, or name it: {tmp_path}/outer/tasks/one"
+    for name in ("two", "three", "four"):
+        make_task(f"outer/tasks/{name}")
+    (problem,) = load_dataset(tmp_path).outlines[0].problems
+    assert problem.message.startswith("4 tasks lie inside this task's folder (tasks/four, tasks/one, tasks/three, …)")
+
+
 def test_wild_6_a_broken_task_is_reported_beside_the_good_ones(make_task, tmp_path):
     make_task("a")
     make_task("b/broken", toml="[agent")

@@ -81,6 +81,16 @@ def test_a_near_miss_beside_the_right_name_is_only_a_warning(make_task):
     assert problems(root, "reward-near-miss") == ["warning tests/test.sh: names rewards.txt, which nobody reads"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["rewardkit --also rewards.txt", "cp /app/rewards.txt /tmp", "python3 /tests/judge.bin # not rewards.json"],
+    ids=["the kit writes it", "not where rewards are", "by a program"],
+)
+def test_a_near_miss_that_may_be_something_else_is_only_a_warning(make_task, text):
+    root = with_script(make_task, f"#!/bin/sh\n{text}\n")
+    assert [found.split()[0] for found in problems(root, "reward-near-miss")] == ["warning"]
+
+
 @pytest.mark.parametrize("name", ["reward.txt", "reward.json", "reward-details.json", "report.txt", "award.json"])
 def test_other_file_names_are_no_near_miss(make_task, name):
     assert problems(with_script(make_task, f"{OK}touch /logs/verifier/{name}\n"), "reward-near-miss") == []
@@ -120,7 +130,19 @@ def test_a_reward_may_be_written_anywhere_below_tests(make_task, toml, name, tex
 def test_tests_that_read_another_file_than_the_expected_one_are_found(make_task, read):
     root = make_task(instruction=ASKED, files={"tests/check.py": f"open('{read}')\n"})
     reason = "the expected output is /workspace/out.json (the instruction asks for it)"
-    assert problems(root, "output-path-differs") == [f"error tests/test.sh: reads {read}, but {reason}"]
+    assert problems(root, "output-path-differs") == [f"warning tests/test.sh: reads {read}, but {reason}"]
+
+
+@pytest.mark.parametrize(
+    ("read", "severity"),
+    [("/workspace/outs.json", "error"), ("/workspace/input.json", "warning")],
+    ids=["nearly the same", "perhaps an input"],
+)
+def test_only_a_declared_path_that_was_mistyped_is_an_error(make_task, read, severity):
+    toml = '[output]\npath = "/workspace/out.json"\n'
+    root = make_task(toml=toml, files={"tests/check.py": f"open('{read}'); glob('/workspace/*.json')\n"})
+    (found,) = problems(root, "output-path-differs")
+    assert found.startswith(f"{severity} tests/test.sh: reads {read}")
 
 
 @pytest.mark.parametrize(
@@ -199,6 +221,11 @@ def test_a_script_with_windows_line_ends_is_found(make_task):
     message = "has Windows line ends, which a Linux shell cannot run"
     assert problems(root, "crlf-script") == [f"error tests/test.sh: {message}"]
     assert problems(with_script(make_task, "a\r\n", "tests/data.csv"), "crlf-script") == []
+
+
+def test_windows_line_ends_after_a_sound_first_line_are_only_a_warning(make_task):
+    root = with_script(make_task, OK + "cat <<'X'\r\nX\r\n")
+    assert [found.split()[0] for found in problems(root, "crlf-script")] == ["warning"]
 
 
 def test_a_script_without_a_first_line_is_noted(make_task):

@@ -149,9 +149,17 @@ def test_wild_4_authors_are_tables_or_texts():
 
 
 @pytest.mark.parametrize("value", ['"Ada"', "[1]", '[{email = "a@b.c"}]'])
-def test_authors_without_a_name_are_refused(value):
-    (complaint,) = complaints(f"[task]\nauthors = {value}")
-    assert complaint.startswith("task.authors: found ")
+def test_authors_without_a_name_are_named_and_stop_nothing(value):
+    config, report = read_config(f"[task]\nauthors = {value}")
+    (problem,) = report.problems
+    assert (config is not None, problem.severity, problem.key) == (True, "warning", "task.authors")
+    assert problem.message.startswith("found ")
+
+
+def test_what_only_describes_a_task_is_no_reason_not_to_run_it():
+    _, report = read_config('metadata = "none"\n[task]\nkeywords = "pump"\ndescription = 5\nname = ["a"]\n')
+    found = {problem.key: problem.severity for problem in report.problems}
+    assert found == dict.fromkeys(("metadata", "task.keywords", "task.description", "task.name"), "warning")
 
 
 def test_wild_8_a_step_may_have_unknown_keys_and_a_reward_of_either_form():
@@ -227,8 +235,6 @@ def test_all_problems_of_a_file_are_found_in_one_reading():
     source = 5
     artifacts = "x"
     steps = "none"
-    [task]
-    keywords = "pump"
     [agent]
     timeout_sec = 0
     user = 1.5
@@ -243,7 +249,7 @@ def test_all_problems_of_a_file_are_found_in_one_reading():
     keys = [complaint.split(":")[0] for complaint in complaints(text)]
     assert sorted(keys) == [
         "agent.timeout_sec", "agent.user", "artifacts", "environment.cpus", "environment.memory_mb", "output.max_bytes",
-        "source", "steps", "task.keywords", "verifier.environment_mode",
+        "source", "steps", "verifier.environment_mode",
     ]  # fmt: skip
 
 

@@ -172,3 +172,21 @@ def test_what_no_sandbox_here_has_is_refused(desk, wish):
     files = {"tests/test.bat": ""}
     ran = desk.attack("true", toml=toml, files=files)
     assert (ran.failure.phase, ran.failure.cause) == ("setup", "HostUnsupportedError")
+
+
+COMPOSE = {"environment/docker-compose.yaml": "services: {main: {}, db: {image: postgres}}"}
+
+
+def test_a_service_that_nobody_starts_is_refused_before_an_image_is_looked_for(desk):
+    ran = desk.attack("true", toml=f'{BASE}docker_image = "nowhere.invalid/none:1"\n', files=COMPOSE)
+    assert ran.failure.cause == "HostUnsupportedError"
+    assert "asks for what no sandbox here has: the service db (environment/docker-compose.yaml)" in ran.failure.message
+    assert "--force" in ran.failure.message
+
+
+def test_a_run_may_do_without_all_but_windows(desk):
+    toml = f'{BASE}gpus = 1\nmcp_servers = [{{name = "a"}}]\n'
+    assert desk.attack("true", toml=toml, files=COMPOSE, unfit="run").record.evaluation is not None
+    assert desk.attack("true", toml=toml, enforcement="partial").failure.message.count("MCP") == 1
+    windows = desk.attack("true", toml=f'{BASE}os = "windows"\n', files={"tests/test.bat": ""}, unfit="run")
+    assert "Windows (environment.os)" in windows.failure.message

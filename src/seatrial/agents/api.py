@@ -14,6 +14,7 @@ from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
 from seatrial.plugins import load_plugin
+from seatrial.tasks.outline import TaskOutline
 
 ENTRY_POINTS = "seatrial.agents"
 
@@ -60,6 +61,27 @@ class Agent(Protocol):
     def prepare(self, context: AgentContext) -> AgentLaunch | None:
         """What to run; None when there is nothing to run. Raises AgentSetupError when it cannot do this task."""
         ...
+
+
+class SelectiveAgent(Agent, Protocol):
+    """An agent that cannot attempt every task, and can tell before anything is made for it."""
+
+    def declines(self, task: TaskOutline) -> str | None:
+        """Why it cannot attempt a task, in a few words by which tasks are counted; None when it can. Pure."""
+        ...
+
+
+def why_declined(agent: Agent, task: TaskOutline) -> str | None:
+    """Why an agent cannot attempt a task, None when it can or has not said. Raises UsageError when it fails to say."""
+    # Not isinstance: asking a protocol takes longer than the answer, and there may be thousands of tasks.
+    declines: Callable[[TaskOutline], str | None] | None = getattr(agent, "declines", None)
+    if declines is None:
+        return None
+    try:
+        return declines(task)
+    except Exception as error:  # a stranger's plug-in may fail in any way
+        name = agent.ref.name
+        raise UsageError(f"the agent {name!r} failed on {task.id}: {type(error).__name__}: {error}") from error
 
 
 def make_agent(options: AgentOptions) -> Agent:

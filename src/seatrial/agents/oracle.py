@@ -8,6 +8,7 @@ from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.tasks.environ import resolve_variables
+from seatrial.tasks.outline import TaskOutline
 
 _SOLUTION_DIR = "/solution"
 
@@ -28,6 +29,12 @@ class OracleAgent:
     def templates(self, config: TaskConfig) -> Mapping[str, str]:
         """What `[solution] env` asks for."""
         return config.solution_env
+
+    def declines(self, task: TaskOutline) -> str | None:
+        """A task without a solution, or with a step that has none."""
+        if not task.steps:
+            return None if task.layout.solution_script else "no solution"
+        return None if all(step.layout.solution_script for step in task.steps) else "a step without a solution"
 
     def prepare(self, context: AgentContext) -> AgentLaunch | None:
         """The solution script. Raises AgentSetupError for a task that has none."""

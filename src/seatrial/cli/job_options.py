@@ -44,6 +44,7 @@ _KEYS = {
     "trust": "trial.trust",
     "keep": "trial.keep",
     "verdict": "trial.verdict",
+    "unfit": "trial.unfit",
     "upstream": "model.upstream",
     "temperature": "model.temperature",
     "max_output_tokens": "model.max_output_tokens",
@@ -171,6 +172,9 @@ _HOW = (
         help="What counts where a verifier writes no reward: what the task says, or its exit status.  [task]",
     ),
     click.option("--keep", type=click.Choice(["record", "snapshot"]), help="Keep the sandbox's end state.  [record]"),
+    click.option(
+        "--force", "unfit", flag_value="run", help="Run tasks with errors, or without what no sandbox here has."
+    ),
     click.option("--shuffle", is_flag=True, help="Run the trials in a random order."),
     click.option("--seed", type=int, metavar="N", help="The seed of that order."),
     click.option("--include", multiple=True, metavar="GLOB", help="Only tasks whose id matches."),

@@ -13,7 +13,8 @@ from seatrial.cli.long_run import settle_in
 from seatrial.cli.progress import Beginning, Display, Ended, Ending
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.jobs.api import PreparedJob, run_prepared
-from seatrial.report.summary import planned_trials, summarise
+from seatrial.report.summary import planned_trials, summarise_job
+from seatrial.report.text import harmless
 
 _INTERRUPTED = 130
 
@@ -24,7 +25,7 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
     Raises what the job cannot go on with, such as a StoreError, after saying how to go on.
     """
     for notice in job.notices:
-        click.echo(f"Note: {notice}", err=True)
+        click.echo(f"Note: {harmless(notice)}", err=True)
     try:
         try:
             display.begin(_beginning(job))
@@ -76,7 +77,7 @@ def _beginning(job: PreparedJob) -> Beginning:
 
 
 def _ending(job: PreparedJob, ended: Ended, gates: Gates) -> Ending:
-    summary = summarise(job.store.entries(), planned_trials(job.store.file))
+    summary = summarise_job(job.store.entries(), job.store.file)
     reasons = missed_gates(summary, gates)
     code = _INTERRUPTED if ended == "interrupted" else int(bool(reasons) or ended != "complete")
     return Ending(job.store.path, ended, summary, reasons, code)

@@ -30,10 +30,12 @@ _NAMED = 5
 
 
 def show_summary(summary: JobSummary) -> None:
-    """A row per agent with mean, interval and denominators, then how its trials ended and what its model used."""
+    """A row per agent with mean, interval, denominators; then how its trials ended, what is left out, what it used."""
     show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
     for name, tally in summary.agents.items():
         click.echo(f"{harmless(name)}: {outcome_counts(tally)}")
+    for count in summary.left_out:
+        click.echo(harmless(str(count)))
     if rows := usage_rows(summary):
         show_table("models", USAGE_COLUMNS, rows)
 

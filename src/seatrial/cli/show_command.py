@@ -10,7 +10,7 @@ import click
 from seatrial.cli.job_view import find_trial, show_summary, show_trials
 from seatrial.cli.render import show_json
 from seatrial.cli.trial_view import show_trial
-from seatrial.report.summary import planned_trials, summarise, summary_json
+from seatrial.report.summary import summarise_job, summary_json
 from seatrial.report.text import harmless
 from seatrial.store.annotations import read_annotations
 from seatrial.store.job_store import JobStore
@@ -37,7 +37,7 @@ def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> No
 
 def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
     entries = store.entries()
-    summary = summarise(entries, planned_trials(store.file))
+    summary = summarise_job(entries, store.file)
     if as_json:
         document = {
             "folder": str(store.path),

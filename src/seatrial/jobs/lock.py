@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from seatrial.model.job import JobFile, JobSpec, LockedTask
+from seatrial.model.job import JobFile, JobSpec, LeftOut, LockedTask
 from seatrial.model.task import Task
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import TaskFiles
@@ -22,7 +22,10 @@ def lock_task(task: Task | TaskOutline, files: TaskFiles | None = None) -> Locke
 
 
 def make_job_file(
-    spec: JobSpec, tasks: Iterable[Task | TaskOutline], files: Mapping[Path, TaskFiles] | None = None
+    spec: JobSpec,
+    tasks: Iterable[Task | TaskOutline],
+    files: Mapping[Path, TaskFiles] | None = None,
+    left_out: Iterable[LeftOut] = (),
 ) -> JobFile:
     """What is stored of a job that begins now; `files` are those just found in the folders of its tasks."""
     listed = files or {}
@@ -31,4 +34,5 @@ def make_job_file(
         created_at=dt.datetime.now(dt.UTC),
         spec=spec,
         tasks=tuple(lock_task(task, listed.get(task.root)) for task in tasks),
+        left_out=tuple(left_out),
     )

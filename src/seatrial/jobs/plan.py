@@ -1,12 +1,15 @@
-"""Which trials a job consists of, and in which order they are begun."""
+"""Which trials a job consists of, in which order they are begun, and what was chosen and has none."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from seatrial.model.job import AgentOptions, trial_id, trial_stem
+from seatrial.model.job import AgentOptions, LeftOut, trial_id, trial_stem
 
-__all__ = ["TrialPlan", "plan_trials", "trial_id"]
+__all__ = ["LeftOutCount", "TrialPlan", "count_left_out", "plan_trials", "trial_id"]
+
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +23,23 @@ class TrialPlan:
 
 
 def plan_trials(
-    task_ids: Sequence[str], agents: Sequence[AgentOptions], attempts: int, shuffle_seed: int | None = None
+    task_ids: Sequence[str],
+    agents: Sequence[AgentOptions],
+    attempts: int,
+    shuffle_seed: int | None = None,
+    *,
+    without: Collection[tuple[str, str]] = (),
 ) -> list[TrialPlan]:
-    """Every trial. All first attempts come first, so that a job cut short has seen each task; or shuffled by a seed."""
-    pairs = [(task_id, agent, *trial_stem(task_id, agent.title)) for task_id in task_ids for agent in agents]
+    """Every trial. All first attempts come first, so that a job cut short has seen each task; or shuffled by a seed.
+
+    Pairs of task and agent title in `without` have none.
+    """
+    pairs = [
+        (task_id, agent, *trial_stem(task_id, agent.title))
+        for task_id in task_ids
+        for agent in agents
+        if (task_id, agent.title) not in without
+    ]
     plans = [
         TrialPlan(f"{before}{attempt}{after}", task_id, agent, attempt)
         for attempt in range(1, attempts + 1)
@@ -32,3 +48,32 @@ def plan_trials(
     if shuffle_seed is not None:
         random.Random(shuffle_seed).shuffle(plans)  # noqa: S311 - an order, not a secret
     return plans
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutCount:
+    """How many tasks have no trials, of one agent or of any, for one reason; with the names of some."""
+
+    kind: Literal["declined", "refused", "unreadable"]
+    agent: str | None
+    reason: str
+    tasks: int
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        tasks = "1 task" if self.tasks == 1 else f"{self.tasks:,} tasks"
+        verb = "refused" if self.kind == "refused" else f"left out for {self.agent}" if self.agent else "left out"
+        more = ", …" if self.tasks > len(self.examples) else ""
+        return f"{tasks} {verb}: {self.reason} ({', '.join(self.examples)}{more})"
+
+
+def count_left_out(entries: Iterable[LeftOut]) -> tuple[LeftOutCount, ...]:
+    """What was left out by agent and reason, in the order in which they first occur."""
+    groups: dict[tuple[str, str | None, str], list[LeftOut]] = {}
+    for entry in entries:
+        groups.setdefault((entry.kind, entry.agent, entry.reason), []).append(entry)
+    return tuple(
+        LeftOutCount(first.kind, first.agent, first.reason, len(group), tuple(each.task for each in group[:_NAMED]))
+        for group in groups.values()
+        for first in group[:1]
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 from seatrial.agents.api import make_agents
 from seatrial.errors import JobError
 from seatrial.jobs.backends import check_backend
+from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.models import check_model
 from seatrial.jobs.plan import TrialPlan, plan_trials
@@ -57,7 +58,8 @@ class PreparedJob:
 def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     """A new job in a new folder, with everything checked that can be before anything starts.
 
-    Raises UsageError: the folder is taken, a path holds no task, nothing is chosen, an agent or backend does not exist.
+    Raises UsageError: the folder is taken, a path holds no task, nothing is chosen or can be run, lint finds errors in
+    a task, an agent or backend does not exist.
     """
     ensure_free(folder)
     spec = _with_whole_paths(spec)
@@ -65,11 +67,16 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     check_model(spec.model, spec.agents)
     make_agents(spec.agents)
     selection = select_tasks(spec)
-    configs = {task.id: task.config for task in selection.tasks.values()}
-    check_images(selection.tasks.values(), spec.trial)
+    choice = choose_tasks(selection, spec)
+    if not choice.needed:
+        raise JobError(nothing_to_run(choice.left_out))
+    configs = {task.id: task.config for task in choice.needed}
+    check_images(choice.needed, spec.trial)
     denied = check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
-    store = JobStore.create(folder, make_job_file(spec, selection.tasks.values(), selection.files))
-    notices = [*selection.notices, *_image_notices(configs.values(), spec), *denied, *_seal_notices(store)]
+    left_out = (*selection.unreadable, *choice.left_out)
+    store = JobStore.create(folder, make_job_file(spec, choice.fit, selection.files, left_out))
+    told = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
+    notices = [*told, *denied, *_seal_notices(store)]
     return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
 
 
@@ -135,7 +142,9 @@ def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:
 
 def _plan(file: JobFile) -> list[TrialPlan]:
     spec = file.spec
-    return plan_trials([task.id for task in file.tasks], spec.agents, spec.attempts, spec.run.shuffle_seed)
+    without = {(entry.task, entry.agent) for entry in file.left_out if entry.agent is not None}
+    ids = [task.id for task in file.tasks]
+    return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without)
 
 
 def _with_whole_paths(spec: JobSpec) -> JobSpec:
@@ -159,10 +168,14 @@ def _take_over(store: JobStore, spec: JobSpec, *, extend: bool) -> list[str]:
     now = {task.id: locked[task.id].digest if task.id in locked else None for task in old.tasks}
     _refuse(store.path, changed_tasks(old.tasks, now))
     known = {task.id for task in old.tasks}
-    added = tuple(task for task in locked.values() if task.id not in known)
+    choice = choose_tasks(selection, spec, old)
+    added = tuple(locked[task.id] for task in choice.fit if task.id not in known)
+    stays = [entry for entry in old.left_out if entry.agent is not None]
+    left_out = (*stays, *selection.unreadable, *choice.left_out)
     with store.lock():
-        store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added)}))
-    return [*selection.notices, *(f"extended: {line}" for line in more), f"extended: {len(added)} tasks are new"]
+        store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added), "left_out": left_out}))
+    lines = [*more, f"{len(added)} tasks are new"]
+    return [*selection.notices, *(f"extended: {line}" for line in lines), *left_out_notices(choice.left_out)]
 
 
 def _set_failures_aside(store: JobStore) -> list[str]:

@@ -8,23 +8,26 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from seatrial.errors import JobError
-from seatrial.model.job import JobSpec
+from seatrial.model.job import JobSpec, LeftOut
 from seatrial.model.task import BrokenTask
 from seatrial.tasks.dataset import Dataset, load_dataset
 from seatrial.tasks.layout import TaskFiles
 from seatrial.tasks.outline import TaskOutline
+
+_NESTED_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The tasks of a job by id, in order, and what the user should know about those that are not in it.
 
-    `files` are those that were found in each task's folder, by its root.
+    `files` are those that were found in each task's folder, by its root; `unreadable` are folders meant as tasks.
     """
 
     tasks: Mapping[str, TaskOutline]
     notices: list[str] = field(default_factory=list)
     files: Mapping[Path, TaskFiles] = field(default_factory=dict)
+    unreadable: tuple[LeftOut, ...] = ()
 
 
 def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Selection:
@@ -37,11 +40,13 @@ def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Sele
     chosen = {task.id: task for task in tasks if _is_chosen(spec, (task.id, task.name))}
     broken = _broken(datasets)
     names = sorted({name for task in tasks for name in (task.id, task.name)}.union(task.id for task in broken))
-    notices = [_why_left_out(task) for task in broken if _is_chosen(spec, (task.id,))] + _idle_globs(spec, names)
+    unreadable = [task for task in broken if _is_chosen(spec, (task.id,))]
+    notices = [_why_left_out(task) for task in unreadable] + _idle_globs(spec, names)
     if not chosen:
         raise JobError(_nothing_left(spec, tasks, notices))
+    notices += _nested(chosen.values())
     files = {root: listed for dataset in datasets for root, listed in dataset.files.items()}
-    return Selection(chosen, notices, files)
+    return Selection(chosen, notices, files, tuple(map(_unreadable, unreadable)))
 
 
 def _named(tasks: Iterable[TaskOutline], known: Mapping[Path, str]) -> list[TaskOutline]:
@@ -77,9 +82,24 @@ def _broken(datasets: Sequence[Dataset]) -> list[BrokenTask]:
 
 
 def _why_left_out(task: BrokenTask) -> str:
-    errors = [str(problem) for problem in task.problems if problem.severity == "error"]
-    more = f" (and {len(errors) - 1} more; `seatrial lint {task.root}` shows all)" if len(errors) > 1 else ""
-    return f"task {task.id} is left out, it cannot be read: {errors[0] if errors else 'no reason given'}{more}"
+    errors = sum(problem.severity == "error" for problem in task.problems)
+    more = f" (and {errors - 1} more; `seatrial lint {task.root}` shows all)" if errors > 1 else ""
+    return f"task {task.id} is left out, it cannot be read: {_first_error(task)}{more}"
+
+
+def _unreadable(task: BrokenTask) -> LeftOut:
+    return LeftOut(kind="unreadable", task=task.id, reason="cannot be read as a task", detail=_first_error(task))
+
+
+def _first_error(task: BrokenTask) -> str:
+    return next((str(problem) for problem in task.problems if problem.severity == "error"), "no reason given")
+
+
+def _nested(tasks: Iterable[TaskOutline]) -> list[str]:
+    """Tasks that lie inside another one's folder, which somebody may have meant to run."""
+    found = [f"in {task.id}: {each}" for task in tasks for each in task.problems if each.code == "nested-task"]
+    more = len(found) - _NESTED_SHOWN
+    return [*found[:_NESTED_SHOWN], *([f"{more} more tasks have tasks inside their folders"] if more > 0 else [])]
 
 
 def _idle_globs(spec: JobSpec, names: Sequence[str]) -> list[str]:

@@ -81,7 +81,8 @@ class TrialOptions(StrictModel):
     A `staged` solution lies among the tests while the verifier runs, and nowhere before. With `trust` of `as_left`,
     verifiers work with programs and settings as the agent left them. With the `verdict` `exit_status`, a verifier that
     writes no reward file is judged by its exit status, whatever the task says. `allow_env` are the variables of this
-    machine that task.toml may take by `${NAME}`.
+    machine that task.toml may take by `${NAME}`. `unfit` tasks have errors that lint names, or ask for what no sandbox
+    here has.
     """
 
     backend: str = "embedded"
@@ -102,6 +103,7 @@ class TrialOptions(StrictModel):
     verdict: Literal["task", "exit_status"] = "task"
     solution: Literal["withheld", "staged"] = "withheld"
     allow_env: tuple[VariableName, ...] = ()
+    unfit: Literal["refuse", "run"] = "refuse"
 
 
 class ModelOptions(StrictModel):
@@ -173,12 +175,31 @@ class LockedTask(StrictModel):
     digest: Sha256
 
 
+class LeftOut(StrictModel):
+    """A chosen task without trials: `declined` by one agent; or for all of them `refused`, because it asks for what it
+    cannot get here, or `unreadable`.
+
+    Tasks are counted by their `reason`; `detail` is what was found in this one.
+    """
+
+    kind: Literal["declined", "refused", "unreadable"]
+    task: str
+    agent: str | None = None
+    reason: str
+    detail: str | None = None
+
+
 class JobFile(StrictModel):
-    """The stored form of a job. One of an `environment` are rollouts that a program drives, and only it can go on."""
+    """The stored form of a job. One of an `environment` are rollouts that a program drives, and only it can go on.
+
+    A task that is left out for some of the agents is among `tasks`; one that is left out for all of them because it
+    is unfit or cannot be read is only in `left_out`.
+    """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = JOB_SCHEMA_VERSION
     seatrial_version: str
     created_at: Timestamp
     spec: JobSpec
     tasks: tuple[LockedTask, ...]
+    left_out: tuple[LeftOut, ...] = ()
     driver: Literal["job", "environment"] = "job"

@@ -7,9 +7,10 @@ about an agent; they are counted beside it, so that a reader sees how much of wh
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, get_args
 
+from seatrial.jobs.plan import LeftOutCount, count_left_out
 from seatrial.model.job import JobFile
 from seatrial.model.record import Outcome
 from seatrial.stats.intervals import wilson
@@ -114,15 +115,24 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job per agent, in the order of its spec, and as a whole."""
+    """A job per agent, in the order of its spec, and as a whole; `left_out` are chosen tasks without trials."""
 
     agents: Mapping[str, Tally]
     total: Tally
+    left_out: tuple[LeftOutCount, ...] = ()
 
 
 def planned_trials(file: JobFile) -> dict[str, int]:
-    """How many trials a job wants of each of its agents."""
-    return {agent.title: len(file.tasks) * file.spec.attempts for agent in file.spec.agents}
+    """How many trials a job wants of each of its agents: of every task but those that are left out for it."""
+    without = Counter(entry.agent for entry in file.left_out)
+    tasks, attempts = len(file.tasks), file.spec.attempts
+    return {agent.title: (tasks - without[agent.title]) * attempts for agent in file.spec.agents}
+
+
+def summarise_job(entries: Iterable[Finished], file: JobFile) -> JobSummary:
+    """Count the finished trials of a stored job, and what it has no trials of."""
+    summary = summarise(entries, planned_trials(file))
+    return replace(summary, left_out=count_left_out(file.left_out))
 
 
 def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSummary:
@@ -180,4 +190,5 @@ def tally_json(tally: Tally) -> dict[str, Any]:
 def summary_json(summary: JobSummary) -> dict[str, Any]:
     """A summary as programs get it."""
     agents = {name: tally_json(tally) for name, tally in summary.agents.items()}
-    return {"agents": agents, "total": tally_json(summary.total)}
+    left_out = [asdict(count) for count in summary.left_out]
+    return {"agents": agents, "total": tally_json(summary.total), "left_out": left_out}

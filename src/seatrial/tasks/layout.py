@@ -20,6 +20,7 @@ IGNORED_FOLDERS = frozenset({".git", "__pycache__", ".pytest_cache", ".venv", "n
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SOLUTION_NAMES = {"linux": ("solve.sh", "solve.py"), "windows": ("solve.bat",)}
+_PARTS = ("environment/", "solution/", "steps/", "tests/")
 _TEST_NAMES = {"linux": "test.sh", "windows": "test.bat"}
 _STAGED = frozenset({"tests", "solution"})
 _MOST_LISTED = 3
@@ -58,6 +59,14 @@ class TaskFiles:
     def has(self, path: str) -> bool:
         """Whether a file or a link of that name is there."""
         return path in self.regular or path in self.links
+
+    def nested_tasks(self) -> list[str]:
+        """The folders within that are tasks themselves. What a task's own parts hold is their business: fixtures."""
+        return [
+            path.removesuffix("/task.toml")
+            for path in self.regular
+            if path.endswith("/task.toml") and not path.startswith(_PARTS)
+        ]
 
 
 def list_files(root: Path, bounds: Bounds = TASK_BOUNDS) -> TaskFiles:

@@ -13,6 +13,7 @@ from seatrial.model.task import Problem, Severity, Task
 from seatrial.tasks.instruction import strip_canary
 from seatrial.tasks.layout import read_text
 from seatrial.tasks.lint_tests import TESTS_CHECKS, Unit, read_unit
+from seatrial.tasks.needs import needs_of
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 _MAX_DOCKERFILE_BYTES = 2**20
@@ -117,7 +118,23 @@ def _bad_schema(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
         kind.check_schema(schema)
     except SchemaError as error:
         message = f"not a valid JSON Schema at {error.json_path}: {error.message}"
-        yield _problem("bad-schema", "error", (task.config.output.schema_file or "", None), message, "correct it there")
+        # A run only notes it: nobody loses a reward over a schema that cannot be used.
+        yield _problem(
+            "bad-schema", "warning", (task.config.output.schema_file or "", None), message, "correct it there"
+        )
+
+
+def _unmet_needs(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    for need in needs_of(task):
+        message = f"asks for {need.what}; no sandbox here gives that, so a run refuses the task"
+        yield _problem(need.code, "warning", (need.file, need.key), message, need.fix)
+
+
+def _unused_skills(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    if task.config.environment.skills_dir:
+        message = "no agent here is told of a skills directory; it is in the image all the same"
+        fix = "name it in the instruction if the task cannot be done without it"
+        yield _problem("unused-skills", "note", ("task.toml", "environment.skills_dir"), message, fix)
 
 
 def _uncertain_output(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
@@ -136,4 +153,6 @@ CHECKS: tuple[Check, ...] = (
     _no_solution,
     _bad_schema,
     _uncertain_output,
+    _unmet_needs,
+    _unused_skills,
 )

@@ -4,7 +4,7 @@ import difflib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -15,11 +15,12 @@ from seatrial.model.task import Problem, Severity, TaskLayout
 from seatrial.tasks.layout import list_files, read_text
 from seatrial.tasks.lint_tools import missing_in_image
 
-_SCRIPT_SUFFIXES = frozenset(
+SCRIPT_SUFFIXES = frozenset(
     {"", ".sh", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".go", ".rs", ".bats", ".bat", ".cmd", ".ps1"}
 )
-_MAX_SCRIPT_BYTES = 2**20
+MAX_SCRIPT_BYTES = 2**20
 _KIT = "verifier_kit.py"
+_LOGS_DIR = "/logs/verifier"
 _REWARD_NAMES = ("reward.json", "reward.txt")
 _FILE_NAME = re.compile(r"[\w-]+\.(?:json|jsn|txt|text)\b", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w/.])/[\w.@%+~/-]+\.\w+")
@@ -62,9 +63,9 @@ def read_unit(root: Path, folders: tuple[str, ...], layout: TaskLayout, output: 
     files = list_files(root)
     scripts = {}
     for path in sorted((files.regular | files.links).difference(files.escaping)):
-        if path.startswith(tuple(f"{folder}/" for folder in folders)) and PurePath(path).suffix in _SCRIPT_SUFFIXES:
+        if path.startswith(tuple(f"{folder}/" for folder in folders)) and PurePath(path).suffix in SCRIPT_SUFFIXES:
             with suppress(ValueError):  # too long for a script, or no file
-                text = read_text(root / path, _MAX_SCRIPT_BYTES, "replace")
+                text = read_text(root / path, MAX_SCRIPT_BYTES, "replace")
                 scripts[os.fsencode(path).decode("utf-8", "backslashreplace")] = text
     return Unit(scripts, folders[-1], layout, output, config)
 
@@ -86,20 +87,25 @@ def _missing_test_script(unit: Unit) -> Iterator[Problem]:
 
 def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
     right = {*_REWARD_NAMES, posixpath.basename(unit.config.verifier.reward_path)}
-    named = {name for text in unit.scripts.values() for name in _FILE_NAME.findall(text)}
-    severity: Severity = "warning" if named & right else "error"
+    spoken = names_reward(unit.scripts.values(), unit.config)
     for path, text in unit.own.items():
         for name in sorted(set(_FILE_NAME.findall(text)) - right):
             meant = difflib.get_close_matches(name.lower(), _REWARD_NAMES, n=1, cutoff=0.88)
             if meant:
+                # Only a file that is certainly written where the reward belongs is certainly a mistake.
+                severity: Severity = "error" if not spoken and f"{_LOGS_DIR}/{name}" in text else "warning"
                 message = f"names {name}, which nobody reads"
                 yield _problem("reward-near-miss", severity, path, message, f"call it {meant[0]}")
 
 
+def names_reward(scripts: Iterable[str], config: TaskConfig) -> bool:
+    """Whether any script names a file that is read as the reward, or the program that writes one."""
+    declared = posixpath.basename(config.verifier.reward_path)
+    return any(name in text for text in scripts for name in (*_REWARD_NAMES, declared, "rewardkit"))
+
+
 def _no_reward_written(unit: Unit) -> Iterator[Problem]:
-    everything = "\n".join(unit.scripts.values())
-    declared = posixpath.basename(unit.config.verifier.reward_path)
-    if unit.layout.test_script and not any(name in everything for name in (*_REWARD_NAMES, declared, "rewardkit")):
+    if unit.layout.test_script and not names_reward(unit.scripts.values(), unit.config):
         message = "no script below tests/ names a reward file"
         fix = "write /logs/verifier/reward.json; the verifier kit does it safely"
         yield _problem("no-reward-written", "warning", unit.layout.test_script, message, fix)
@@ -114,7 +120,9 @@ def _output_path_differs(unit: Unit) -> Iterator[Problem]:
     read = {path for path in _PATH.findall(everything) if posixpath.dirname(path) == folder or _alike(path, expected)}
     others = sorted(path for path in read if format_of(path) == unit.output.format)
     if others:
-        severity: Severity = "error" if unit.output.source != "guessed" else "warning"
+        # Nobody loses a reward over a path that was not declared, nor over a file that may be an input.
+        sure = unit.output.source == "declared" and any(_alike(path, expected) for path in others)
+        severity: Severity = "error" if sure else "warning"
         message = f"reads {', '.join(others)}, but the expected output is {expected} ({unit.output.reason})"
         fix = "make the instruction and the tests name the same path, or declare it in [output]"
         yield _problem("output-path-differs", severity, unit.layout.test_script or "tests/", message, fix)
@@ -150,7 +158,8 @@ def _cannot_start(unit: Unit) -> Iterator[Problem]:
         return
     if "\r\n" in unit.entry:
         message = "has Windows line ends, which a Linux shell cannot run"
-        yield _problem("crlf-script", "error", script, message, "save it with Unix line ends")
+        severity: Severity = "error" if has_crlf_interpreter(unit.entry) else "warning"
+        yield _problem("crlf-script", severity, script, message, "save it with Unix line ends")
     if not unit.entry.startswith("#!"):
         yield _problem("no-shebang", "note", script, "has no #! line; it is run by /bin/sh", "start it with #!/bin/sh")
 
@@ -162,6 +171,12 @@ def _missing_tools(unit: Unit) -> Iterator[Problem]:
         message = f"runs {tool}, which neither the Dockerfile nor the tests install"
         fix = f"install {tool} in environment/Dockerfile or in the test script"
         yield _problem("missing-tool", "warning", unit.layout.test_script, message, fix)
+
+
+def has_crlf_interpreter(script: str) -> bool:
+    """Whether the system would look for an interpreter with a carriage return in its name, which nobody has."""
+    first, _, _ = script.partition("\n")
+    return first.startswith("#!") and first.endswith("\r")
 
 
 TESTS_CHECKS: tuple[Callable[[Unit], Iterator[Problem]], ...] = (

@@ -18,6 +18,7 @@ from seatrial.tasks.table import Report
 from seatrial.tasks.toml import TASK_TOML, read_config
 
 MAX_TOML_BYTES = 2**20
+_NAMED = 3
 MAX_INSTRUCTION_BYTES = 4 * 2**20
 _WORKDIR = re.compile(r"^\s*WORKDIR\s+(\S+)", re.MULTILINE | re.IGNORECASE)
 
@@ -91,7 +92,21 @@ class _Loader:
             self._fail("escaping-link", link, "a symbolic link that leads out of the task", "replace it by a copy")
         for path in files.special:
             self._fail("special-file", path, "a device, socket or pipe", "remove it")
+        if nested := sorted(files.nested_tasks()):
+            self._note_nested(nested)
         return files
+
+    def _note_nested(self, folders: list[str]) -> None:
+        named = ", ".join(map(shown, folders[:_NAMED])) + (", …" if len(folders) > _NAMED else "")
+        message = (
+            f"{len(folders)} tasks lie inside this task's folder ({named}): they are part of it, not run by themselves"
+            if len(folders) > 1
+            else "this task lies inside another task's folder: it is part of that one, not run by itself"
+        )
+        fix = f"move it out, or name it: {shown(f'{self._place}/{folders[0]}')}"
+        self._report.problems.append(
+            Problem(code="nested-task", severity="warning", file=shown(folders[0]), message=message, fix=fix)
+        )
 
     def _config(self) -> TaskConfig:
         text = self._read(TASK_TOML, MAX_TOML_BYTES)

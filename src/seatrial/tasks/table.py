@@ -5,7 +5,8 @@ A wrong value is reported and its default used, so that one reading finds every 
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from seatrial.model.base import plain
@@ -48,6 +49,15 @@ class Report:
         shown = show(found)
         message = f"found {shown if len(shown) <= 60 else shown[:60] + '…'}, expected {expected}"
         self.add("bad-value", "error", key, message, f"set `{key}` to {expected}")
+
+    @contextmanager
+    def forgiving(self) -> Iterator[None]:
+        """A block that reads what only describes the task: what is wrong there is no reason not to run it."""
+        start = len(self.problems)
+        yield
+        for index, problem in enumerate(self.problems[start:], start):
+            if problem.severity == "error":
+                self.problems[index] = problem.model_copy(update={"severity": "warning"})
 
 
 class Table:

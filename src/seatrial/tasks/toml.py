@@ -40,10 +40,12 @@ def read_config(text: str) -> tuple[TaskConfig | None, Report]:
 def _config(table: Table) -> TaskConfig:
     steps = tuple(_step(step) for step in table.tables("steps"))
     _check_step_names(steps, table.report)
+    with table.report.forgiving():
+        metadata, package = _metadata(table), table.read("task", _package)
     config = given(
         schema_version=_version(table),
         source=table.text("source"),
-        package=table.read("task", _package),
+        package=package,
         agent=table.read("agent", _agent),
         verifier=table.read("verifier", _verifier),
         environment=table.read("environment", read_environment),
@@ -53,7 +55,6 @@ def _config(table: Table) -> TaskConfig:
         steps=steps,
         multi_step_reward_strategy=table.choice("multi_step_reward_strategy", ("mean", "final")),
     )
-    metadata = _metadata(table)
     table.done()
     try:
         return TaskConfig(**config, metadata=metadata, extra=table.report.extra)

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from seatrial.errors import HostUnsupportedError
@@ -14,6 +15,7 @@ from seatrial.model.task import Task
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.allowed import task_variables
+from seatrial.tasks.needs import Need, needs_of
 from seatrial.trial.rounds import Round
 from seatrial.verify.system.facts import system_folders
 
@@ -59,21 +61,21 @@ def verifier_image(of: Round) -> ImageRequest | None:
     return ImageRequest(dockerfile=of.task.root / dockerfile, build_timeout_sec=patience)
 
 
-def refuse_impossible(environment: EnvironmentSpec, options: TrialOptions) -> None:
-    """Raise HostUnsupportedError for what no sandbox here can give."""
-    lacking = [
-        what
-        for what, wanted in (
-            ("Windows", environment.os == "windows"),
-            ("GPUs", bool(environment.gpus)),
-            ("a TPU", environment.tpu is not None),
-        )
-        if wanted
-    ]
-    if lacking and (options.enforcement == "required" or environment.os == "windows"):
+def unmet_needs(needs: Iterable[Need], options: TrialOptions) -> list[Need]:
+    """The needs of a task that a run insists on; it may do without all of them but Windows."""
+    if options.unfit == "run":
+        return [need for need in needs if need.code == "needs-windows"]
+    if options.enforcement == "partial":
+        return [need for need in needs if need.code not in ("needs-gpu", "needs-tpu")]
+    return list(needs)
+
+
+def refuse_impossible(task: Task, options: TrialOptions) -> None:
+    """Raise HostUnsupportedError for what a task asks for and no sandbox here can give."""
+    if unmet := unmet_needs(needs_of(task), options):
         raise HostUnsupportedError(
-            f"the task asks for {' and '.join(lacking)}, which no sandbox here has; "
-            "--allow-partial-limits runs it without (never without Windows)"
+            f"the task asks for what no sandbox here has: {'; '.join(map(str, unmet))}; "
+            f"{'; '.join(dict.fromkeys(need.fix for need in unmet))}"
         )
 
 
@@ -143,7 +145,6 @@ def choose_place(
     capabilities: Capabilities,
 ) -> Place:
     """The sandbox for a task, or for its verifier when `environment` is the verifier's own."""
-    refuse_impossible(environment, options)
     asked = limits_asked(environment)
     workdir = environment.workdir or _own_workdir(image) or task.workdir
     sandbox = SandboxSpec(

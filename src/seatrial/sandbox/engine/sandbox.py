@@ -14,7 +14,7 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import ExecResult, ExecSpec, Phase, SandboxSpec, SystemView
-from seatrial.sandbox.engine import archives, changes, listening, snapshot, usage
+from seatrial.sandbox.engine import archives, changes, listening, snapshot, survivors, usage
 from seatrial.sandbox.engine.command import Command, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.programs import EVERYBODY_GONE
@@ -167,9 +167,10 @@ class EngineSandbox:
             await finish(self._container.limit_processes(limit))
 
     async def processes(self) -> tuple[str, ...]:
-        """What runs in the container, as the engine sees it, but for what we brought."""
+        """What runs in the container, as the engine sees it, but for what we brought; see `survivors.py`."""
         self._check()
-        return await self._container.processes()
+        self._commands = [command for command in self._commands if command.open]
+        return await survivors.names(self._container, self._commands)
 
     async def renew_verifier(self, system: SystemView = "live") -> FileChanges:
         """Empty the two directories, whatever is in their place. What an earlier verifier left running stays."""

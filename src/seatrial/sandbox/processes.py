@@ -142,15 +142,15 @@ def _members(sessions: Set[int], mark: bytes | None) -> set[int]:
 def _is_marked(pid: int, mark: bytes) -> bool:
     """By any of its threads: the first may have ended, and has no memory any more then."""
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
-    return any(mark in _environment(pid, thread) for thread in threads)
+    return any(mark in _environment(thread) for thread in threads)
 
 
-def _environment(pid: int, thread: str) -> list[bytes]:
+def _environment(thread: Path) -> list[bytes]:
     try:
-        return Path(f"/proc/{pid}/task/{thread}/environ").read_bytes().split(b"\0")
+        return (thread / "environ").read_bytes().split(b"\0")
     except OSError:
         return []
 

@@ -1,6 +1,6 @@
 """The contract of processes that hide: whatever one calls itself and however it is made, it is listed and can be ended.
 
-The program that hides runs inside, by python3 where the sandbox has it; else one is compiled on this machine and copied.
+The program that hides runs inside, by python3 where the sandbox has it; else one is compiled here and copied.
 """
 # ruff: noqa: S101 - assertions are what it is for
 

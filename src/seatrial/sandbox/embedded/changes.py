@@ -52,9 +52,14 @@ def walk_upper(state: int, name: str, allowance: Allowance = _ALL) -> Iterator[t
     """
     top = os.open(f"upper/{name}", FOLDER, dir_fd=state)
     try:
-        yield from _walk(top, "", 0, allowance)
+        yield from walk_folder(top, allowance)
     finally:
         os.close(top)
+
+
+def walk_folder(top: int, allowance: Allowance = _ALL) -> Iterator[tuple[str, os.stat_result, bool]]:
+    """The same for a writable directory that is open already."""
+    yield from _walk(top, "", 0, allowance)
 
 
 def _walk(folder: int, inside: str, depth: int, allowance: Allowance) -> Iterator[tuple[str, os.stat_result, bool]]:
@@ -167,6 +172,9 @@ def _tree_changes(
                 yield from (("removed", gone) for gone in _missing(state, tree, path))
             if path.count("/") == MAX_DEPTH:
                 yield "too deep", path
+        elif is_whiteout(status) and _was_folder(tree.lowers, path):
+            allowance.use(MAX_ENTRIES)
+            yield from (("removed", gone) for gone in _missing(state, tree, path))
         elif kind := _kind(tree, path, status, start):
             yield kind, path
 
@@ -207,10 +215,28 @@ def _in_layer(lower: str, parts: list[str]) -> bool | None:
     return True
 
 
+def _was_folder(lowers: Sequence[str], path: str) -> bool:
+    """Whether a path is a directory in the image."""
+    return _in_layers(lowers, path) and any(_is_layer_folder(lower, path) for lower in lowers)
+
+
+def _is_layer_folder(lower: str, path: str) -> bool:
+    """Whether a layer has a directory at a path, to which no link leads: a layer's links may lead anywhere."""
+    current = lower
+    for part in path.split("/"):
+        current = f"{current}/{part}"
+        try:
+            if not stat.S_ISDIR(os.lstat(current).st_mode):
+                return False
+        except OSError:
+            return False
+    return True
+
+
 def _missing(state: int, tree: Tree, folder: str) -> Iterator[str]:
-    """The files of the image below a replaced directory that are not in its replacement."""
+    """The files of the image below a removed or replaced directory that are not in its replacement."""
     seen = set()
-    for lower in tree.lowers:
+    for lower in (lower for lower in tree.lowers if _is_layer_folder(lower, folder)):
         for current, _, files in os.walk(f"{lower}/{folder}"):
             for name in files:
                 path = os.path.relpath(f"{current}/{name}", lower)

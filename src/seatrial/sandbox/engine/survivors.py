@@ -1,6 +1,6 @@
 """Which processes of a container are the agent's: all but the first, and but what stands between us and a command.
 
-Where a process stands is no proof of whose it is: who replaces /bin/sh, or takes over a shell of ours from inside, stands
+Where a process stands is no proof of whose it is: an agent that replaces /bin/sh, or takes over a shell of ours, stands
 between us and a command too. But what is really ours ends with the command, as soon as nobody writes any more. So while
 others are there, as many as our commands have around them pass for ours; where they are all there is, they have to go.
 """
@@ -40,17 +40,25 @@ class Around(Protocol):
     """A command of ours that has processes around it, until nobody can write its output any more."""
 
     @property
-    def running(self) -> bool: ...
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        ...
 
-    async def wait_until_closed(self) -> None: ...
+    async def wait_until_closed(self) -> None:
+        """Wait until nobody can write any more."""
+        ...
 
 
 class Listing(Protocol):
     """Who can be asked about the processes of a container."""
 
-    async def processes(self) -> Found: ...
+    async def processes(self) -> Found:
+        """Who is in the engine's list."""
+        ...
 
-    async def has_more_than_its_first_process(self) -> bool: ...
+    async def has_more_than_its_first_process(self) -> bool:
+        """Whether the kernel counts others."""
+        ...
 
 
 def row(columns: Sequence[str]) -> Process:

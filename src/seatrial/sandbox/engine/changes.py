@@ -20,6 +20,7 @@ _KINDS: tuple[Kind, ...] = ("modified", "added", "removed")
 _MAX_LISTED = 200_000
 _MAX_ASKED = 2_000
 _MAX_FILE_BYTES = 2**26
+_HEADERS = 2**20  # of an archive with one file
 _MAX_READ_BYTES = 2**29
 _AT_ONCE = 16
 SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"})
@@ -133,7 +134,7 @@ async def _digests(client: EngineClient, container: str, paths: Iterable[str]) -
     async def ask(path: str) -> Mapping[str, bytes]:
         async with asked:
             try:
-                return (await read_tree(client, container, path, 2 * _MAX_FILE_BYTES)).digests
+                return (await read_tree(client, container, path, _MAX_FILE_BYTES + _HEADERS)).digests
             except SandboxError:
                 return {}
 

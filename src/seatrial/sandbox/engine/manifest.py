@@ -139,6 +139,7 @@ async def read_tree(client: EngineClient, container: str, path: str, limit: int)
 
 async def _ended(reading: "asyncio.Future[dict[str, bytes]]") -> None:
     await asyncio.wait([reading])
+    reading.exception()  # heard of, even if what went wrong before is what is raised
 
 
 def _digest_all(stream: _Stream, parent: str) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from seatrial.sandbox.session import open_sandbox
 from tests.docker_daemon import needs
 from tests.sandbox.engine.support import SPEC, run, sh
 
-FACTS = {"mode": 0o755, "uid": 7, "gid": 7}
+FACTS: dict[str, object] = {"mode": 0o755, "uid": 7, "gid": 7}
 
 
 def archive(*members: tuple[str, bytes, dict[str, object]]) -> bytes:

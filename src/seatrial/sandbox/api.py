@@ -223,7 +223,8 @@ class Sandbox(Protocol):
         With `curate` it gets a system of its own: a copy of programs, libraries and settings as they are now, less what
         the curation takes out. Whatever the agent's processes do to theirs meanwhile is not in it, and what the
         verifier does to it stays there; all else is shared. Raises HostUnsupportedError, or SandboxError if that cannot
-        be had; then the next verifier sees everything as it is.
+        be had (ContentError: nothing could be copied, and yet something was to be kept); then the next verifier sees
+        everything as it is.
         """
         ...
 

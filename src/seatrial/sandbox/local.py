@@ -110,7 +110,7 @@ class LocalSandbox:
         self._processes = Processes(f"SANDBOX_ROOT={self._root}")
         self._file_work = asyncio.Lock()
         self._before: dict[str, int] = {}
-        self._destroyed = self._removed = False
+        self._verifier_was_here = self._destroyed = self._removed = False
 
     @property
     def limits_enforced(self) -> LimitSpec:
@@ -127,6 +127,7 @@ class LocalSandbox:
         root = str(self._root)
         usual = {"PATH": os.environ.get("PATH", api.DEFAULT_PATH), "HOME": root, "LANG": "C.UTF-8"}
         env = {**usual, **self._spec.env, **spec.env, "SANDBOX_ROOT": root}
+        self._verifier_was_here |= spec.phase == "verifier"
         if spec.files:
             await put_packed(self, *spec.files, phase=spec.phase)
         if spec.changes_from_here:
@@ -140,6 +141,7 @@ class LocalSandbox:
 
     async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
         """Unpack an archive; a directory that links lead out of the sandbox is refused with SandboxError."""
+        self._verifier_was_here |= phase == "verifier"
         await self._in_thread(lambda: self._unpack(directory, archive))
 
     async def get(
@@ -170,6 +172,7 @@ class LocalSandbox:
         """Empty the two directories. What an earlier verifier left running is not known from the agent's."""
         if curate is not None:
             raise _refusal("a system of the verifier's own", "own_system")
+        self._verifier_was_here = True
         await self._in_thread(self._renew)
 
     def _renew(self) -> None:
@@ -178,12 +181,17 @@ class LocalSandbox:
             (self._root / name).mkdir(parents=True, exist_ok=True)
 
     async def changes(self) -> FileChanges:
-        """Every file in the scratch directory, which was empty at the start, that was not there unchanged before."""
+        """Every file in the scratch directory, which was empty at the start, that was not there unchanged before.
+
+        Of the verifier's two directories nothing is, once there was a verifier.
+        """
         found = await self._in_thread(
             lambda: [os.fsencode(e.path) for e in self._files() if self._before.get(e.path) != _touched(e)]
         )
+        own = tuple(f"/{name}/".encode() for name in _VERIFIERS) if self._verifier_was_here else ()
         names = sorted(path.removeprefix(os.fsencode(self._root)) for path in found)
-        return FileChanges(added=tuple(name.decode("utf-8", "backslashreplace") for name in names))
+        kept = (name for name in names if not name.startswith(own))
+        return FileChanges(added=tuple(name.decode("utf-8", "backslashreplace") for name in kept))
 
     async def snapshot(self, layer: Path) -> None:
         """Copy the scratch directory, without pipes, sockets and devices."""

@@ -16,6 +16,7 @@ from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.sandbox.archive import closing
 from seatrial.sandbox.capture import Capture
+from seatrial.sandbox.process_names import is_alive, session_of, shown_name, split_stat
 
 _MANY_LEADERS = 64
 _MACHINE_ERRORS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
@@ -52,7 +53,8 @@ class Processes:
 
     def names(self) -> tuple[str, ...]:
         """What is running now, by name."""
-        return tuple(sorted(filter(None, map(_name, _members(self._leaders.keys(), self._mark)))))
+        found = _members(self._leaders.keys(), self._mark)
+        return tuple(sorted(shown_name(name) for name in map(_name, found) if name is not None))
 
     def close(self) -> None:
         """Stop listening to what the commands print."""
@@ -126,12 +128,11 @@ def _living() -> Iterator[tuple[int, int]]:
         names = [entry.name for entry in entries if entry.name.isdigit()]
     for name in names:
         try:
-            fields = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
+            _, fields = split_stat(Path("/proc", name, "stat").read_text(errors="replace"))
         except OSError:
             continue
-        # A process looks dead when its first thread has ended, though others of its threads may go on.
-        if fields[0] not in (b"Z", b"X") or fields[17] != b"1":
-            yield int(name), int(fields[3])
+        if is_alive(fields):
+            yield int(name), session_of(fields)
 
 
 def _members(sessions: Set[int], mark: bytes | None) -> set[int]:
@@ -139,17 +140,27 @@ def _members(sessions: Set[int], mark: bytes | None) -> set[int]:
 
 
 def _is_marked(pid: int, mark: bytes) -> bool:
+    """By any of its threads: the first may have ended, and has no memory any more then."""
     try:
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
+    return any(mark in _environment(thread) for thread in threads)
 
 
-def _name(pid: int) -> str:
+def _environment(thread: Path) -> list[bytes]:
     try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+        return (thread / "environ").read_bytes().split(b"\0")
     except OSError:
-        return ""
+        return []
+
+
+def _name(pid: int) -> str | None:
+    """What a process calls itself, None when it is gone."""
+    try:
+        return split_stat(Path(f"/proc/{pid}/stat").read_text(errors="replace"))[0]
+    except OSError:
+        return None
 
 
 def _hold(pid: int) -> int | None:

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-_PARTS = ("base", "exec", "files", "life", "limits", "network", "processes")
+_PARTS = ("base", "exec", "files", "hiding", "life", "limits", "network", "processes")
 # Before they are imported, so that a failed assertion shows its values to the author of a backend.
 _MODULES = (f"seatrial.testing.contract_{part}" for part in _PARTS)
 pytest.register_assert_rewrite(*(name for name in _MODULES if name not in sys.modules))
@@ -21,6 +21,7 @@ pytest.register_assert_rewrite(*(name for name in _MODULES if name not in sys.mo
 from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario  # noqa: E402
 from seatrial.testing.contract_exec import ExecContract  # noqa: E402
 from seatrial.testing.contract_files import ChangesContract, FileContract  # noqa: E402
+from seatrial.testing.contract_hiding import HidingContract  # noqa: E402
 from seatrial.testing.contract_life import LifeContract  # noqa: E402
 from seatrial.testing.contract_limits import LimitContract  # noqa: E402
 from seatrial.testing.contract_network import NetworkContract  # noqa: E402
@@ -32,6 +33,7 @@ __all__ = ["Bench", "ContractBase", "SandboxContract", "new_mark", "scenario"]
 class SandboxContract(
     ExecContract,
     ProcessContract,
+    HidingContract,
     PhaseContract,
     FileContract,
     ChangesContract,

@@ -146,6 +146,43 @@ class ChangesContract(ContractBase):
         assert {*changes.added, *changes.modified} == expected
 
     @scenario
+    async def test_a_file_rewritten_with_its_old_size_and_time_is_changed(self, bench: Bench) -> None:
+        """What was there before is known by more than what its writer can set again."""
+        await bench.ask("printf one >edited; printf one >kept")
+        rewrite = "touch -r edited time; printf two >edited; touch -r time edited; rm time"
+        await bench.ask(rewrite, changes_from_here=True)
+        changes = await bench.sandbox.changes()
+        assert {*changes.added, *changes.modified} == {f"{bench.workdir}/edited"}
+
+    @scenario
+    async def test_changes_are_listed_again_after_a_verifier(self, bench: Bench) -> None:
+        """With what appeared meanwhile, and without what is the verifier's own."""
+        await bench.ask(": >early", changes_from_here=True)
+        first = await bench.sandbox.changes()
+        await bench.sandbox.renew_verifier()
+        await put_file(bench.sandbox, "/tests/test.sh", b"x", phase="verifier")
+        await put_file(bench.sandbox, "/logs/verifier/reward.txt", b"1", phase="verifier")
+        assert await bench.sandbox.changes() == first
+        await bench.ask(": >meanwhile", phase="verifier")
+        assert {*(await bench.sandbox.changes()).added} - {*first.added} == {f"{bench.workdir}/meanwhile"}
+
+    @scenario
+    async def test_files_of_a_removed_directory_are_named(self, bench: Bench) -> None:
+        """Whether it is gone, or another has taken its place."""
+        bench.need("layers", there="layers" not in bench.capabilities.missing)
+        await bench.ask("mkdir -p gone/deep new/deep; : >gone/deep/file; : >gone/file; : >new/deep/file; : >new/kept")
+        layer = bench.scratch / "layer"
+        await bench.sandbox.snapshot(layer)
+        base = bench.spec.image
+        image = replace(base, reference="snapshot", layers=(*base.layers, layer))
+        async with bench.another(image=image) as other:
+            await other.ask("rm -r gone new; mkdir new; echo other >new/kept")
+            changes = await other.sandbox.changes()
+        expected = [f"{bench.workdir}/{name}" for name in ("gone/deep/file", "gone/file", "new/deep/file")]
+        assert list(changes.removed) == expected
+        assert changes.modified == (f"{bench.workdir}/new/kept",)
+
+    @scenario
     async def test_a_snapshot_is_a_layer_to_start_from(self, bench: Bench) -> None:
         """Its files are there again, and changing them is told apart from adding and removing."""
         bench.need("layers", there="layers" not in bench.capabilities.missing)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from seatrial.sandbox.embedded.changes import remember_files, write_changes
 from seatrial.sandbox.embedded.roots import Tree
+from tests.sandbox.embedded.support import needs_root
 
 
 @pytest.fixture
@@ -82,3 +84,14 @@ def test_what_is_remembered_later_replaces_what_was_remembered_before(state, tmp
     assert changes(state, tmp_path)["added"] == ["/old"]
     remember_files(state)
     assert changes(state, tmp_path)["added"] == []
+
+
+@needs_root  # to make the marks of what is gone
+def test_files_of_a_removed_directory_are_named_instead_of_it(state, tmp_path):
+    for name in ("gone/deep/file", "gone/other", "elsewhere/file"):
+        (tmp_path / "image" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "image" / name).touch()
+    (tmp_path / "image/link").symlink_to("elsewhere")  # it leads where a layer has no say
+    for name in ("gone", "link"):
+        os.mknod(tmp_path / "upper/root" / name, stat.S_IFCHR, os.makedev(0, 0))
+    assert changes(state, tmp_path)["removed"] == ["/gone/deep/file", "/gone/other", "/link"]

@@ -247,6 +247,7 @@ def test_a_group_knows_when_nobody_is_in_it_and_is_removed_at_once_then(each_ver
     assert not any(each.path.exists() for each in group.directories)
     assert ControlGroup().remove_at_once()
     assert not ControlGroup().empty, "nobody can tell"
+    assert not group.empty, "what cannot be read may have members"
 
 
 def test_groups_of_one_run_come_and_go_at_the_same_time(each_version):

@@ -6,7 +6,7 @@ import pytest
 
 from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import Sandbox, SandboxSpec
+from seatrial.sandbox.api import Curation, Sandbox, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from tests.sandbox.embedded.support import (
     ask,
@@ -52,6 +52,8 @@ def test_a_link_in_place_of_a_folder_cannot_be_frozen(mode, image, folder):
         await ask(sandbox, shell(f"mkdir /tmp/mine; rm -rf {folder}; ln -s /tmp/mine {folder}"))
         with pytest.raises(SandboxError, match=f"{folder} has been replaced"):
             await freeze(sandbox)
+        await freeze(sandbox, Curation(keep="nothing"))
+        assert await ask(sandbox, judge(f"test -d {folder} && test ! -L {folder} && ls {folder}/mine; true")) == ""
 
     if image.layers or folder == "/root":
         play(mode, scene, SandboxSpec(image))

@@ -10,10 +10,9 @@ from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Curation, ExecSpec, Image, ImageConfig, Network, Sandbox, SystemCopy
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.command import run_tool
-from seatrial.sandbox.engine.container import _names, _Process
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, pack_files, put_file, put_files
-from tests.docker_daemon import IMAGE, needs
+from tests.docker_daemon import needs
 from tests.sandbox.engine.support import SPEC, run, sh
 
 pytestmark = needs("docker")
@@ -209,19 +208,3 @@ def test_images_that_no_container_can_have():
                 await backend.create(replace(SPEC, image=image))
 
     run(work)
-
-
-def test_what_stands_between_us_and_a_command_is_not_listed():
-    rows = [
-        _Process(10, 5, "Ss", "init"),
-        _Process(20, 5, "S", "sh"),
-        _Process(21, 20, "S", "sh"),
-        _Process(22, 21, "S", "cat"),
-        _Process(23, 21, "S", "sh"),
-        _Process(24, 23, "S", "agent"),
-        _Process(25, 24, "S", "tool"),
-        _Process(30, 10, "S", "sleep"),
-        _Process(31, 10, "Z", "gone"),
-    ]
-    assert sorted(_names(rows, 10)) == ["agent", "sleep", "tool"]
-    assert IMAGE

@@ -54,9 +54,14 @@ def walk_upper(state: int, name: str, allowance: Allowance = _ALL) -> Iterator[t
     """
     top = os.open(f"upper/{name}", FOLDER, dir_fd=state)
     try:
-        yield from _walk(top, "", 0, allowance)
+        yield from walk_folder(top, allowance)
     finally:
         os.close(top)
+
+
+def walk_folder(top: int, allowance: Allowance = _ALL) -> Iterator[tuple[str, os.stat_result, bool]]:
+    """The same for a writable directory that is open already."""
+    yield from _walk(top, "", 0, allowance)
 
 
 def _walk(folder: int, inside: str, depth: int, allowance: Allowance) -> Iterator[tuple[str, os.stat_result, bool]]:
@@ -183,17 +188,16 @@ def _tree_changes(
     if tree.name not in upper_names(state):
         return  # shown read-only, so nothing can have changed
     for path, status, opaque in walk_upper(state, tree.name, allowance):
-        if stat.S_ISDIR(status.st_mode):
-            image = find_in_layers(tree.lowers, path) if opaque else None
-            if image and not os.path.isdir(image):
-                yield "modified", path  # it has taken the place of a file
-            elif image:
-                allowance.use(MAX_ENTRIES)  # nobody knows how much lies below
-                yield from (("removed", gone) for gone in _missing(state, tree, path))
-            if path.count("/") == MAX_DEPTH:
-                yield "too deep", path
-        elif kind := _kind(tree, path, status, start):
+        is_folder, is_gone = stat.S_ISDIR(status.st_mode), is_whiteout(status)
+        if (opaque or is_gone) and _was_folder(tree.lowers, path):
+            allowance.use(MAX_ENTRIES)  # nobody knows how much lies below
+            yield from (("removed", gone) for gone in _missing(state, tree, path))
+        elif opaque and find_in_layers(tree.lowers, path):
+            yield "modified", path  # it has taken the place of a file
+        elif not is_folder and (kind := _kind(tree, path, status, start)):
             yield kind, path
+        if is_folder and path.count("/") == MAX_DEPTH:
+            yield "too deep", path
 
 
 def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[int]]) -> str | None:
@@ -205,10 +209,16 @@ def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[i
     return "modified" if find_in_layers(tree.lowers, path) else "added"
 
 
+def _was_folder(lowers: Sequence[str], path: str) -> bool:
+    """Whether a path is a directory in the image."""
+    place = find_in_layers(lowers, path)
+    return place is not None and stat.S_ISDIR(os.lstat(place).st_mode)
+
+
 def _missing(state: int, tree: Tree, folder: str) -> Iterator[str]:
-    """The files of the image below a replaced directory that are not in its replacement."""
+    """The files of the image below a removed or replaced directory that are not in its replacement."""
     seen = set()
-    for lower in tree.lowers:
+    for lower in (lower for lower in tree.lowers if _was_folder([lower], folder)):
         for current, _, files in os.walk(f"{lower}/{folder}"):
             for name in files:
                 path = os.path.relpath(f"{current}/{name}", lower)

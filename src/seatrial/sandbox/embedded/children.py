@@ -38,12 +38,12 @@ from seatrial.sandbox.embedded.syscalls import (
     unshare,
 )
 from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
+from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
 from seatrial.sandbox.unpacking import unpack
 
 _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
 _LOOKS = 20
-_RESTLESS = "(restless)"
 
 
 def run_command(command: Command, descriptors: list[int], shift: int | None, report: int) -> None:
@@ -211,17 +211,17 @@ def list_processes(target: int) -> None:
         if None not in names:
             break
     else:  # whoever moves on to a new process faster than it can be looked at is running all the same
-        names.append(_RESTLESS)
+        names.append(RESTLESS)
     os.write(target, json.dumps(sorted(filter(None, names))).encode())
 
 
 def _name_if_alive(pid: str) -> str | None:
-    """The name of a process, empty for a dead one, None when it is gone since the list was made."""
+    """What a process is called in records, empty for a dead one, None when it is gone since the list was made."""
     text = read_text(f"/proc/{pid}/stat")
-    name, _, rest = text.partition("(")[2].rpartition(")")
     if not text:
         return None
-    return "" if rest.split()[:1] in (["Z"], ["X"]) else name
+    name, fields = split_stat(text)
+    return shown_name(name) if is_alive(fields) else ""
 
 
 def try_shift(path: str, shift: int) -> None:

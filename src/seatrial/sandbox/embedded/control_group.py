@@ -177,12 +177,14 @@ class ControlGroup:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody is in it, as far as can be told. A version 2 group has every member and says so itself."""
-        for each in self.directories:
-            if each.version == 2:
-                with suppress(OSError):
-                    return "populated 0" in read(f"{each.path}/cgroup.events")
-        return bool(self.directories) and not self.members()
+        """Whether it is certain that nobody is in it. A version 2 group has every member and says so itself."""
+        try:
+            for each in (each for each in self.directories if each.version == 2):
+                return "populated 0" in read(f"{each.path}/cgroup.events")
+            files = [f"{path}/cgroup.procs" for each in self.directories for path in _subtree(each.path)]
+            return bool(files) and not any(read(file).strip() for file in files)
+        except OSError:
+            return False
 
     def members(self) -> set[int]:
         """The processes in the group, by the numbers they have for us."""

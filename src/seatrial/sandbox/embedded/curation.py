@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from seatrial.sandbox.embedded.changes import FOLDER, MAX_ENTRIES, find_changes, shown, upper_names, walk_upper
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.overlay import OPAQUE_MARKS
+from seatrial.sandbox.overlay import OPAQUE_MARKS, is_whiteout
 
 # Small files that tools load by themselves: whether they do harm depends on what they say.
 _TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig")
@@ -88,7 +88,11 @@ def _rewrite(place: str, copy: int, text: str) -> None:
 
 
 def _open_up(place: str, copy: int) -> None:
-    with suppress(OSError):  # gone, or no folder
+    """Have a folder hide nothing of the image any more, be it that it is new or that it is gone."""
+    with suppress(OSError):
+        if is_whiteout(os.lstat(place, dir_fd=copy)):
+            os.unlink(place, dir_fd=copy)
+            return
         folder = os.open(place, FOLDER, dir_fd=copy)
         for mark in OPAQUE_MARKS:
             with suppress(OSError):

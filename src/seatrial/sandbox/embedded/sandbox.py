@@ -105,19 +105,22 @@ class EmbeddedSandbox:
 
     async def _create_own_system(self, curate: Curate) -> None:
         try:
-            curation = await curate(await self._copy_system())
+            copy, trouble = await self._copy_system()
+            curation = await curate(copy)
+            if trouble is not None and curation.keep == "rest":
+                raise trouble
         except BaseException:
             await self._drop_view()
             raise
         await self._create_view("copied", curation)
 
-    async def _copy_system(self) -> SystemCopy:
+    async def _copy_system(self) -> tuple[SystemCopy, ContentError | None]:
+        """A copy, or an empty one and why there is no other: then a verifier can only have the image's system."""
         try:
             found = orjson.loads(await self._ask("copy"))
         except ContentError as error:
-            _log.warning("%s: the verifier gets the system of the image: %s", self._made.name, error)
-            return SystemCopy(FileChanges(truncated=True))
-        return SystemCopy(FileChanges.model_validate_json(orjson.dumps(found["changes"])), found["texts"])
+            return SystemCopy(FileChanges(truncated=True)), error
+        return SystemCopy(FileChanges.model_validate_json(orjson.dumps(found["changes"])), found["texts"]), None
 
     def _note_view(self, answer: dict[str, Any]) -> None:
         self._view = "made"

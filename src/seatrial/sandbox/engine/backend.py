@@ -21,10 +21,12 @@ from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.container import TOOLS, Container, Order, mount
 from seatrial.sandbox.engine.endpoint import Endpoint, Engine, find_endpoint
 from seatrial.sandbox.engine.files import Files
-from seatrial.sandbox.engine.images import Images
+from seatrial.sandbox.engine.image_files import ImageFiles
+from seatrial.sandbox.engine.images import Images, Known
 from seatrial.sandbox.engine.leftovers import labels, remove_container, remove_run, sweep
 from seatrial.sandbox.engine.programs import programs
-from seatrial.sandbox.engine.sandbox import EngineSandbox, Made
+from seatrial.sandbox.engine.sandbox import EngineSandbox, Made, Visitor
+from seatrial.sandbox.engine.sight import lists_everything
 from seatrial.sandbox.engine.visitor import Visit, listen_by_visit
 from seatrial.sandbox.transfer import new_archive, pack_files
 
@@ -52,6 +54,7 @@ class EngineBackend:
         self._tools_ready = False
         self._sandboxes: set[EngineSandbox] = set()
         self._with_shell: set[str] = set()
+        self._files: dict[str, ImageFiles] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -78,6 +81,7 @@ class EngineBackend:
         name, _, version = self._client.server.partition(" ")[0].partition("/")
         self._podman = name == "Libpod"
         self._mode = f"{'Podman' if self._podman else name or 'Docker'} {version}".strip()
+        self._lists_everything = lists_everything(info, podman=self._podman)
         machine = str(info.get("Architecture"))
         found = programs(machine)
         if found is None or info.get("OSType", "linux") != "linux":
@@ -156,11 +160,18 @@ class EngineBackend:
             return listen_by_visit(self._client, where, port)
 
         await self._check_shell(known.name, container)
-        sandbox = EngineSandbox(container, Made(spec, limits, known.user, self._missing, visit, self._forget))
+        sandbox = EngineSandbox(container, self._decide(spec, limits, known, visit))
         self._sandboxes.add(sandbox)
         if self._podman:
             await sandbox.forget_changes()  # Podman writes files of its own into every container
         return sandbox
+
+    def _decide(self, spec: SandboxSpec, limits: LimitSpec, known: Known, visit: Visitor) -> Made:
+        files = self._files.get(known.name)
+        if files is None:
+            files = ImageFiles(self._client, known.name, self._volume, labels(self._run))
+            self._files[known.name] = files
+        return Made(spec, limits, known.user, self._missing, files, self._lists_everything, visit, self._forget)
 
     async def _check_shell(self, image: str, container: Container) -> None:
         """Every command is started by a shell of the image, so one without would look like an agent that fails."""

@@ -25,6 +25,8 @@ from seatrial.sandbox.engine.streams import STDERR, STDOUT, Stream
 
 DEPTH = 2
 """How many generations below an exec's own process are ours, before the command."""
+AROUND = 5
+"""How many processes these are at most: three shells, each in the next one, and two that copy output."""
 
 # The word comes first on standard input, and then the variables, up to the word again: so nobody but the command has
 # them, and nobody sees them among arguments. Descriptors 6 to 9 are ours alone.
@@ -120,6 +122,16 @@ class Command:
         """Whether somebody may still write."""
         return any(not task.done() for task in self._tasks)
 
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet; what it left behind may still write."""
+        return not self._ended.is_set()
+
+    async def wait_until_closed(self) -> None:
+        """Wait until nobody can write any more."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def start(self, env: Mapping[str, str], cwd: str, user: str) -> None:
         """Start it, to the end of starting even if cancelled: what has been asked for cannot be taken back."""
         await finish(self._start(env, cwd, user))
@@ -208,8 +220,7 @@ class Command:
         """Stop listening to whatever still writes."""
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self.wait_until_closed()
 
 
 async def run_tool(client: EngineClient, container: str, *argv: str) -> bytes:

@@ -14,16 +14,21 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
-from seatrial.sandbox.engine import archives, changes, listening, snapshot, usage
+from seatrial.sandbox.engine import archives, listening, snapshot, survivors, usage
+from seatrial.sandbox.engine.changes import Seen
 from seatrial.sandbox.engine.command import Command, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
+from seatrial.sandbox.engine.image_files import ImageFiles
 from seatrial.sandbox.engine.programs import EVERYBODY_GONE
+from seatrial.sandbox.engine.sight import Sight
 from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
 _ROOM = 10_000  # more processes than anybody can start before all are ended
 _VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777}  # whoever the verifier runs as has to write there
+
+Visitor = Callable[[str, int], Awaitable[socket.socket]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,10 @@ class Made:
     limits: LimitSpec
     user: str | None
     refused: dict[str, str]
-    visit: Callable[[str, int], Awaitable[socket.socket]]
+    image: ImageFiles
+    trusted: bool
+    """Whether the engine lists everything that differs from an image."""
+    visit: Visitor
     forget: Callable[["EngineSandbox"], Awaitable[None]]
 
 
@@ -46,7 +54,8 @@ class EngineSandbox:
         self._made = made
         self._commands: list[Command] = []
         self._outbound = Outbound(lambda: self.listen(0))
-        self._before = changes.Seen()
+        self._sight = Sight(container, made.image, made.trusted)
+        self._before = Seen()
         self._verifier_was_here = False
         self._destroyed = False
         self._teardown: asyncio.Future[None] | None = None
@@ -167,9 +176,10 @@ class EngineSandbox:
             await finish(self._container.limit_processes(limit))
 
     async def processes(self) -> tuple[str, ...]:
-        """What runs in the container, as the engine sees it, but for what we brought."""
+        """What runs in the container, as the engine sees it, but for what we brought; see `survivors.py`."""
         self._check()
-        return await self._container.processes()
+        self._commands = [command for command in self._commands if command.open]
+        return await survivors.names(self._container, self._commands)
 
     async def renew_verifier(self, curate: Curate | None = None) -> None:
         """Empty the two directories, whatever is in their place. What an earlier verifier left running stays."""
@@ -194,21 +204,22 @@ class EngineSandbox:
 
     async def forget_changes(self) -> None:
         """What differs from the image now is nobody's change any more."""
-        self._before = await self._look()
+        self._before = await self._sight.start(self._hidden)
 
-    async def _look(self) -> changes.Seen:
+    @property
+    def _hidden(self) -> list[str]:
         verifiers = [f"/{name}" for name in _VERIFIERS] if self._verifier_was_here else []
-        return await changes.look(self._container.client, self._container.name, [TOOLS, *verifiers])
+        return [TOOLS, *verifiers]
 
     async def changes(self) -> FileChanges:
-        """What differs from the image, as far as the engine knows; see `changes.py` for what it does not."""
+        """What differs from the image; of the verifier's two directories nothing is, once there was a verifier."""
         self._check()
-        return changes.since(self._before, await self._look())
+        return await self._sight.changes(self._before, self._hidden)
 
     async def snapshot(self, layer: Path) -> None:
         """Save what differs from the image as a new layer directory. Running processes are killed first."""
         await self.kill_all()
-        await snapshot.save(await self._look(), self._container.files, layer)
+        await snapshot.save(await self._sight.overview(self._hidden), self._container.files, layer)
 
     async def usage(self) -> ResourceUse:
         """What has been consumed so far."""

@@ -41,6 +41,16 @@ def _memory(pid: int) -> tuple[int | None, int | None]:
     return None, None
 
 
+def thread_count(pid: int) -> int | None:
+    """How many threads there are in the control group of a process on this machine; None where nobody counts them."""
+    for line in _read(Path(f"/proc/{pid}/cgroup")).splitlines():
+        _, kinds, path = line.split(":", 2)
+        group = _GROUPS / kinds / path.lstrip("/")
+        if kinds in ("pids", "") and (count := _number(_read(group / "pids.current"))) is not None:
+            return count
+    return None
+
+
 def _read(path: Path) -> str:
     with suppress(OSError):
         return path.read_text()

@@ -1,0 +1,87 @@
+"""How the changes of a container are found, whatever its engine leaves out of its list of them.
+
+Docker compares sizes and times, with every storage driver, and so does Podman without an overlay: a file rewritten with
+its old size and its old time set again is not listed. Where the container's writable directory can be read, it tells;
+elsewhere the folders of the system are compared with the image, file by file. Engines also list a removed directory by
+its own name only; what was in it is looked up in the image.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seatrial.errors import TooLargeError
+from seatrial.model.record import FileChanges
+from seatrial.sandbox.engine.changes import SYSTEM, Change, Seen, look, remember, since, summarize, telling_first
+from seatrial.sandbox.engine.container import Container
+from seatrial.sandbox.engine.image_files import ImageFiles, system_differences
+from seatrial.sandbox.engine.manifest import Kind, read_manifest
+from seatrial.sandbox.engine.upper import find_upper, touched_files
+
+_COMPARED = tuple(f"/{name}" for name in sorted({*SYSTEM, "root"}))
+_MAX_LOOKED_UP = 2_000
+_MAX_BELOW_BYTES = 2**33
+
+
+def lists_everything(info: Mapping[str, Any], *, podman: bool) -> bool:
+    """Whether an engine, by what it says of itself, lists every file that was touched."""
+    status = {str(entry[0]): str(entry[1]) for entry in info.get("DriverStatus") or ()}
+    return podman and info.get("Driver") == "overlay" and status.get("Native Overlay Diff") == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Looks at one container; `trusted` if its engine lists everything."""
+
+    container: Container
+    image: ImageFiles
+    trusted: bool
+
+    async def overview(self, hidden: Sequence[str]) -> Seen:
+        """What differs from the image, as far as it is found without reading files."""
+        container = self.container
+        return await look(container.client, container.name, hidden, await self._touched())
+
+    async def start(self, hidden: Sequence[str]) -> Seen:
+        """What differs from the image, to be compared with later."""
+        return await remember(self.container.client, self.container.name, await self.overview(hidden))
+
+    async def changes(self, before: Seen, hidden: Sequence[str]) -> FileChanges:
+        """Every file that differs from the image and was not there, or not like this, before."""
+        client, name = self.container.client, self.container.name
+        touched, missing, complete = await self._touched(), set[str](), before.complete
+        if touched is None and not self.trusted:
+            try:
+                kinds = await system_differences(client, name, self.image, _COMPARED)
+            except TooLargeError:
+                kinds, complete = {}, False
+            missing = {path for path, kind in kinds.items() if kind == "removed"}
+            touched = {path: kind for path, kind in kinds.items() if kind != "removed"}
+        different = await since(client, name, before, await look(client, name, hidden, touched))
+        gone = sorted((change for change in different if _may_be_a_folder(change)), key=lambda c: telling_first(c.path))
+        complete = complete and len(gone) <= _MAX_LOOKED_UP
+        folders, files = await self._in_removed_folders(gone[:_MAX_LOOKED_UP])
+        earlier = {change.path for change in before.changes if change.kind == "removed"}
+        kept = [change for change in different if change.path not in folders or change.status is not None]
+        return summarize(kept, (missing | files) - earlier, complete=complete)
+
+    async def _touched(self) -> dict[str, Kind] | None:
+        """What the container has written, where its directory can be read; None where it cannot, or need not."""
+        if self.trusted or self.container.local_pid() is None:
+            return None
+        upper = await find_upper(self.container.client, self.container.name)
+        return None if upper is None else await touched_files(upper)
+
+    async def _in_removed_folders(self, gone: Sequence[Change]) -> tuple[frozenset[str], frozenset[str]]:
+        """Which of some that are gone were directories of the image, and the files in them that are not there now."""
+        if not gone:
+            return frozenset(), frozenset()
+        folders, files = await self.image.below([change.path for change in gone])
+        replaced = [change.path for change in gone if change.is_folder and change.path in folders]
+        there = await read_manifest(self.container.client, self.container.name, replaced, _MAX_BELOW_BYTES)
+        return folders, files - there.digests.keys()
+
+
+def _may_be_a_folder(change: Change) -> bool:
+    """Whether a directory of the image may have been there."""
+    return change.kind == "removed" and (change.status is None or change.is_folder)

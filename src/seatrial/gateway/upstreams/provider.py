@@ -56,6 +56,8 @@ class HttpProvider:
     Raises UsageError if its key is not in the environment. `sleep` and `chance` are there to be replaced in tests.
     """
 
+    takes_files = True
+
     def __init__(
         self,
         options: ProviderOptions,

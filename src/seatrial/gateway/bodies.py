@@ -131,14 +131,16 @@ class Bodies:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._small = min(limits.small_bytes, limits.body_bytes)
+        self._most = limits.memory_bytes
         self.memory = 0
         self.disk = 0
         self.answers = 0
         """Bytes of whole answers that wait for the agent."""
 
     def fits(self, size: int) -> bool:
-        """Whether so much more may be kept in memory."""
-        return self.memory + size <= self._limits.memory_bytes
+        """Whether a body of this size may be kept in memory."""
+        return size <= self._small and self.memory + size <= self._most
 
     def check(self, size: int, more: int = 0) -> None:
         """Whether a body may have this size, and the trial `more` on disk. Raises TooLargeError."""
@@ -159,19 +161,18 @@ class Bodies:
 
     async def collect(self, content: Content, first: bytes) -> Held:
         """A body whose first piece is here. Raises TooLargeError, OSError when it cannot be kept, and as `content`."""
-        kept = bytearray(first)
-        counted = 0
+        kept = bytearray()
+        more = first
         try:
-            while len(kept) <= self._limits.small_bytes:
-                self.memory, counted = self.memory + len(kept) - counted, len(kept)
-                if not self.fits(0):
-                    break
+            while self.memory + len(more) <= self._most and len(kept) + len(more) <= self._small:
+                kept += more
+                self.memory += len(more)
                 if content.at_eof():
-                    self.check(len(kept))
                     return Held(self, bytes(kept))
-                kept += await content.readany()
+                more = await content.readany()
         finally:
-            self.memory -= counted
+            self.memory -= len(kept)
+        kept += more
         return Held(self, b"", await self._spool(content, kept))
 
     def new_file(self) -> Spooled:

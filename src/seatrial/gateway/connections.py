@@ -7,6 +7,7 @@ unless it holds many connections itself: an agent must not be able to choose tha
 """
 
 import asyncio
+import logging
 import resource
 import socket
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,8 @@ _BUFFER = 2**16
 _LINGER_SEC = 2.0
 _PER_CONNECTION = 4  # descriptors at most: the connection, the one to the provider, and two files
 _GRACE_SEC = 0.1  # for connections nobody uses any more; zero would mean for ever
+# What strangers send is no news, and each malformed line would be a traceback in the user's terminal.
+_QUIET = logging.Logger("seatrial.gateway", logging.CRITICAL)
 
 _listeners = 0
 
@@ -42,6 +45,7 @@ class Connections(web.Server):
         super().__init__(
             partial(answer, self),
             access_log=None,
+            logger=_QUIET,
             handler_cancellation=True,
             keepalive_timeout=limits.idle_sec,
             lingering_time=_LINGER_SEC,
@@ -110,9 +114,10 @@ class Connections(web.Server):
         self._timer = self._loop.call_later(_RETRY_SEC, self._resume)
 
     def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
-            if not self._has_room():
-                self._pause()
+        for count in range(_AT_ONCE):
+            if len(self._open) + len(self._joining) >= share(self._limits.connections):
+                if not count:  # only now it is certain that somebody waits
+                    self._make_room()
                 return
             try:
                 connection, _address = self._listener.accept()
@@ -134,14 +139,13 @@ class Connections(web.Server):
             connection.close()
             raise
 
-    def _has_room(self) -> bool:
-        if len(self._open) + len(self._joining) < share(self._limits.connections):
-            return True
+    def _make_room(self) -> None:
+        """Wait for a connection to close: the one that is idle for longest, if there is one, is told to."""
         longest = next(iter(self.idle), None)
         if longest is not None and self._loop.time() - self.idle[longest] >= self._limits.evicted_after_sec:
             del self.idle[longest]
-            longest.force_close()  # there is room when it has gone
-        return False
+            longest.force_close()
+        self._pause()
 
     def _starve(self, error: OSError) -> None:
         now = self._loop.time()

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -109,7 +110,7 @@ def test_a_call_whose_body_is_in_a_file_is_like_any_other(tmp_path, speaks, stre
     request = call("openai_chat", stream=stream, messages=[{"role": "user", "content": TEXT}])
 
     async def scenario() -> None:
-        options = {"dialects": frozenset({speaks}), "retries": 1}
+        options: dict[str, Any] = {"dialects": frozenset({speaks}), "retries": 1}
         async with provider(Fail(503), Say("done"), **options) as (upstream, fake):
             async with open_gateway(upstream, tmp_path, limits=LIMITS, **run) as gateway:
                 status, body = await post(gateway, PATHS["openai_chat"], request.body)
@@ -132,13 +133,15 @@ def test_a_call_whose_body_is_in_a_file_is_like_any_other(tmp_path, speaks, stre
 
 def test_a_large_request_is_repeated_by_an_sdk_as_any_other(tmp_path):
     async def scenario() -> None:
-        async with provider(Fail(404), retries=0) as (upstream, _):
-            async with open_gateway(upstream, tmp_path, limits=LIMITS, max_turns=1) as gateway:
-                body = call(messages=[{"role": "user", "content": TEXT}]).body
-                statuses = [
-                    (await post(gateway, PATHS["openai_chat"], body, **{"x-stainless-retry-count": str(count)}))[0]
-                    for count in range(3)
-                ]
+        body = call(messages=[{"role": "user", "content": TEXT}]).body
+        async with (
+            provider(Fail(404), retries=0) as (upstream, _),
+            open_gateway(upstream, tmp_path, limits=LIMITS, max_turns=1) as gateway,
+        ):
+            statuses = [
+                (await post(gateway, PATHS["openai_chat"], body, **{"x-stainless-retry-count": str(count)}))[0]
+                for count in range(3)
+            ]
         assert statuses == [404, 200, 429]
         assert [each.retry_of for each in gateway.calls] == [None, 0, None]
 
@@ -161,18 +164,20 @@ def test_too_much_at_once_is_refused_and_only_that(tmp_path):
     async def scenario() -> None:
         limits = Limits(small_bytes=1000, disk_bytes=7000)
         script = [Say("late", late=True)] * 2
-        async with provider(*script, retries=0) as (upstream, fake):
-            async with open_gateway(upstream, tmp_path, limits=limits) as gateway:
-                body = call(messages=[{"role": "user", "content": TEXT}]).body
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(post(gateway, PATHS["openai_chat"], body)) for _ in range(2)]
-                    await fake.arrived(2)
-                    status, said = await post(gateway, PATHS["anthropic"], body)
-                    assert (status, orjson.loads(said)["error"]["type"]) == (413, "request_too_large")
-                    assert (await post(gateway, PATHS["openai_chat"], call().body))[0] == 200
-                    fake.release()
-                assert [task.result()[0] for task in tasks] == [200, 200]
-                assert (await post(gateway, PATHS["anthropic"], body))[0] == 200
+        body = call(messages=[{"role": "user", "content": TEXT}]).body
+        async with (
+            provider(*script, retries=0) as (upstream, fake),
+            open_gateway(upstream, tmp_path, limits=limits) as gateway,
+        ):
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(post(gateway, PATHS["openai_chat"], body)) for _ in range(2)]
+                await fake.arrived(2)
+                status, said = await post(gateway, PATHS["anthropic"], body)
+                assert (status, orjson.loads(said)["error"]["type"]) == (413, "request_too_large")
+                assert (await post(gateway, PATHS["openai_chat"], call().body))[0] == 200
+                fake.release()
+            assert [task.result()[0] for task in tasks] == [200, 200]
+            assert (await post(gateway, PATHS["anthropic"], body))[0] == 200
         assert gateway.session.failure is None
 
     asyncio.run(scenario())

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import select
 import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -53,13 +54,9 @@ async def ask(gateway: Gateway, connection: Connection) -> int:
 def accepted(gateway: Gateway) -> int:
     """How many connections this process has taken from the gateway's port."""
     port = f":{int(gateway.url.rpartition(':')[2]):04X} "
-    mine = {os.readlink(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd") if _is_open(each)}
+    mine = {str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(f"{line[1]} ".endswith(port) and line[3] == "01" and f"socket:[{line[9]}]" in mine for line in lines)
-
-
-def _is_open(descriptor: str) -> bool:
-    return os.path.lexists(f"/proc/self/fd/{descriptor}")
 
 
 def test_what_is_too_much_waits_until_others_close(tmp_path):
@@ -142,9 +139,8 @@ def test_a_body_that_does_not_come_to_an_end_is_cut_off(tmp_path):
             reader, writer = await connect(gateway)
             writer.write(head(gateway, 10_000))
             dripping = asyncio.ensure_future(drip(writer))
-            with pytest.raises(ConnectionError):
+            with suppress(ConnectionError):
                 assert await reader.read() == b""
-                raise ConnectionResetError
             dripping.cancel()
             await leave((reader, writer))
         assert gateway.session.failure is None
@@ -154,18 +150,22 @@ def test_a_body_that_does_not_come_to_an_end_is_cut_off(tmp_path):
 
 
 def test_an_answer_that_nobody_reads_is_given_up(tmp_path):
+    def left(client: socket.socket) -> bool:
+        """Wait until the other side is gone, without reading anything."""
+        poll = select.poll()
+        poll.register(client, 0)
+        return bool(poll.poll(20_000))
+
     async def scenario() -> None:
-        async with asyncio.timeout(20), provider(Big(50 * 2**20), retries=0) as (upstream, fake):
-            async with open_gateway(upstream, tmp_path, limits=Limits(stalled_sec=0.1)) as gateway:
-                reader, writer = await connect(gateway)
-                writer.write(
-                    f"POST /v1/messages/count_tokens HTTP/1.1\r\nhost: x\r\nx-api-key: {gateway.session.key}\r\n"
-                    "content-length: 2\r\n\r\n{}".encode()
-                )
-                await fake.arrived(1)
-                while accepted(gateway):
-                    await asyncio.sleep(0.01)
-                await leave((reader, writer))
+        async with (
+            provider(Big(50 * 2**20), retries=0) as (upstream, _),
+            open_gateway(upstream, tmp_path, limits=Limits(stalled_sec=0.1)) as gateway,
+        ):
+            key = f"x-api-key: {gateway.session.key}"
+            with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as client:
+                line = "POST /v1/messages/count_tokens HTTP/1.1"
+                client.sendall(f"{line}\r\nhost: x\r\n{key}\r\ncontent-length: 2\r\n\r\n{{}}".encode())
+                assert await asyncio.to_thread(left, client)
         assert gateway.session.failure is None
 
     asyncio.run(scenario())
@@ -230,6 +230,6 @@ def test_a_lack_of_descriptors_is_our_failure_unless_the_agent_holds_many(monkey
     ("soft", "listeners", "expected"), [(1024, 1, 256), (1024, 16, 16), (1024, 100, 8), (2**20, 4, 512), (-1, 9, 512)]
 )
 def test_descriptors_are_shared_out_in_advance(monkeypatch, soft, listeners, expected):
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: (soft, soft))
+    monkeypatch.setattr("resource.getrlimit", lambda _: (soft, soft))
     monkeypatch.setattr(connections, "_listeners", listeners)
     assert connections.share(512) == expected

@@ -92,11 +92,13 @@ def test_an_answer_that_is_too_large_is_the_agents_affair(tmp_path):
     """It says how much it wants to be told. As a failure of the provider its trial would not be counted."""
 
     async def scenario() -> None:
-        async with provider(Big(LARGE), Say("small"), retries=0) as (upstream, _):
-            async with open_gateway(upstream, tmp_path, limits=Limits(answer_bytes=2**20)) as gateway:
-                status, _ = await drained(gateway, call().body, PATHS["openai_chat"])
-                assert status == 413
-                assert (await drained(gateway, call().body, PATHS["openai_chat"]))[0] == 200
+        async with (
+            provider(Big(LARGE), Say("small"), retries=0) as (upstream, _),
+            open_gateway(upstream, tmp_path, limits=Limits(answer_bytes=2**20)) as gateway,
+        ):
+            status, _ = await drained(gateway, call().body, PATHS["openai_chat"])
+            assert status == 413
+            assert (await drained(gateway, call().body, PATHS["openai_chat"]))[0] == 200
         assert gateway.session.failure is None
         assert gateway.session.bodies.answers == 0
         assert "larger than 1,048,576 bytes" in str(gateway.calls[0].error)

@@ -16,8 +16,8 @@ from seatrial.model.trace import Dialect
 class ModelRequest(NamedTuple):
     """One request of an agent. `payload` is its JSON body, None when it has none; `dialect` is None on other paths.
 
-    `spooled` is a large body in a file. To an upstream that `takes_files` it comes without `body`, and of `payload` there
-    are then only short values.
+    `spooled` is a large body in a file. To an upstream that `takes_files` it comes without `body`, and its `payload`
+    has only short values. By `trial` an upstream that several trials share can tell them apart.
     """
 
     path: str
@@ -28,6 +28,7 @@ class ModelRequest(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
     stream: bool = False
     spooled: Spooled | None = None
+    trial: int = 0
 
 
 class ModelReply(NamedTuple):

@@ -156,7 +156,7 @@ class Bodies:
         """Whether so much more may wait for the agent to read it. Raises TooLargeError."""
         if self.answers + more > self._limits.answer_bytes:
             raise TooLargeError(
-                f"the answers under way are larger than {self._limits.answer_bytes:,} bytes together; ask for less, or stream"
+                f"the answers under way are larger than {self._limits.answer_bytes:,} bytes together; ask for less"
             )
 
     async def collect(self, content: Content, first: bytes) -> Held:

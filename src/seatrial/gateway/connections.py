@@ -10,7 +10,9 @@ import asyncio
 import logging
 import resource
 import socket
+import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -29,7 +31,7 @@ _LINGER_SEC = 2.0
 _PER_CONNECTION = 4  # descriptors at most: the connection, the one to the provider, and two files
 _GRACE_SEC = 0.1  # for connections nobody uses any more; zero would mean for ever
 # What strangers send is no news, and each malformed line would be a traceback in the user's terminal.
-_QUIET = logging.Logger("seatrial.gateway", logging.CRITICAL)
+_QUIET = logging.Logger("seatrial.gateway", logging.CRITICAL)  # noqa: LOG001 - it is nobody's to configure
 
 _listeners = 0
 
@@ -160,7 +162,7 @@ class Connections(web.Server):
         limits, now = self._limits, self._loop.time()
         late = [each for each, since in self.reading.items() if now - since > limits.body_sec]
         for handler in (*late, *self._stalled(now)):
-            self._open[handler].abort()
+            _reset(self._open[handler])
         every = min(15.0, limits.body_sec / 4, limits.stalled_sec / 4)
         self._sweeper = self._loop.call_later(every, self._sweep)
 
@@ -173,8 +175,15 @@ class Connections(web.Server):
         return [each for each, (_, since) in self._unread.items() if now - since > self._limits.stalled_sec]
 
 
+def _reset(transport: asyncio.Transport) -> None:
+    """Close at once: the kernel would go on trying to send what nobody reads."""
+    with suppress(OSError):
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+
+
 def share(most: int) -> int:
-    """How many connections a listener of this process may have: `most`, or as many as its share of descriptors bears."""
+    """How many connections a listener of this process may have: `most`, or what its share of descriptors allows."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return most

@@ -1,4 +1,4 @@
-"""Limits: how much of the harness one trial's agent may take up. The agent is a stranger, and others are served beside it.
+"""Limits: how much of the harness one trial's agent may take up. It is a stranger, and others are served beside it.
 
 Nothing here is shared between trials, so that no trial can use up what another one needs.
 """

@@ -36,11 +36,11 @@ def admitted(session: Session, request: web.BaseRequest) -> Route:
     return route
 
 
-def read_request(request: web.BaseRequest, route: Route, body: bytes) -> ModelRequest:
+def read_request(session: Session, request: web.BaseRequest, route: Route, body: bytes) -> ModelRequest:
     """The request with this body. Raises RefusedError."""
     headers, method, dialect = request.headers, request.method, route.dialect
     if not route.counts:
-        return ModelRequest(route.path, method, None, None, body, headers)
+        return ModelRequest(route.path, method, body=body, headers=headers, trial=session.number)
     try:
         payload = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -48,13 +48,13 @@ def read_request(request: web.BaseRequest, route: Route, body: bytes) -> ModelRe
     if not isinstance(payload, dict):
         raise RefusedError(400, "the request is not a JSON object")
     stream = dialect is not None and DIALECTS[dialect].asks_for_stream(payload)
-    return ModelRequest(route.path, method, dialect, payload, body, headers, stream)
+    return ModelRequest(route.path, method, dialect, payload, body, headers, stream, None, session.number)
 
 
-def read_spooled(request: web.BaseRequest, route: Route, spooled: Spooled) -> ModelRequest:
+def read_spooled(session: Session, request: web.BaseRequest, route: Route, spooled: Spooled) -> ModelRequest:
     """The request with a body that is in a file. Raises RefusedError, or OSError."""
     body = spooled.load()
     if body.count(b"[") + body.count(b"{") > _MOST_PARTS:
         raise RefusedError(413, f"the request has more than {_MOST_PARTS:,} brackets")
     spooled.fingerprint = hash(body)
-    return read_request(request, route, body)._replace(spooled=spooled)
+    return read_request(session, request, route, body)._replace(spooled=spooled)

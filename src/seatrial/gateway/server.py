@@ -137,12 +137,12 @@ async def _answer(session: Session, connections: Connections, request: web.BaseR
         connections.reading.pop(request.protocol, None)
         with held:
             if held.spooled is None:
-                await carry(session, read_request(request, route, held.data), way)
+                await carry(session, read_request(session, request, route, held.data), way)
             elif takes_files(session.upstream):
-                await carry(session, read_spooled(request, route, held.spooled), way)
+                await carry(session, read_spooled(session, request, route, held.spooled), way)
             else:
                 async with session.one_large:
-                    await carry(session, read_spooled(request, route, held.spooled), way)
+                    await carry(session, read_spooled(session, request, route, held.spooled), way)
     except (ConnectionError, RefusedError):
         raise
     except TooLargeError as error:

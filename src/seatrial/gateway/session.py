@@ -1,6 +1,7 @@
 """One trial's access to its model: the key that opens it, the limits it runs into, and what it has used."""
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
 from seatrial.gateway.bodies import Bodies
-from seatrial.gateway.ended import EndedCall, ToldReason, TokenCounts
+from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.model.record import ModelUsage
@@ -19,6 +20,7 @@ _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they
 
 _RECENT = 16
 _MOST_UNANSWERED = 500
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Session:
     ) -> None:
         self.key = f"st-{secrets.token_urlsafe(24)}"
         self._key = self.key.encode()
+        self.number = next(_numbers)
         self.upstream = upstream
         self.options = options
         self.log = log

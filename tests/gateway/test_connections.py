@@ -185,6 +185,34 @@ def test_heads_without_measure_are_refused_without_a_word_to_the_user(tmp_path, 
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"content-encoding: gzip\r\ncontent-length: 9\r\n\r\nnot gzip!",
+        b"content-encoding: deflate\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\nnonsense\r\n\r\n",
+        b"transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n{}",
+        b"content-length: 5\r\ncontent-length: 6\r\n\r\n{}",
+        b"content-length: -5\r\n\r\n{}",
+    ],
+)
+def test_a_body_in_a_wrong_form_is_the_agents_mistake(tmp_path, sent):
+    """As a failure of ours it would keep the trial from being counted."""
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path) as (gateway, fake):
+            reader, writer = await connect(gateway)
+            key = f"x-api-key: {gateway.session.key}"
+            writer.write(f"POST /v1/messages HTTP/1.1\r\nhost: x\r\n{key}\r\n".encode() + sent)
+            assert (await reader.readline()).split()[1] == b"400"
+            await leave((reader, writer))
+        assert not fake.received
+        assert gateway.session.failure is None
+
+    asyncio.run(scenario())
+
+
 class NoDescriptors:
     """A listener of a process that has no descriptors left."""
 
@@ -224,12 +252,3 @@ def test_a_lack_of_descriptors_is_our_failure_unless_the_agent_holds_many(monkey
         return session.broken.is_set()
 
     assert asyncio.run(scenario()) == is_ours
-
-
-@pytest.mark.parametrize(
-    ("soft", "listeners", "expected"), [(1024, 1, 256), (1024, 16, 16), (1024, 100, 8), (2**20, 4, 512), (-1, 9, 512)]
-)
-def test_descriptors_are_shared_out_in_advance(monkeypatch, soft, listeners, expected):
-    monkeypatch.setattr("resource.getrlimit", lambda _: (soft, soft))
-    monkeypatch.setattr(connections, "_listeners", listeners)
-    assert connections.share(512) == expected

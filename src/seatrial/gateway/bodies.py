@@ -4,7 +4,6 @@ A file has no name, so nothing of it outlives the call. What is read again from 
 to look at it or to write it down, which waits for nothing: that is one request at a time, however many there are.
 """
 
-import errno
 import os
 import tempfile
 from collections.abc import AsyncIterator
@@ -18,6 +17,10 @@ _PIECE = 256 * 1024
 
 class TooLargeError(Exception):
     """A request that is not taken; the message is for the agent."""
+
+
+class SpoolError(Exception):
+    """A body that we cannot keep: a disk that is full, a folder that is gone. Never the agent's doing."""
 
 
 class Content(Protocol):
@@ -45,10 +48,14 @@ class Spooled:
         self.fingerprint = 0
 
     def append(self, data: bytes | bytearray) -> None:
-        """Write more of it. Raises TooLargeError when that is too much for the trial, OSError when it fails."""
+        """Write more of it. Raises TooLargeError when that is too much for the trial, or SpoolError."""
         self._bodies.check(self.size + len(data), len(data))
-        if self._file.write(data) != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        try:
+            written = self._file.write(data)
+        except OSError as error:
+            raise SpoolError(f"a large request cannot be kept: {error}") from error
+        if written != len(data):
+            raise SpoolError("a large request cannot be kept: the disk is full")
         self.size += len(data)
         self._bodies.disk += len(data)
 
@@ -160,7 +167,7 @@ class Bodies:
             )
 
     async def collect(self, content: Content, first: bytes) -> Held:
-        """A body whose first piece is here. Raises TooLargeError, OSError when it cannot be kept, and as `content`."""
+        """A body whose first piece is here. Raises TooLargeError, SpoolError, and what `content` raises."""
         kept = bytearray()
         more = first
         try:
@@ -176,10 +183,11 @@ class Bodies:
         return Held(self, b"", await self._spool(content, kept))
 
     def new_file(self) -> Spooled:
-        """An empty file. Raises OSError."""
-        return Spooled(
-            self, tempfile.TemporaryFile("w+b", buffering=0, dir=self._limits.spool, prefix="seatrial-body-")
-        )
+        """An empty file. Raises SpoolError."""
+        try:
+            return Spooled(self, tempfile.TemporaryFile("w+b", buffering=0, dir=self._limits.spool))
+        except OSError as error:
+            raise SpoolError(f"a large request cannot be kept: {error}") from error
 
     async def _spool(self, content: Content, begun: bytearray) -> Spooled:
         file = self.new_file()

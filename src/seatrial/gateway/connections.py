@@ -8,22 +8,21 @@ unless it holds many connections itself: an agent must not be able to choose tha
 
 import asyncio
 import logging
-import resource
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
 from aiohttp import web
 
+from seatrial.descriptors import share, taking_part
 from seatrial.errors import ProviderError
 from seatrial.gateway.session import Session
 
 BACKLOG = 4096
 _AT_ONCE = 64
-_LEAST = 8  # connections that every listener may have
 _MODEST = 16  # so many connections are nobody's attack
 _RETRY_SEC = 0.1
 _BUFFER = 2**16
@@ -32,8 +31,6 @@ _PER_CONNECTION = 4  # descriptors at most: the connection, the one to the provi
 _GRACE_SEC = 0.1  # for connections nobody uses any more; zero would mean for ever
 # What strangers send is no news, and each malformed line would be a traceback in the user's terminal.
 _QUIET = logging.Logger("seatrial.gateway", logging.CRITICAL)  # noqa: LOG001 - it is nobody's to configure
-
-_listeners = 0
 
 
 Answerer = Callable[["Connections", web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -57,6 +54,7 @@ class Connections(web.Server):
         """Those that have had an answer and wait for the next request, the longest first."""
         self.reading: dict[web.RequestHandler, float] = {}
         """Those whose request is still coming in, and since when."""
+        self._party = ExitStack()
         self._session = session
         self._listener = listener
         self._limits = limits
@@ -69,8 +67,7 @@ class Connections(web.Server):
 
     def start(self) -> None:
         """Begin to accept."""
-        global _listeners  # noqa: PLW0603 - descriptors are a matter of the process
-        _listeners += 1
+        self._party.enter_context(taking_part())
         self._listener.setblocking(False)  # noqa: FBT003
         self._listener.listen(BACKLOG)
         self._resume()
@@ -78,8 +75,7 @@ class Connections(web.Server):
 
     async def close(self) -> None:
         """Accept no more, and close what is open."""
-        global _listeners  # noqa: PLW0603 - as above
-        _listeners -= 1
+        self._party.close()
         for timer in filter(None, (self._timer, self._sweeper)):
             timer.cancel()
         self._loop.remove_reader(self._listener)
@@ -117,7 +113,7 @@ class Connections(web.Server):
 
     def _accept(self) -> None:
         for count in range(_AT_ONCE):
-            if len(self._open) + len(self._joining) >= share(self._limits.connections):
+            if len(self._open) + len(self._joining) >= share(self._limits.connections, _PER_CONNECTION):
                 if not count:  # only now it is certain that somebody waits
                     self._make_room()
                 return
@@ -180,11 +176,3 @@ def _reset(transport: asyncio.Transport) -> None:
     with suppress(OSError):
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()
-
-
-def share(most: int) -> int:
-    """How many connections a listener of this process may have: `most`, or what its share of descriptors allows."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return most
-    return min(most, max(_LEAST, soft // _PER_CONNECTION // max(1, _listeners)))

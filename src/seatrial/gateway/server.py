@@ -8,18 +8,17 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import aiohttp
 import orjson
 from aiohttp import web
 
 from seatrial.concurrency import finish
 from seatrial.errors import ProviderError
-from seatrial.gateway.bodies import Held, TooLargeError
+from seatrial.gateway.bodies import Held, SpoolError, TooLargeError
 from seatrial.gateway.connections import BACKLOG, Connections
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.exchange import FINAL, carry
 from seatrial.gateway.requests import RefusedError, admitted, read_request, read_spooled
-from seatrial.gateway.routes import error_dialect, shown
+from seatrial.gateway.routes import Route, error_dialect, shown
 from seatrial.gateway.session import Session
 from seatrial.gateway.spill import takes_files
 
@@ -76,12 +75,12 @@ class _Underway:
 class _Response:
     """The way back to the agent, over HTTP."""
 
-    __slots__ = ("_request", "response", "write")
+    __slots__ = ("request", "response", "write")
 
     write: Callable[[bytes], Coroutine[Any, Any, None]]
 
     def __init__(self, request: web.BaseRequest) -> None:
-        self._request = request
+        self.request = request
         self.response: web.StreamResponse | None = None
 
     @property
@@ -90,7 +89,7 @@ class _Response:
 
     async def begin(self, status: int, headers: dict[str, str]) -> None:
         response = web.StreamResponse(status=status, headers=headers)
-        writer = await response.prepare(self._request)
+        writer = await response.prepare(self.request)
         assert writer is not None  # noqa: S101 - it was not prepared before
         self.response = response
         self.write = writer.write
@@ -98,7 +97,7 @@ class _Response:
     async def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         # Not begun and written in pieces: that would be three packets, and one for each wakes the agent.
         response = web.Response(status=status, headers=headers, body=body)
-        await response.prepare(self._request)
+        await response.prepare(self.request)
         self.response = response
         await response.write_eof()
 
@@ -126,35 +125,44 @@ async def _handle(
 async def _answer(session: Session, connections: Connections, request: web.BaseRequest) -> web.StreamResponse:
     route = admitted(session, request)
     content, bodies = request.content, session.bodies
-    way = _Response(request)
     try:
         body = await content.readany()
-        if content.at_eof() and bodies.fits(len(body)):
-            held = Held(bodies, body)
-        else:
-            held = await bodies.collect(content, body)
-            del body
-        connections.reading.pop(request.protocol, None)
-        with held:
-            if held.spooled is None:
-                await carry(session, read_request(session, request, route, held.data), way)
-            elif takes_files(session.upstream):
-                await carry(session, read_spooled(session, request, route, held.spooled), way)
-            else:
-                async with session.one_large:
-                    await carry(session, read_spooled(session, request, route, held.spooled), way)
-    except (ConnectionError, RefusedError):
+        complete = content.at_eof() and bodies.fits(len(body))
+        held = Held(bodies, body) if complete else await bodies.collect(content, body)
+    except ConnectionError:
         raise
     except TooLargeError as error:
         raise RefusedError(413, str(error)) from None
-    except (web.RequestPayloadError, aiohttp.ClientPayloadError) as error:
-        raise RefusedError(400, f"the request cannot be read: {error}") from None
+    except SpoolError as error:
+        session.fail(ProviderError(f"the gateway itself failed: {error}"))
+        raise
+    except Exception as error:  # noqa: BLE001 - a body that is not in the form its headers say, whatever comes of it
+        # Never our failure, or agents could choose not to be counted.
+        raise RefusedError(400, f"the body cannot be read: {error}") from None
+    del body
+    connections.reading.pop(request.protocol, None)
+    way = _Response(request)
+    with held:
+        await _carry(session, held, route, way)
+    assert way.response is not None  # noqa: S101 - every answer has a status
+    return way.response
+
+
+async def _carry(session: Session, held: Held, route: Route, way: _Response) -> None:
+    try:
+        if held.spooled is None:
+            await carry(session, read_request(session, way.request, route, held.data), way)
+        elif takes_files(session.upstream):
+            await carry(session, read_spooled(session, way.request, route, held.spooled), way)
+        else:
+            async with session.one_large:
+                await carry(session, read_spooled(session, way.request, route, held.spooled), way)
+    except (ConnectionError, RefusedError):
+        raise
     except Exception as error:
         # The session fails by it, so that no agent is judged by what it did after that.
         session.fail(ProviderError(f"the gateway itself failed: {type(error).__name__}: {error}"))
         raise
-    assert way.response is not None  # noqa: S101 - every answer has a status
-    return way.response
 
 
 def _refusal(session: Session, request: web.BaseRequest, refused: RefusedError) -> web.Response:

@@ -15,7 +15,7 @@ def takes_files(upstream: Upstream) -> bool:
 def spilled(request: ModelRequest, outgoing: ModelRequest) -> tuple[ModelRequest, ModelRequest]:
     """A large request and what goes to the upstream, without their bodies.
 
-    Raises TooLargeError when the trial has no room for what goes out, OSError when it cannot be written.
+    Raises TooLargeError when the trial has no room for what goes out, or SpoolError.
     """
     assert request.spooled is not None  # noqa: S101 - only such requests are spilled
     file = request.spooled if outgoing.body is request.body else request.spooled.beside(outgoing.body)

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from seatrial.concurrency import finish
 from seatrial.errors import ProviderError
-from seatrial.gateway.bodies import Held, SpoolError, TooLargeError
+from seatrial.gateway.bodies import Content, Held, SpoolError, TooLargeError
 from seatrial.gateway.connections import BACKLOG, Connections
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.exchange import FINAL, carry
@@ -107,62 +107,75 @@ async def _handle(
 ) -> web.StreamResponse:
     if underway.closed:
         raise ConnectionResetError("the gateway is closed")
-    task, connection = asyncio.current_task(), request.protocol
+    task, connection, way = asyncio.current_task(), request.protocol, _Response(request)
     underway.begin(task)
     connections.idle.pop(connection, None)
     connections.reading[connection] = monotonic()
     try:
-        return await _answer(session, connections, request)
+        route = admitted(session, request)
+        body = await _first_of(request.content)
+        # Almost every request is here at once. Each await between here and the answer is paid for with every call.
+        if request.content.at_eof() and session.bodies.fits(len(body)):
+            connections.reading.pop(connection, None)
+            with Held(session.bodies, body):
+                await carry(session, read_request(session, request, route, body), way)
+        else:
+            held = await _rest_of(request.content, body, session)
+            del body
+            connections.reading.pop(connection, None)
+            with held:
+                await _carry(session, held, route, way)
     except RefusedError as refused:
         return _refusal(session, request, refused)
-    finally:
-        connections.reading.pop(connection, None)
-        if connection.transport is not None:
-            connections.idle[connection] = monotonic()
-        underway.done(task)
-
-
-async def _answer(session: Session, connections: Connections, request: web.BaseRequest) -> web.StreamResponse:
-    route = admitted(session, request)
-    content, bodies = request.content, session.bodies
-    try:
-        body = await content.readany()
-        complete = content.at_eof() and bodies.fits(len(body))
-        held = Held(bodies, body) if complete else await bodies.collect(content, body)
     except ConnectionError:
-        raise
-    except TooLargeError as error:
-        raise RefusedError(413, str(error)) from None
-    except SpoolError as error:
-        session.fail(ProviderError(f"the gateway itself failed: {error}"))
-        raise
-    except Exception as error:  # noqa: BLE001 - a body that is not in the form its headers say, whatever comes of it
-        # Never our failure, or agents could choose not to be counted.
-        raise RefusedError(400, f"the body cannot be read: {error}") from None
-    del body
-    connections.reading.pop(request.protocol, None)
-    way = _Response(request)
-    with held:
-        await _carry(session, held, route, way)
-    assert way.response is not None  # noqa: S101 - every answer has a status
-    return way.response
-
-
-async def _carry(session: Session, held: Held, route: Route, way: _Response) -> None:
-    try:
-        if held.spooled is None:
-            await carry(session, read_request(session, way.request, route, held.data), way)
-        elif takes_files(session.upstream):
-            await carry(session, read_spooled(session, way.request, route, held.spooled), way)
-        else:
-            async with session.one_large:
-                await carry(session, read_spooled(session, way.request, route, held.spooled), way)
-    except (ConnectionError, RefusedError):
         raise
     except Exception as error:
         # The session fails by it, so that no agent is judged by what it did after that.
         session.fail(ProviderError(f"the gateway itself failed: {type(error).__name__}: {error}"))
         raise
+    finally:
+        connections.reading.pop(connection, None)
+        if connection.transport is not None:
+            connections.idle[connection] = monotonic()
+        underway.done(task)
+    assert way.response is not None  # noqa: S101 - every answer has a status
+    return way.response
+
+
+async def _first_of(content: Content) -> bytes:
+    try:
+        return await content.readany()
+    except ConnectionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a body that is not in the form its headers say, whatever comes of it
+        raise _unreadable(error) from None
+
+
+async def _rest_of(content: Content, first: bytes, session: Session) -> Held:
+    try:
+        return await session.bodies.collect(content, first)
+    except (ConnectionError, SpoolError):
+        raise
+    except TooLargeError as error:
+        raise RefusedError(413, str(error)) from None
+    except Exception as error:  # noqa: BLE001 - as above
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> RefusedError:
+    # Never our failure, or agents could choose not to be counted.
+    return RefusedError(400, f"the body cannot be read: {error}")
+
+
+async def _carry(session: Session, held: Held, route: Route, way: _Response) -> None:
+    """Answer a request that came in several pieces."""
+    if held.spooled is None:
+        await carry(session, read_request(session, way.request, route, held.data), way)
+    elif takes_files(session.upstream):
+        await carry(session, read_spooled(session, way.request, route, held.spooled), way)
+    else:
+        async with session.one_large:
+            await carry(session, read_spooled(session, way.request, route, held.spooled), way)
 
 
 def _refusal(session: Session, request: web.BaseRequest, refused: RefusedError) -> web.Response:

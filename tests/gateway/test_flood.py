@@ -5,16 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.upstreams.function import FunctionModel
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.testing.fake_provider import Say
 from tests.gateway.gateways import Gateway, open_gateway, post
 from tests.gateway.test_hostile import at_most, drained
-from tests.gateway.upstream_calls import call
+from tests.gateway.upstream_calls import call, provider
 
 PIECE = b"x" * 2**16
 SIZE = 48 * 2**20
@@ -101,11 +100,31 @@ def test_many_large_bodies_at_once_fill_no_memory_and_starve_nobody(tmp_path):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("count", [600])
-def test_many_refused_requests_leave_few_lines(tmp_path, count):
+def test_one_agents_calls_leave_the_provider_to_others(tmp_path):
+    """As many calls at once as the provider gets at all, and none of them comes to an end."""
+    hostile_folder, honest_folder = folders(tmp_path)
+
+    async def scenario() -> None:
+        script = [Say("late", late=True)] * 7
+        async with asyncio.timeout(20), AsyncExitStack() as stack:
+            upstream, fake = await stack.enter_async_context(provider(*script, max_concurrent=8))
+            hostile = await stack.enter_async_context(open_gateway(upstream, hostile_folder))
+            honest = await stack.enter_async_context(open_gateway(upstream, honest_folder))
+            async with asyncio.TaskGroup() as group:
+                for _ in range(20):
+                    group.create_task(post(hostile, PATHS["openai_chat"], call().body))
+                await fake.arrived(7)
+                assert (await post(honest, PATHS["openai_chat"], call().body))[0] == 200
+                assert fake.in_flight == 7
+                fake.release()
+
+    asyncio.run(scenario())
+
+
+def test_many_refused_requests_leave_few_lines(tmp_path):
     async def scenario() -> None:
         async with open_gateway(ScriptedModel([]), tmp_path) as gateway, gateway.plain() as client:
-            for _ in range(count):
+            for _ in range(600):
                 async with client.get("/v1/" + "x" * 900) as response:
                     assert response.status == 404
         assert len(gateway.calls) == 500

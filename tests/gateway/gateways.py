@@ -14,6 +14,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from seatrial.gateway.api import ModelReply, ModelRequest, Upstream
 from seatrial.gateway.calls import CALLS_FILE, CallLog, read_calls
+from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import ModelPrice, PriceTable
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session, SessionOptions
@@ -93,10 +94,12 @@ async def post(gateway: Gateway, path: str, body: bytes, **headers: str) -> tupl
 
 
 @asynccontextmanager
-async def open_gateway(upstream: Upstream, folder: Path, **options: Any) -> AsyncIterator[Gateway]:
+async def open_gateway(
+    upstream: Upstream, folder: Path, *, limits: Limits | None = None, **options: Any
+) -> AsyncIterator[Gateway]:
     """A gateway in front of an upstream; `options` are those of a session."""
     with CallLog(folder) as log:
-        session = Session(upstream, log, SessionOptions(**options), PRICES)
+        session = Session(upstream, log, SessionOptions(**options), PRICES, limits or Limits(spool=folder))
         async with serve(session, listening_socket()) as port:
             yield Gateway(session, f"http://127.0.0.1:{port}", folder)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.gateway import calls as calls_module
 from seatrial.gateway.calls import CALLS_FILE, CallLog, conversation, read_calls
 from seatrial.model.trace import CallError, KnownMessages, ModelCall, TokenUsage
 
@@ -237,3 +238,12 @@ def test_without_calls_there_is_no_file(tmp_path):
     with CallLog(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trial_that_says_too_much_keeps_only_how_its_calls_went(tmp_path, monkeypatch):
+    monkeypatch.setattr(calls_module, "MOST_BYTES", 3000)
+    turns = [[say("x" * 1000)], [say("x" * 1000), say("y" * 2000)], [say("x" * 1000), say("z")]]
+    kept = written(tmp_path, *(call(index, turn, status=200) for index, turn in enumerate(turns)))
+    assert [len(each.messages) for each in kept] == [1, 0, 1]
+    assert "not_kept" in (kept[1].request or {})
+    assert conversation(kept, 2) == turns[2]

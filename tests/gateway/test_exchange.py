@@ -54,12 +54,18 @@ def test_an_answer_arrives_byte_by_byte_as_it_was_given(tmp_path):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize(
-    "path", ["/v1/models", "/v1/embeddings", "/v1/messages/count_tokens", "/v1/files/a%20b?x=%2F&y"]
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/models", b""),
+        ("GET", "/v1/models?limit=3&after_id=a", b""),
+        ("GET", "/v1/models/vendor/model-1.5:free", b""),
+        ("POST", "/v1/messages/count_tokens?beta=true", b'not even "JSON'),
+        ("POST", "/v1/responses/input_tokens", b"{}"),
+        ("POST", "/v1/embeddings", b'{"model": "e"}'),
+    ],
 )
-def test_unknown_paths_are_passed_on_both_ways(tmp_path, method, path):
-    body = b'not even "JSON' if method == "POST" else b""
+def test_paths_beside_the_dialects_are_passed_on_both_ways(tmp_path, method, path, body):
     answer = Raw(b"\x00 anything", status=418, headers={"content-type": "image/png", "x-ratelimit-limit": "7"})
 
     async def scenario() -> None:
@@ -72,8 +78,43 @@ def test_unknown_paths_are_passed_on_both_ways(tmp_path, method, path):
             assert (response.content_type, response.headers["x-ratelimit-limit"]) == ("image/png", "7")
         (got,) = fake.received
         assert (got.method, got.path, got.body) == (method, path, body)
-        costs = method == "POST" and not path.endswith("/count_tokens")
+        costs = path.endswith("/embeddings")
         assert [(call.dialect, call.path, call.status) for call in gateway.calls] == [(None, path, 418)] * costs
+
+    asyncio.run(scenario())
+
+
+def test_what_embeddings_take_counts(tmp_path):
+    said = b'{"data":[{"embedding":[0.5]}],"model":"m","usage":{"prompt_tokens":8,"total_tokens":8}}'
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, Raw(said), Raw(said), max_tokens=8) as (gateway, fake):
+            assert await post(gateway, "/v1/embeddings", b'{"model":"m","input":"x"}') == (200, said)
+            assert (await post(gateway, "/v1/embeddings", b'{"model":"m","input":"x"}'))[0] == 429
+        assert len(fake.received) == 1
+        assert gateway.session.usage.input_tokens == 8
+        assert gateway.session.usage.cost_usd == pytest.approx(8e-6)
+        assert gateway.calls[0].response == {"model": "m", "usage": {"prompt_tokens": 8, "total_tokens": 8}}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("header", ["anthropic-beta", "user-agent", "x-stainless-os"])
+def test_no_header_makes_the_gateway_fail(tmp_path, header):
+    """A trial that fails by us is not counted: an agent must not be able to choose that."""
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path) as (gateway, fake):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+            head = f"POST {PATHS['anthropic']} HTTP/1.1\r\nhost: x\r\nx-api-key: {gateway.session.key}\r\n"
+            body = call("anthropic").body
+            writer.write(f"{head}{header}: ".encode() + b"\xff\xfe\r\n")
+            writer.write(f"content-length: {len(body)}\r\n\r\n".encode() + body)
+            assert (await reader.readline()).split()[1] == b"200"
+            writer.close()
+            await writer.wait_closed()
+        assert len(fake.received) == 1
+        assert gateway.session.failure is None
 
     asyncio.run(scenario())
 

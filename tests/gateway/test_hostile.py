@@ -10,13 +10,13 @@ import aiohttp
 import orjson
 import pytest
 
-from seatrial.gateway import exchange
 from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.limits import Limits
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.trace import Dialect
-from seatrial.testing.fake_provider import Big, Hang, Raw
+from seatrial.testing.fake_provider import Big, Hang, Raw, Say
 from tests.gateway.gateways import Gateway, gateway_to, open_gateway, post
-from tests.gateway.upstream_calls import call
+from tests.gateway.upstream_calls import call, provider
 
 LARGE = 50 * 2**20
 
@@ -79,23 +79,29 @@ def test_a_large_answer_arrives_whole(tmp_path):
     asyncio.run(scenario())
 
 
-def test_large_bodies_on_other_paths_are_passed_by_in_pieces(tmp_path):
+def test_large_answers_on_other_paths_are_passed_by_in_pieces(tmp_path):
     async def scenario() -> None:
         async with gateway_to(tmp_path, Big(LARGE)) as (gateway, _):
             with at_most(40):
-                assert await drained(gateway, b"", "/v1/files/1/content") == (200, LARGE + 14)
+                assert await drained(gateway, b"{}", "/v1/messages/count_tokens") == (200, LARGE + 14)
 
     asyncio.run(scenario())
 
 
-def test_an_answer_without_end_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(exchange, "MAX_ANSWER_BYTES", 2**20)
+def test_an_answer_that_is_too_large_is_the_agents_affair(tmp_path):
+    """It says how much it wants to be told. As a failure of the provider its trial would not be counted."""
 
     async def scenario() -> None:
-        async with gateway_to(tmp_path, Big(LARGE)) as (gateway, _):
+        async with (
+            provider(Big(LARGE), Say("small"), retries=0) as (upstream, _),
+            open_gateway(upstream, tmp_path, limits=Limits(answer_bytes=2**20)) as gateway,
+        ):
             status, _ = await drained(gateway, call().body, PATHS["openai_chat"])
-        assert status == 502
-        assert "larger than 1,048,576 bytes" in str(gateway.session.failure)
+            assert status == 413
+            assert (await drained(gateway, call().body, PATHS["openai_chat"]))[0] == 200
+        assert gateway.session.failure is None
+        assert gateway.session.bodies.answers == 0
+        assert "larger than 1,048,576 bytes" in str(gateway.calls[0].error)
 
     asyncio.run(scenario())
 
@@ -182,7 +188,7 @@ def test_a_slow_reader_does_not_make_the_gateway_swallow_the_stream(tmp_path):
             aiohttp.ClientSession(gateway.url, headers=gateway.auth, read_bufsize=2**14) as client,
         ):
             with at_most(40):
-                async with client.get("/v1/files/1/content") as response:
+                async with client.get("/v1/models") as response:
                     await response.content.readexactly(100)
                     assert fake.in_flight == 1
         assert gateway.session.failure is None

@@ -1,28 +1,35 @@
 """A trial's limits and sums, told by the errors that the official SDKs raise and by what is in the record."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anthropic
 import openai
 import pytest
 
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.calls import CallLog
+from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.session import Session, SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.record import ModelUsage
 from seatrial.testing.fake_provider import Fail, Say
-from tests.gateway.gateways import HELLO, PRICES, Gateway, gateway_to, open_gateway
+from tests.gateway.gateways import HELLO, PRICES, Gateway, gateway_to, open_gateway, post
 
 TEN_TOKENS: dict[str, Any] = {"text": "ok", "usage": {"input_tokens": 8, "cached_tokens": 3, "output_tokens": 2}}
 AT_ONCE = {"x-should-retry": "true", "retry-after-ms": "1"}
 
 
-def new_session(folder: Path, **options: Any) -> Session:
+class Kept(list[EndedCall]):
+    """A log that is only a list."""
+
+    write = list.append
+
+
+def new_session(**options: Any) -> Session:
     """A session that nobody serves."""
-    return Session(ScriptedModel([]), CallLog(folder), SessionOptions(**options), PRICES)
+    return Session(ScriptedModel([]), Kept(), SessionOptions(**options), PRICES)
 
 
 def ask(gateway: Gateway) -> str | None:
@@ -124,18 +131,87 @@ def test_what_an_sdk_repeats_by_itself_counts_once(tmp_path):
     asyncio.run(scenario())
 
 
+SAME = ModelRequest("/v1/chat/completions", body=b"same")
+FAILED: dict[str, Any] = {"error": {"kind": "provider", "status": 503, "message": "busy"}}
+
+
+def ended(index: int, **fields: Any) -> EndedCall:
+    call: dict[str, Any] = {"index": index, "path": SAME.path, "started_at": datetime.now(UTC), "duration_sec": 0.1}
+    return cast(EndedCall, {**call, "stream": False, "messages": [], **fields})
+
+
+def repeated(request: ModelRequest, count: str = "1") -> ModelRequest:
+    return request._replace(headers={"x-stainless-retry-count": count} if count else {})
+
+
 @pytest.mark.parametrize(
     ("body", "count", "turns"),
     [(b"same", "1", 1), (b"same", "0", 2), (b"same", "", 2), (b"other", "1", 2)],
     ids=["a repeat", "the same question anew", "no count", "a repeat of something else"],
 )
-def test_only_a_repeat_of_the_same_request_is_one(tmp_path, body, count, turns):
-    session = new_session(tmp_path, max_turns=1)
-    session.begin(ModelRequest("/v1/chat/completions", body=b"same"))
+def test_only_a_repeat_of_the_same_request_is_one(body, count, turns):
+    session = new_session(max_turns=1)
+    session.begin(SAME)
+    session.end(ended(0, **FAILED), SAME)
     assert session.refusal() is None
-    headers = {"x-stainless-retry-count": count} if count else {}
-    assert session.begin(ModelRequest("/v1/chat/completions", body=body, headers=headers))[1] == (None, 0)[turns == 1]
+    assert session.begin(repeated(SAME._replace(body=body), count))[1] == (None, 0)[turns == 1]
     assert (session.refusal() is None) == (turns == 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_free"),
+    [
+        ({"status": 200}, False),
+        (FAILED, True),
+        ({"status": 404, "error": {"kind": "agent", "status": 404, "message": "no"}}, True),
+        ({"error": {"kind": "disconnected", "message": "too slow"}}, True),
+        ({"error": {"kind": "disconnected", "message": "enough"}, "first_token_sec": 0.1}, False),
+        ({"error": {"kind": "disconnected", "message": "enough"}, "status": 200}, False),
+        ({"error": {"kind": "budget", "status": 429, "message": "no more"}}, False),
+    ],
+)
+def test_only_what_came_to_nothing_is_repeated_for_free(outcome, is_free):
+    session = new_session(max_turns=1)
+    session.begin(SAME)
+    session.end(ended(0, **outcome), SAME)
+    assert (session.begin(repeated(SAME))[1] == 0) == is_free
+    # And once only: the repetition has to fail itself before there is another one.
+    assert session.begin(repeated(SAME, "2"))[1] is None
+    assert session.refusal() is not None
+
+
+def test_a_call_that_is_still_under_way_is_not_repeated_for_free():
+    session = new_session(max_turns=1)
+    session.begin(SAME)
+    assert session.begin(repeated(SAME))[1] is None
+    assert session.refusal() is not None
+
+
+def test_claiming_retries_leads_past_no_limit(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, max_turns=2) as (gateway, fake):
+            statuses = []
+            for count in range(5):
+                headers = {"x-stainless-retry-count": str(count)}
+                statuses.append((await post(gateway, "/v1/chat/completions", b'{"messages":[]}', **headers))[0])
+        assert statuses == [200, 200, 429, 429, 429]
+        assert len(fake.received) == 2
+
+    asyncio.run(scenario())
+
+
+def test_what_no_model_answers_does_not_fill_the_disk():
+    session = new_session()
+    for _ in range(700):
+        session.refused("GET", "/x", 404, "nothing there")
+        session.begin(SAME)
+        session.end(ended(9, error={"kind": "budget", "message": "no more"}), SAME)
+    session.end(ended(10, status=200), SAME)
+    calls = session.log
+    assert isinstance(calls, Kept)
+    assert (len(calls), calls[-1]["status"]) == (501, 200)
+    assert calls[0]["method"] == "GET"
+    assert "the last of 500" in str(calls[-2])
 
 
 def test_the_key_of_one_trial_opens_nothing_of_another(tmp_path):
@@ -171,7 +247,7 @@ def test_the_key_of_one_trial_opens_nothing_of_another(tmp_path):
     asyncio.run(scenario(folders))
 
 
-def test_keys_cannot_be_guessed(tmp_path):
-    keys = {new_session(tmp_path).key for _ in range(100)}
+def test_keys_cannot_be_guessed():
+    keys = {new_session().key for _ in range(100)}
     assert len(keys) == 100
     assert all(len(key) >= 32 for key in keys)

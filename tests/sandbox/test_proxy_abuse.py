@@ -79,6 +79,21 @@ def test_connections_without_credentials_are_limited():
     assert run(main()) == b""
 
 
+def test_a_sandbox_cannot_take_the_descriptors_of_others(monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (8, 8))
+
+    async def main() -> list[bytes]:
+        async with origin(echo) as port, serving() as (proxy, proxy_port):
+            grant = proxy.grant(LISTED)
+            tunnels = [await connect(proxy_port, grant, f"origin.test:{port}") for _ in range(8)]
+            refused = await ask(proxy_port, request("CONNECT x.test:1 HTTP/1.1", grant))
+            for _, writer in tunnels:
+                writer.close()
+            return [refused]
+
+    assert run(main()) == [b""]
+
+
 @pytest.mark.parametrize("ending", ["leave", "cancel", "error"])
 def test_nothing_outlives_the_block(ending):
     async def main() -> None:

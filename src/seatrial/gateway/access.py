@@ -10,6 +10,7 @@ from pathlib import Path
 
 from seatrial.gateway.api import Upstream
 from seatrial.gateway.calls import CallLog
+from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.server import serve
 from seatrial.gateway.session import Session, SessionOptions
@@ -36,7 +37,7 @@ class ModelAccess:
         """
         options = self.options.with_model(model)
         with CallLog(folder, [*known_secrets(os.environ), *secrets]) as log:
-            session = Session(for_trial(self.upstream), log, options, self.prices)
+            session = Session(for_trial(self.upstream), log, options, self.prices, Limits(spool=folder))
             async with serve(session, listener) as port:
                 yield OpenAccess(session, agent_variables(f"http://127.0.0.1:{port}", session.key))
 

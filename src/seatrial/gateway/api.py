@@ -7,13 +7,18 @@ that is not understood is lost.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from seatrial.gateway.bodies import Spooled
 from seatrial.model.trace import Dialect
 
 
 class ModelRequest(NamedTuple):
-    """One request of an agent. `payload` is its JSON body, None when it has none; `dialect` is None on other paths."""
+    """One request of an agent. `payload` is its JSON body, None when it has none; `dialect` is None on other paths.
+
+    `spooled` is a large body in a file. To an upstream that `takes_files` it comes without `body`, and its `payload`
+    has only short values. By `trial` an upstream that several trials share can tell them apart.
+    """
 
     path: str
     method: str = "POST"
@@ -22,6 +27,8 @@ class ModelRequest(NamedTuple):
     body: bytes = b""
     headers: Mapping[str, str] = MappingProxyType({})
     stream: bool = False
+    spooled: Spooled | None = None
+    trial: int = 0
 
 
 class ModelReply(NamedTuple):
@@ -44,3 +51,10 @@ class Upstream(Protocol):
     def ask(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelReply]:
         """An answer for the length of a block. Raises ProviderError when there is none to be had."""
         ...
+
+
+@runtime_checkable
+class FileTaker(Protocol):
+    """An upstream that sends large bodies from their files, so that nobody has to keep them in memory meanwhile."""
+
+    takes_files: bool

@@ -16,10 +16,14 @@ from seatrial.gateway.ended import EndedCall, as_line, line_values
 from seatrial.model.trace import ModelCall
 
 CALLS_FILE = "calls.jsonl"
+MOST_BYTES = 4 * 2**30
+"""How much is kept of one trial; of calls after that, only how they went."""
+
+_NOT_KEPT = {"not_kept": f"the calls of this trial have more than {MOST_BYTES:,} bytes"}
 _CONVERSATIONS = 4
 _LEAST_SECRET = 8
 _SCRUBBED = "[secret]"
-_STRANGERS = ("path", "model", "upstream_model", "messages", "request", "response", "finish_reason")
+_STRANGERS = ("method", "path", "model", "upstream_model", "messages", "request", "response", "finish_reason")
 
 
 class CallLog:
@@ -32,6 +36,7 @@ class CallLog:
         self._written_secrets = [_as_written(secret) for secret in self._secrets]
         self._conversations: dict[int, list[int]] = {}  # fingerprints by the index of the call
         self._file: FileIO | None = None
+        self._size = 0
 
     def __enter__(self) -> Self:
         return self
@@ -53,9 +58,14 @@ class CallLog:
             values["messages"] = messages[count:]
             values["known"] = {"call": index, "count": count}
         line = as_line(values)
+        if self._size + len(line) > MOST_BYTES:
+            values.pop("known", None)
+            values.update(messages=[], request=_NOT_KEPT, response=_NOT_KEPT)
+            fingerprints, count, line = [], 0, as_line(values)
         if "messages" in values:
             self._remember(values["index"], fingerprints, in_place_of=index if count else None)
         self._append(line)
+        self._size += len(line)
 
     def _remember(self, index: int, fingerprints: list[int], in_place_of: int | None) -> None:
         conversations = self._conversations

@@ -42,6 +42,7 @@ class EndedCall(TypedDict):
 
     index: int
     dialect: NotRequired[Dialect]
+    method: NotRequired[str]
     path: str
     started_at: dt.datetime
     duration_sec: float

@@ -6,24 +6,26 @@ the run sets is changed on the way, and a dialect that the upstream does not spe
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.bodies import Answer, TooLargeError
 from seatrial.gateway.dialects import DIALECTS, PATHS
 from seatrial.gateway.notes import CallNotes
+from seatrial.gateway.routes import NoRoute, find_route
 from seatrial.gateway.session import Session
+from seatrial.gateway.spill import lightened, spilled, takes_files
 from seatrial.gateway.sse import encode_event
 from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
 from seatrial.model.trace import CallErrorKind, Dialect
 
-MAX_ANSWER_BYTES = 256 * 2**20
 _JSON = {"content-type": "application/json"}
 # Both official SDKs obey it: what would fail again need not be tried again.
-_FINAL = {**_JSON, "x-should-retry": "false"}
+FINAL = {**_JSON, "x-should-retry": "false"}
 
 
 class Way(Protocol):
@@ -61,29 +63,67 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
     index, retry_of = session.begin(request)
     notes = CallNotes(session, request, index, retry_of)
     try:
-        if (reason := session.refusal()) is not None:
-            await _refuse(way, notes, dialect, 429, "budget", reason)
-        elif (reason := DIALECTS[dialect].check(request.payload)) is not None:
-            await _refuse(way, notes, dialect, 400, "agent", reason)
-        else:
-            outgoing = _outgoing(session, request, notes)
-            async with session.upstream.ask(outgoing) as reply:
-                if request.stream and reply.status < 300:
-                    await pass_on_stream(request, outgoing, reply, way, notes)
-                else:
-                    body = await _collect(reply) if reply.whole is None else reply.whole
-                    said = _heard(request, outgoing, reply.status, body, notes)
+        outgoing = _prepared(session, request, notes)
+        if request.spooled is not None:
+            request, outgoing = _without_bodies(session, request, outgoing, notes)
+        if isinstance(outgoing, _Refusal):
+            await _refuse(way, notes, dialect, outgoing)
+            return
+        async with session.upstream.ask(outgoing) as reply:
+            if request.stream and reply.status < 300:
+                await pass_on_stream(request, outgoing, reply, way, notes)
+            elif reply.whole is not None:
+                said = _heard(request, outgoing, reply.status, reply.whole, notes)
+                await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+            else:
+                with Answer(session.bodies) as answer:
+                    said = _heard(request, outgoing, reply.status, await _collect(reply, answer), notes)
                     await way.answer(reply.status, {**_JSON, **reply.headers}, said)
-    except Untranslatable as error:
-        await _refuse(way, notes, dialect, 400, "agent", str(error))
+    except TooLargeError as error:
+        # Never the provider's failure: the agent says how much it wants to be told, and its trial must count.
+        await _refuse(way, notes, dialect, _Refusal(413, "agent", str(error)))
     except ProviderError as error:
         session.fail(error)
-        await _refuse(way, notes, dialect, _shown_status(error), "provider", str(error))
+        await _refuse(way, notes, dialect, _Refusal(_shown_status(error), "provider", str(error)))
     except (ConnectionError, asyncio.CancelledError):
         notes.failed("disconnected", None, "the agent hung up before the answer was complete")
         raise
     finally:
-        session.end(notes.call())
+        session.end(notes.call(), request)
+
+
+class _Refusal(NamedTuple):
+    """What the agent is told instead of an answer."""
+
+    status: int
+    kind: CallErrorKind
+    message: str
+
+
+def _prepared(session: Session, request: ModelRequest, notes: CallNotes) -> "ModelRequest | _Refusal":
+    assert request.dialect is not None  # noqa: S101 - as above
+    if (reason := session.refusal()) is not None:
+        return _Refusal(429, "budget", reason)
+    if (reason := DIALECTS[request.dialect].check(request.payload)) is not None:
+        return _Refusal(400, "agent", reason)
+    try:
+        return _outgoing(session, request, notes)
+    except Untranslatable as error:
+        return _Refusal(400, "agent", str(error))
+
+
+def _without_bodies(
+    session: Session, request: ModelRequest, outgoing: "ModelRequest | _Refusal", notes: CallNotes
+) -> tuple[ModelRequest, "ModelRequest | _Refusal"]:
+    """A large request and what goes out, without what fills the memory; as they are if the upstream needs all of it."""
+    if isinstance(outgoing, _Refusal):
+        light: ModelRequest = lightened(request)
+    elif takes_files(session.upstream):
+        light, outgoing = spilled(request, outgoing)
+    else:
+        return request, outgoing
+    notes.lighten(light)
+    return light, outgoing
 
 
 def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> ModelRequest:
@@ -126,14 +166,10 @@ def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: byt
     return body
 
 
-async def _collect(reply: ModelReply) -> bytes:
-    pieces, size = [], 0
+async def _collect(reply: ModelReply, answer: Answer) -> bytes:
     async for chunk in reply.chunks:
-        size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            raise ProviderError(f"the provider's answer is larger than {MAX_ANSWER_BYTES:,} bytes")
-        pieces.append(chunk)
-    return b"".join(pieces)
+        answer.add(chunk)
+    return answer.whole()
 
 
 def _in_dialect(status: int, response: Any, body: bytes, source: Dialect, target: Dialect) -> bytes:
@@ -158,15 +194,16 @@ def _message(response: Any, body: bytes) -> str:
     return str(said) if said else body[:500].decode(errors="replace")
 
 
-async def _refuse(way: Way, notes: CallNotes, dialect: Dialect, status: int, kind: CallErrorKind, message: str) -> None:
+async def _refuse(way: Way, notes: CallNotes, dialect: Dialect, refusal: _Refusal) -> None:
     """Tell the agent of an error as a provider would; in the middle of a stream as an event of it."""
+    status, kind, message = refusal
     notes.failed(kind, status, message)
     speaker = DIALECTS[dialect]
     if way.begun:
         event = speaker.error_event(status, kind, message)
         await way.write(encode_event(event))
         return
-    await way.answer(status, _FINAL, orjson.dumps(speaker.error_body(status, kind, message)))
+    await way.answer(status, FINAL, orjson.dumps(speaker.error_body(status, kind, message)))
 
 
 def _shown_status(error: ProviderError) -> int:
@@ -175,32 +212,49 @@ def _shown_status(error: ProviderError) -> int:
 
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
-    """Pass on a request of no dialect. One that may cost something counts as a call, whatever it is about."""
-    if request.method != "POST" or request.path.partition("?")[0].rstrip("/").endswith("/count_tokens"):
+    """Pass on a request of no dialect. One that costs something counts as a call."""
+    if request.spooled is not None and takes_files(session.upstream):
+        request = lightened(request)
+    route = find_route(request.method, request.path)
+    if isinstance(route, NoRoute) or not route.counts:
         await _forward(session, request, way)
         return
     index, retry_of = session.begin(request)
     notes = CallNotes(session, request, index, retry_of)
     try:
         if (reason := session.refusal()) is not None:
-            await _refuse(way, notes, "openai_chat", 429, "budget", reason)
+            await _refuse(way, notes, "openai_chat", _Refusal(429, "budget", reason))
         else:
-            notes.answered(await _forward(session, request, way), None, None)
+            with Answer(session.bodies) as answer:
+                status = await _forward(session, request, way, answer)
+                # Its vectors are of no use to a reader of the record; what it took is.
+                said = _read(answer.whole())
+                known = {name: said[name] for name in ("model", "usage") if name in said} if _is_table(said) else None
+                notes.answered(status, "openai_chat", known)
+    except TooLargeError as error:
+        notes.failed("agent", 413, str(error))
+        raise ConnectionResetError(str(error)) from error
     finally:
-        session.end(notes.call())
+        session.end(notes.call(), request)
 
 
-async def _forward(session: Session, request: ModelRequest, way: Way) -> int:
+async def _forward(session: Session, request: ModelRequest, way: Way, copy: Answer | None = None) -> int:
     """Pass on a request and its answer as they are; returns the answer's status."""
     try:
         async with session.upstream.ask(request) as reply:
             await way.begin(reply.status, {**_JSON, **reply.headers})
             async for chunk in reply.chunks:
+                if copy is not None:
+                    copy.add(chunk)
                 await way.write(chunk)
             return reply.status
     except ProviderError as error:
         if way.begun:
             raise ConnectionResetError(str(error)) from error
         body = orjson.dumps({"error": {"message": str(error), "type": "api_error"}})
-        await way.answer(error.status or 502, _FINAL, body)
+        await way.answer(error.status or 502, FINAL, body)
         return error.status or 502
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict)

@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
+
+import orjson
 
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.bodies import Spooled
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule
 from seatrial.gateway.ended import EndedCall, ToldReason
@@ -41,6 +44,11 @@ class CallNotes:
         """What is really asked for, in the agent's dialect."""
         self._payload = payload
 
+    def lighten(self, request: ModelRequest) -> None:
+        """Keep only this of a large request; the rest is read again from its file when the call has ended."""
+        self._request = request
+        self._payload = request.payload or {}
+
     def token_came(self) -> None:
         """Something of the answer itself has arrived."""
         if "first_token_sec" not in self._call:
@@ -62,7 +70,11 @@ class CallNotes:
         """The call as it is kept, with all its messages, when it has ended."""
         call, request, payload = self._call, self._request, self._payload
         call["duration_sec"] = perf_counter() - self._started
-        if request.dialect is not None:
+        if request.spooled is not None and "status" not in call:
+            # What no model has seen costs an agent nothing, and would fill the disk.
+            call["request"] = {"not_kept": f"{request.spooled.size:,} bytes that no model has answered"}
+        elif request.dialect is not None:
+            payload = payload if request.spooled is None else self._asked_again(request.dialect, request.spooled)
             dialect = DIALECTS[request.dialect]
             call["dialect"] = request.dialect
             call["messages"] = dialect.messages(payload)
@@ -76,6 +88,12 @@ class CallNotes:
             if self._spoken is not None:
                 self._add_what_it_says(DIALECTS[self._spoken], self._response)
         return call
+
+    def _asked_again(self, dialect: Dialect, spooled: Spooled) -> dict[str, Any]:
+        options, payload = self._session.options, orjson.loads(spooled.load())
+        if options.model is None and not options.sampling:
+            return cast(dict[str, Any], payload)
+        return DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
 
     def _add_what_it_says(self, spoken: DialectModule, response: dict[str, Any]) -> None:
         call = self._call

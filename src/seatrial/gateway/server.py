@@ -1,28 +1,26 @@
 """The gateway's server: HTTP from inside a sandbox, one listener and one key per trial."""
 
 import asyncio
-import re
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from functools import partial
+from time import monotonic
 from typing import Any
 
-import aiohttp
 import orjson
 from aiohttp import web
 
 from seatrial.concurrency import finish
 from seatrial.errors import ProviderError
-from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.dialects import DIALECTS, dialect_of
-from seatrial.gateway.exchange import carry
+from seatrial.gateway.bodies import Content, Held, SpoolError, TooLargeError
+from seatrial.gateway.connections import BACKLOG, Connections
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.exchange import FINAL, carry
+from seatrial.gateway.requests import RefusedError, admitted, read_request, read_spooled
+from seatrial.gateway.routes import Route, error_dialect, shown
 from seatrial.gateway.session import Session
-from seatrial.model.trace import Dialect
-
-MAX_BODY_BYTES = 256 * 2**20
-BACKLOG = 4096
-_GRACE_SEC = 0.1  # for connections nobody uses any more; zero would mean for ever
+from seatrial.gateway.spill import takes_files
 
 
 @asynccontextmanager
@@ -32,19 +30,18 @@ async def serve(session: Session, listener: socket.socket) -> AsyncIterator[int]
     Calls that are under way then are broken off; all are written down when this returns.
     """
     underway = _Underway()
-    server = web.Server(partial(_handle, session, underway), access_log=None, handler_cancellation=True)
-    runner = web.ServerRunner(server, shutdown_timeout=_GRACE_SEC)
-    await runner.setup()
+    port = int(listener.getsockname()[1])
+    connections = Connections(partial(_handle, session, underway), session, listener)
+    connections.start()
     try:
-        await web.SockSite(runner, listener, backlog=BACKLOG).start()
-        yield int(listener.getsockname()[1])
+        yield port
     finally:
-        await finish(_close(runner, underway))
+        await finish(_close(connections, underway))
 
 
-async def _close(runner: web.ServerRunner, underway: "_Underway") -> None:
+async def _close(connections: Connections, underway: "_Underway") -> None:
     await underway.end()
-    await runner.cleanup()
+    await connections.close()
 
 
 class _Underway:
@@ -78,12 +75,12 @@ class _Underway:
 class _Response:
     """The way back to the agent, over HTTP."""
 
-    __slots__ = ("_request", "response", "write")
+    __slots__ = ("request", "response", "write")
 
     write: Callable[[bytes], Coroutine[Any, Any, None]]
 
     def __init__(self, request: web.BaseRequest) -> None:
-        self._request = request
+        self.request = request
         self.response: web.StreamResponse | None = None
 
     @property
@@ -92,7 +89,7 @@ class _Response:
 
     async def begin(self, status: int, headers: dict[str, str]) -> None:
         response = web.StreamResponse(status=status, headers=headers)
-        writer = await response.prepare(self._request)
+        writer = await response.prepare(self.request)
         assert writer is not None  # noqa: S101 - it was not prepared before
         self.response = response
         self.write = writer.write
@@ -100,94 +97,94 @@ class _Response:
     async def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         # Not begun and written in pieces: that would be three packets, and one for each wakes the agent.
         response = web.Response(status=status, headers=headers, body=body)
-        await response.prepare(self._request)
+        await response.prepare(self.request)
         self.response = response
         await response.write_eof()
 
 
-async def _handle(session: Session, underway: _Underway, request: web.BaseRequest) -> web.StreamResponse:
+async def _handle(
+    session: Session, underway: _Underway, connections: Connections, request: web.BaseRequest
+) -> web.StreamResponse:
     if underway.closed:
         raise ConnectionResetError("the gateway is closed")
-    task = asyncio.current_task()
+    task, connection, way = asyncio.current_task(), request.protocol, _Response(request)
     underway.begin(task)
-    way = _Response(request)
+    connections.idle.pop(connection, None)
+    connections.reading[connection] = monotonic()
     try:
-        _check(session, request)
-        body = await request.content.readany()
-        if not request.content.at_eof():
-            body = await _with_the_rest(request.content, body)
-        asked = _read(request, body)
-        try:
-            await carry(session, asked, way)
-        except ConnectionError:
-            raise
-        except Exception as error:
-            # The session fails by it, so that no agent is judged by what it did after that.
-            session.fail(ProviderError(f"the gateway itself failed: {type(error).__name__}: {error}"))
-            raise
-    except _RefusedError as refused:
-        return _refusal(request, refused)
+        route = admitted(session, request)
+        body = await _first_of(request.content)
+        # Almost every request is here at once. Each await between here and the answer is paid for with every call.
+        if request.content.at_eof() and session.bodies.fits(len(body)):
+            connections.reading.pop(connection, None)
+            with Held(session.bodies, body):
+                await carry(session, read_request(session, request, route, body), way)
+        else:
+            held = await _rest_of(request.content, body, session)
+            del body
+            connections.reading.pop(connection, None)
+            with held:
+                await _carry(session, held, route, way)
+    except RefusedError as refused:
+        return _refusal(session, request, refused)
+    except ConnectionError:
+        raise
+    except Exception as error:
+        # The session fails by it, so that no agent is judged by what it did after that.
+        session.fail(ProviderError(f"the gateway itself failed: {type(error).__name__}: {error}"))
+        raise
     finally:
+        connections.reading.pop(connection, None)
+        if connection.transport is not None:
+            connections.idle[connection] = monotonic()
         underway.done(task)
     assert way.response is not None  # noqa: S101 - every answer has a status
     return way.response
 
 
-def _refusal(request: web.BaseRequest, refused: "_RefusedError") -> web.Response:
-    dialect = DIALECTS[_dialect(request.path) or "openai_chat"]
-    body = orjson.dumps(dialect.error_body(refused.status, "agent", str(refused)))
-    return web.Response(status=refused.status, body=body, content_type="application/json")
-
-
-@lru_cache(maxsize=256)
-def _dialect(path: str) -> Dialect | None:
-    # As providers read paths: `//v1//messages` must not lead past the limits and the record.
-    return dialect_of(re.sub("/{2,}", "/", path))
-
-
-class _RefusedError(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        self.status = status
-        super().__init__(message)
-
-
-def _check(session: Session, request: web.BaseRequest) -> None:
-    """Whether a request is worth reading. Raises _RefusedError."""
-    headers = request.headers
-    credential = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
-    if not session.opens(credential):
-        raise _RefusedError(401, "this key does not open the gateway; use the one in OPENAI_API_KEY")
-    _check_size(request.content_length or 0)
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_BODY_BYTES:
-        raise _RefusedError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes")
-
-
-def _read(request: web.BaseRequest, body: bytes) -> ModelRequest:
-    headers, method = request.headers, request.method
-    _check_size(len(body))
-    dialect = _dialect(request.path) if method == "POST" else None
-    if dialect is None:
-        return ModelRequest(request.path_qs, method, None, None, body, headers)
+async def _first_of(content: Content) -> bytes:
     try:
-        payload = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise _RefusedError(400, f"the request is not JSON: {error}") from None
-    if not isinstance(payload, dict):
-        raise _RefusedError(400, "the request is not a JSON object")
-    stream = DIALECTS[dialect].asks_for_stream(payload)
-    return ModelRequest(request.path_qs, method, dialect, payload, body, headers, stream)
+        return await content.readany()
+    except ConnectionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a body that is not in the form its headers say, whatever comes of it
+        raise _unreadable(error) from None
 
 
-async def _with_the_rest(content: aiohttp.StreamReader, first: bytes) -> bytes:
-    pieces, size = [first], len(first)
-    while not content.at_eof():
-        _check_size(size)
-        pieces.append(await content.readany())
-        size += len(pieces[-1])
-    return b"".join(pieces)
+async def _rest_of(content: Content, first: bytes, session: Session) -> Held:
+    try:
+        return await session.bodies.collect(content, first)
+    except (ConnectionError, SpoolError):
+        raise
+    except TooLargeError as error:
+        raise RefusedError(413, str(error)) from None
+    except Exception as error:  # noqa: BLE001 - as above
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> RefusedError:
+    # Never our failure, or agents could choose not to be counted.
+    return RefusedError(400, f"the body cannot be read: {error}")
+
+
+async def _carry(session: Session, held: Held, route: Route, way: _Response) -> None:
+    """Answer a request that came in several pieces."""
+    if held.spooled is None:
+        await carry(session, read_request(session, way.request, route, held.data), way)
+    elif takes_files(session.upstream):
+        await carry(session, read_spooled(session, way.request, route, held.spooled), way)
+    else:
+        async with session.one_large:
+            await carry(session, read_spooled(session, way.request, route, held.spooled), way)
+
+
+def _refusal(session: Session, request: web.BaseRequest, refused: RefusedError) -> web.Response:
+    target, headers = request.raw_path, request.headers
+    if refused.status != 401:  # whoever has no key is nobody's agent
+        session.refused(shown(request.method), shown(target), refused.status, str(refused))
+    dialect = DIALECTS[error_dialect(target, headers.get("anthropic-version"))]
+    body = orjson.dumps(dialect.error_body(refused.status, "agent", str(refused)))
+    return web.Response(status=refused.status, body=body, headers=FINAL)
 
 
 def listening_socket(host: str = "127.0.0.1", port: int = 0) -> socket.socket:

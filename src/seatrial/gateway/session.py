@@ -1,20 +1,26 @@
 """One trial's access to its model: the key that opens it, the limits it runs into, and what it has used."""
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest, Upstream
-from seatrial.gateway.ended import EndedCall, TokenCounts
+from seatrial.gateway.bodies import Bodies
+from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
+from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.model.record import ModelUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
 
 _RECENT = 16
+_MOST_UNANSWERED = 500
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +49,23 @@ class Journal(Protocol):
 class Session:
     """The calls of one trial. Several may be under way at once."""
 
-    def __init__(self, upstream: Upstream, log: Journal, options: SessionOptions, prices: PriceTable) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        log: Journal,
+        options: SessionOptions,
+        prices: PriceTable,
+        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+    ) -> None:
         self.key = f"st-{secrets.token_urlsafe(24)}"
         self._key = self.key.encode()
+        self.number = next(_numbers)
         self.upstream = upstream
         self.options = options
         self.log = log
+        self.limits = limits
+        self.bodies = Bodies(limits)
+        self.one_large = asyncio.Lock()  # where a large body has to stay in memory for the length of a call
         self.broken = asyncio.Event()
         self.failure: ProviderError | None = None
         self._prices = prices
@@ -58,7 +75,8 @@ class Session:
         self._input_tokens = self._cached_tokens = self._output_tokens = 0
         self._cost = 0.0
         self._priced = True
-        self._recent: dict[int, int] = {}
+        self._unanswered = 0
+        self._failed: dict[int, int] = {}  # the last few calls that came to nothing, by what was asked
 
     def opens(self, credential: str) -> bool:
         """Whether a credential is this session's key."""
@@ -78,13 +96,11 @@ class Session:
     def begin(self, request: ModelRequest) -> tuple[int, int | None]:
         """Count a call; returns its index, and the index of the call that it merely repeats."""
         index, self._calls = self._calls, self._calls + 1
-        body = hash(request.body)  # only the last few are remembered: more of a digest is not needed
-        repeated = self._recent.pop(body, None)
-        self._recent[body] = index
-        if len(self._recent) > _RECENT:
-            del self._recent[next(iter(self._recent))]
-        if repeated is not None and request.headers.get(_RETRY_COUNT, "0") not in ("", "0"):
-            return index, repeated
+        # Only what failed is repeated: an agent must not get a second answer to a question by claiming that.
+        if self._failed and request.headers.get(_RETRY_COUNT, "0") not in ("", "0"):
+            repeated = self._failed.pop(_fingerprint(request), None)
+            if repeated is not None:
+                return index, repeated
         self._turns += 1
         return index, None
 
@@ -99,9 +115,10 @@ class Session:
             return None
         return cost(found, counts["input_tokens"], counts["cached_tokens"], counts["output_tokens"])
 
-    def end(self, call: EndedCall) -> None:
+    def end(self, call: EndedCall, request: ModelRequest) -> None:
         """Add a call to what was used, and write it down."""
-        self._answered += "status" in call
+        if "status" in call:
+            self._answered += 1
         if "usage" in call:
             counts = call["usage"]
             self._input_tokens += counts["input_tokens"]
@@ -111,7 +128,36 @@ class Session:
                 self._cost += call["cost_usd"]
             else:
                 self._priced = False
-        self.log.write(call)
+        if "error" in call and _came_to_nothing(call):
+            self._failed[_fingerprint(request)] = call["index"]
+            if len(self._failed) > _RECENT:
+                del self._failed[next(iter(self._failed))]
+        if "status" in call or self._may_note(call):
+            self.log.write(call)
+
+    def refused(self, method: str, path: str, status: int, reason: str) -> None:
+        """Write down a request that was not even a call."""
+        index, self._calls = self._calls, self._calls + 1
+        error: ToldReason = {"kind": "agent", "status": status, "message": reason}
+        call: EndedCall = {
+            "index": index,
+            "method": method,
+            "path": path,
+            "started_at": datetime.now(UTC),
+            "duration_sec": 0.0,
+            "stream": False,
+            "messages": [],
+            "error": error,
+        }
+        if self._may_note(call):
+            self.log.write(call)
+
+    def _may_note(self, call: EndedCall) -> bool:
+        """Whether a call that no model has answered is written down. They cost an agent nothing, and fill the disk."""
+        self._unanswered += 1
+        if self._unanswered == _MOST_UNANSWERED and "error" in call:
+            call["error"]["message"] += f" (the last of {_MOST_UNANSWERED} unanswered requests that are written down)"
+        return self._unanswered <= _MOST_UNANSWERED
 
     def fail(self, error: ProviderError) -> None:
         """The provider is of no use any more: the trial cannot be judged by what its agent does without a model."""
@@ -128,3 +174,15 @@ class Session:
             output_tokens=self._output_tokens,
             cost_usd=self._cost if self._priced and self._answered else None,
         )
+
+
+def _fingerprint(request: ModelRequest) -> int:
+    # Only the last few are remembered: more of a digest is not needed.
+    return hash(request.body) if request.spooled is None else request.spooled.fingerprint
+
+
+def _came_to_nothing(call: EndedCall) -> bool:
+    """Whether an SDK may ask again because of this: the agent has seen nothing of an answer, and no limit spoke."""
+    if "first_token_sec" in call or call.get("status", 500) < 300:
+        return False
+    return call["error"]["kind"] != "budget"

@@ -44,10 +44,12 @@ class ModelCall(StrictModel):
     """One line of calls.jsonl. `request` is the request without its messages, `response` the whole answer.
 
     A streamed answer is stored as the one it amounts to. `retry_of` names the call that an SDK repeated by itself.
+    `method` is there when a request was refused before it was a call.
     """
 
     index: NonNegativeInt
     dialect: Dialect | None = None
+    method: str | None = None
     path: str
     started_at: Timestamp
     duration_sec: NonNegative

@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Protocol, Self
 
+from seatrial.descriptors import share, taking_part
 from seatrial.errors import UsageError
 from seatrial.sandbox import hosts
 from seatrial.sandbox.api import Network
@@ -23,8 +24,7 @@ from seatrial.sandbox.hosts import Address, HostPolicy
 from seatrial.sandbox.proxy_http import MAX_HEAD, Refusal, RequestHead
 from seatrial.sandbox.proxy_relay import Peer, dismiss, read_head, relay, reset, tunnel
 
-# asyncio calls listen() again, with its own figure unless it gets one.
-BACKLOG = 256
+BACKLOG = 256  # asyncio calls listen() again, with its own figure unless it gets one
 MAX_ATTEMPTS = 256
 _NO_PROXY = "localhost,127.0.0.1,::1"
 
@@ -122,6 +122,7 @@ class ForwardProxy:
         """Start to serve."""
         async with AsyncExitStack() as stack:
             stack.callback(self._system_resolver.close)
+            stack.enter_context(taking_part())
             await stack.enter_async_context(self._group)
             # Leaving the group waits for the connections, so they must be told to end before.
             stack.callback(self._end_connections)
@@ -167,7 +168,8 @@ class ForwardProxy:
 
     def _accept(self, unknown: set[Peer], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = Peer(reader, writer)
-        if not self._serving or len(unknown) >= self._options.max_unknown:
+        most = share(self._options.max_connections + self._options.max_unknown, 2)  # with that to the origin
+        if not self._serving or len(unknown) >= self._options.max_unknown or len(self._connections) >= most:
             reset(writer)
             return
         unknown.add(client)

@@ -29,6 +29,6 @@ def usage_of(dialect: Dialect, response: Any) -> TokenUsage | None:
 
 
 def dialect_of(path: str) -> Dialect | None:
-    """The dialect of a call to `path`, with or without `/v1`; None for any other path, which is passed on as it is."""
+    """The dialect of a call to `path`, with or without `/v1`; None for any other path."""
     bare = path.partition("?")[0].partition("#")[0].rstrip("/")
     return _BY_PATH.get(bare.removeprefix("/v1"))

@@ -1,12 +1,14 @@
 """Outgoing: a request in the form in which it goes to a provider, as often as it takes."""
 
 import io
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import orjson
 from yarl import URL
 
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.bodies import Spooled
 from seatrial.gateway.upstreams.passing_on import ANTHROPIC_VERSION, key_headers, sent_headers, target_url
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
@@ -24,13 +26,16 @@ class Outgoing(NamedTuple):
     headers: dict[str, str]
     body: bytes | None
     dialect: Dialect | None
+    spooled: Spooled | None = None
 
     def left_out(self) -> frozenset[str] | None:
         """The headers that aiohttp would make up. Only if there are any: to keep them out takes it long."""
         return _MADE_UP.difference(self.headers) or None
 
-    def data(self) -> bytes | io.BytesIO | None:
-        """The body as aiohttp wants it: a large one as a file, which is written in pieces and once only."""
+    def data(self) -> bytes | io.BytesIO | AsyncIterator[bytes] | None:
+        """The body as aiohttp wants it: a large one in pieces, as a file that is written once only."""
+        if self.spooled is not None:
+            return self.spooled.pieces()
         if self.body is None or len(self.body) <= _LARGE:
             return self.body
         return io.BytesIO(self.body)
@@ -48,15 +53,19 @@ class Envelope:
         style = request.dialect or self._style(request)
         headers = sent_headers(request.headers)
         body: bytes | None = request.body or None
-        if body is None and request.payload is not None:
+        # The bytes of a request that is passed on as it came are here, or else in its file.
+        spooled = request.spooled if body is None else None
+        if spooled is not None:
+            headers["content-length"] = str(spooled.size)
+        elif body is None and request.payload is not None:
             body = orjson.dumps(request.payload)
-        if body is not None:
+        if body is not None or spooled is not None:
             headers.setdefault("content-type", "application/json")
         if style == "anthropic":
             headers.setdefault("anthropic-version", ANTHROPIC_VERSION)
         headers.update(self._headers[style])
         url = target_url(self._options.base_url, request.path)
-        return Outgoing(request.method, url, headers, body, request.dialect)
+        return Outgoing(request.method, url, headers, body, request.dialect, spooled)
 
     def _style(self, request: ModelRequest) -> Dialect | None:
         """The dialect whose way of showing a key is used on paths of none: the way the agent itself used."""

@@ -52,8 +52,11 @@ def target_url(base_url: str, path: str) -> URL:
 
 
 def sent_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of an agent's request that mean something to a provider, with names in small letters."""
-    return {low: value for name, value in headers.items() if (low := _sent_name(name))}
+    """The headers of an agent's request that mean something to a provider, with names in small letters.
+
+    Only in ASCII: what cannot be sent again would be a failure of ours, and the agent's to choose.
+    """
+    return {low: value for name, value in headers.items() if (low := _sent_name(name)) and value.isascii()}
 
 
 def returned_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -34,6 +34,7 @@ from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
 from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.gateway.upstreams.slots import Slots
 from seatrial.model.trace import Dialect
 
 _MOST_ERROR_BYTES = 1024 * 1024
@@ -56,6 +57,8 @@ class HttpProvider:
     Raises UsageError if its key is not in the environment. `sleep` and `chance` are there to be replaced in tests.
     """
 
+    takes_files = True
+
     def __init__(
         self,
         options: ProviderOptions,
@@ -69,7 +72,7 @@ class HttpProvider:
         self._envelope = Envelope(options, self._key)
         self._sleep = sleep
         self._chance = chance
-        self._slots = asyncio.Semaphore(options.max_concurrent)
+        self._slots = Slots(options.max_concurrent)
         self._patience = Patience(options.first_byte_timeout_sec)
         self._session: aiohttp.ClientSession | None = None
 
@@ -102,24 +105,25 @@ class HttpProvider:
             outgoing = self._envelope.prepare(asked.request)
         except ValueError as error:
             return error_reply(asked.request, 400, str(error))
+        trial = asked.request.trial
         for attempt in itertools.count():
-            await self._slots.acquire()
+            await self._slots.acquire(trial)
             try:
                 outcome = await self._attempt(outgoing, asked)
             except BaseException:
-                self._slots.release()
+                self._slots.release(trial)
                 raise
             if isinstance(outcome, ModelReply):
                 return outcome
             # The slot is free again: whoever waits must not keep others from being served.
-            self._slots.release()
+            self._slots.release(trial)
             await self._wait(attempt, outcome)
         raise AssertionError("attempts are counted without end")
 
     def _end(self, asked: "_Asked") -> None:
         if asked.body is not None:
             asked.body.close()
-            self._slots.release()
+            self._slots.release(asked.request.trial)
 
     async def _attempt(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | _Failure:
         if self._session is None:

@@ -105,14 +105,17 @@ class EmbeddedSandbox:
 
     async def _create_own_system(self, curate: Curate) -> None:
         try:
-            copy, trouble = await self._copy_system()
-            curation = await curate(copy)
-            if trouble is not None and curation.keep == "rest":
-                raise trouble
+            await self._create_view("copied", await self._curated(curate))
         except BaseException:
             await self._drop_view()
             raise
-        await self._create_view("copied", curation)
+
+    async def _curated(self, curate: Curate) -> Curation:
+        copy, trouble = await self._copy_system()
+        curation = await curate(copy)
+        if trouble is not None and curation.keep == "rest":
+            raise trouble
+        return curation
 
     async def _copy_system(self) -> tuple[SystemCopy, ContentError | None]:
         """A copy, or an empty one and why there is no other: then a verifier can only have the image's system."""

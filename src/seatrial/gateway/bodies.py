@@ -1,0 +1,202 @@
+"""Bodies: the requests of one trial while they are under way, small ones in memory and the others in files.
+
+A file has no name, so nothing of it outlives the call. What is read again from it is in memory only as long as it takes
+to look at it or to write it down, which waits for nothing: that is one request at a time, however many there are.
+"""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from io import FileIO
+from typing import Protocol, Self
+
+from seatrial.gateway.limits import Limits
+
+_PIECE = 256 * 1024
+
+
+class TooLargeError(Exception):
+    """A request that is not taken; the message is for the agent."""
+
+
+class SpoolError(Exception):
+    """A body that we cannot keep: a disk that is full, a folder that is gone. Never the agent's doing."""
+
+
+class Content(Protocol):
+    """A body as it comes in."""
+
+    async def readany(self) -> bytes:
+        """What is there, once something is."""
+        ...
+
+    def at_eof(self) -> bool:
+        """Whether all of it was read."""
+        ...
+
+
+class Spooled:
+    """A body in a file of its own, and others that came of it. Its trial gets the space back when it is closed."""
+
+    __slots__ = ("_bodies", "_file", "_others", "fingerprint", "size")
+
+    def __init__(self, bodies: "Bodies", file: FileIO) -> None:
+        self._bodies = bodies
+        self._file = file
+        self._others: list[Spooled] = []
+        self.size = 0
+        self.fingerprint = 0
+
+    def append(self, data: bytes | bytearray) -> None:
+        """Write more of it. Raises TooLargeError when that is too much for the trial, or SpoolError."""
+        self._bodies.check(self.size + len(data), len(data))
+        try:
+            written = self._file.write(data)
+        except OSError as error:
+            raise SpoolError(f"a large request cannot be kept: {error}") from error
+        if written != len(data):
+            raise SpoolError("a large request cannot be kept: the disk is full")
+        self.size += len(data)
+        self._bodies.disk += len(data)
+
+    def load(self) -> bytes:
+        """All of it. Raises OSError."""
+        self._file.seek(0)
+        return self._file.read(self.size)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """All of it, piece by piece, from the start for each that asks."""
+        descriptor, start = self._file.fileno(), 0
+        while data := os.pread(descriptor, _PIECE, start):
+            start += len(data)
+            yield data
+
+    def beside(self, data: bytes) -> "Spooled":
+        """Another body, which is closed together with this one. Raises as `append` does."""
+        other = self._bodies.new_file()
+        self._others.append(other)
+        other.append(data)
+        return other
+
+    def close(self) -> None:
+        """Give the space back."""
+        for other in self._others:
+            other.close()
+        self._bodies.disk -= self.size
+        self._file.close()
+
+
+class Held:
+    """One request's body for the length of a `with` block: `data`, or `spooled` when it is in a file."""
+
+    __slots__ = ("_bodies", "_size", "data", "spooled")
+
+    def __init__(self, bodies: "Bodies", data: bytes, spooled: Spooled | None = None) -> None:
+        self._bodies = bodies
+        self._size = len(data)
+        self.data = data
+        self.spooled = spooled
+
+    def __enter__(self) -> Self:
+        self._bodies.memory += self._size
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bodies.memory -= self._size
+        if self.spooled is not None:
+            self.spooled.close()
+
+
+class Answer:
+    """A whole answer on its way to the agent, for the length of a `with` block."""
+
+    __slots__ = ("_bodies", "_data")
+
+    def __init__(self, bodies: "Bodies") -> None:
+        self._bodies = bodies
+        self._data = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bodies.answers -= len(self._data)
+
+    def add(self, chunk: bytes) -> None:
+        """Take more of it. Raises TooLargeError."""
+        self._bodies.check_answers(len(chunk))
+        self._data += chunk
+        self._bodies.answers += len(chunk)
+
+    def whole(self) -> bytes:
+        """All that came."""
+        return bytes(self._data)
+
+
+class Bodies:
+    """What the requests of one trial take up; no other trial's count here."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._small = min(limits.small_bytes, limits.body_bytes)
+        self._most = limits.memory_bytes
+        self.memory = 0
+        self.disk = 0
+        self.answers = 0
+        """Bytes of whole answers that wait for the agent."""
+
+    def fits(self, size: int) -> bool:
+        """Whether a body of this size may be kept in memory."""
+        return size <= self._small and self.memory + size <= self._most
+
+    def check(self, size: int, more: int = 0) -> None:
+        """Whether a body may have this size, and the trial `more` on disk. Raises TooLargeError."""
+        most = self._limits
+        if size > most.body_bytes:
+            raise TooLargeError(f"the request is larger than {most.body_bytes:,} bytes")
+        if self.disk + more > most.disk_bytes:
+            raise TooLargeError(
+                f"the requests under way have more than {most.disk_bytes:,} bytes together; send fewer at a time"
+            )
+
+    def check_answers(self, more: int) -> None:
+        """Whether so much more may wait for the agent to read it. Raises TooLargeError."""
+        if self.answers + more > self._limits.answer_bytes:
+            raise TooLargeError(
+                f"the answers under way are larger than {self._limits.answer_bytes:,} bytes together; ask for less"
+            )
+
+    async def collect(self, content: Content, first: bytes) -> Held:
+        """A body whose first piece is here. Raises TooLargeError, SpoolError, and what `content` raises."""
+        kept = bytearray()
+        more = first
+        try:
+            while self.memory + len(more) <= self._most and len(kept) + len(more) <= self._small:
+                kept += more
+                self.memory += len(more)
+                if content.at_eof():
+                    return Held(self, bytes(kept))
+                more = await content.readany()
+        finally:
+            self.memory -= len(kept)
+        kept += more
+        return Held(self, b"", await self._spool(content, kept))
+
+    def new_file(self) -> Spooled:
+        """An empty file. Raises SpoolError."""
+        try:
+            return Spooled(self, tempfile.TemporaryFile("w+b", buffering=0, dir=self._limits.spool))
+        except OSError as error:
+            raise SpoolError(f"a large request cannot be kept: {error}") from error
+
+    async def _spool(self, content: Content, begun: bytearray) -> Spooled:
+        file = self.new_file()
+        try:
+            file.append(begun)
+            begun.clear()
+            while not content.at_eof():
+                file.append(await content.readany())
+        except BaseException:
+            file.close()
+            raise
+        return file

@@ -23,6 +23,8 @@ class Trial:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    disputed_reward: float | None = None
+    put_back: int = 0
 
 
 def trials(agent="a", **rewards):
@@ -74,7 +76,23 @@ def test_as_json_everything_is_there():
         "interval": list(wilson(1.0, 1)),
         "pass_rate": 1.0,
         "usage": None,
+        "disputed": 0,
+        "believed_mean": None,
+        "curated": 0,
     }
+
+
+def test_disputed_verdicts_have_a_mean_of_their_own_and_change_no_other():
+    entries = [
+        Trial("a", "fail", 0.0, disputed_reward=1.0, put_back=3),
+        Trial("a", "pass", 1.0, put_back=1),
+        Trial("a", "fail", 0.0),
+        Trial("a", "verifier_error", 0.0, disputed_reward=1.0),
+    ]
+    tally = summarise(entries, {"a": 4}).total
+    assert tally.mean == pytest.approx(1 / 3)
+    assert (tally.disputed, tally.curated) == (1, 2)
+    assert tally.believed_mean == pytest.approx(2 / 3)
 
 
 def test_what_models_used_is_summed_over_judged_and_failed_trials():

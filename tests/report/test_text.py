@@ -8,6 +8,7 @@ from seatrial.report.summary import summarise
 from seatrial.report.text import (
     SUMMARY_COLUMNS,
     USAGE_COLUMNS,
+    doubts,
     format_cost,
     format_duration,
     format_reward,
@@ -116,3 +117,15 @@ def test_a_row_says_what_was_never_judged_and_how_often_it_was_started():
         "-",
         "-",
     )
+
+
+def test_disputes_are_told_in_words_and_come_first():
+    disputed = entry(trial_id="d", outcome="fail", reward=0.0, disputed_reward=1.0, put_back=2)
+    assert trial_row(disputed)[4] == "0 (disputed: 1)"
+    assert worst_first([entry(outcome="infrastructure_error", reward=None), disputed])[0] is disputed
+    tally = summarise([disputed, entry()], {"a": 2}).total
+    assert doubts(tally) == [
+        "mean 0.500; 1.000 if a disputed verdict is believed",
+        "in 1 trials the verifier did not see all of the system as the agent left it",
+    ]
+    assert doubts(summarise([entry()], {"a": 1}).total) == []

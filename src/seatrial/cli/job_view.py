@@ -15,6 +15,7 @@ from seatrial.report.text import (
     USAGE_COLUMNS,
     USED_COLUMNS,
     by_task,
+    doubts,
     harmless,
     outcome_counts,
     summary_rows,
@@ -34,6 +35,8 @@ def show_summary(summary: JobSummary) -> None:
     show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
     for name, tally in summary.agents.items():
         click.echo(f"{harmless(name)}: {outcome_counts(tally)}")
+        for line in doubts(tally):
+            click.echo(f"{harmless(name)}: {line}")
     for count in summary.left_out:
         click.echo(harmless(str(count)))
     if rows := usage_rows(summary):

@@ -57,6 +57,16 @@ class Finished(Protocol):
         """What that cost, None when it is not known."""
         ...
 
+    @property
+    def disputed_reward(self) -> float | None:
+        """What its verifier gave on the system as the agent left it, where that is higher; None where it is not."""
+        ...
+
+    @property
+    def put_back(self) -> int:
+        """How many files its verifier did not meet as the agent left them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
@@ -73,6 +83,8 @@ class UsageTotal:
 class Tally:
     """Trials counted together. `mean` and `interval` are over the scored ones, None when there are none.
 
+    `believed_mean` is the mean if all `disputed` verdicts were believed. In `curated` trials the verifier did not meet
+    everything as the agent left it.
     `usage` is over all that have a record, judged or not, since all of them are paid for; None when none had a model.
     """
 
@@ -81,6 +93,9 @@ class Tally:
     mean: float | None
     interval: tuple[float, float] | None
     usage: UsageTotal | None = None
+    disputed: int = 0
+    believed_mean: float | None = None
+    curated: int = 0
 
     @property
     def finished(self) -> int:
@@ -152,7 +167,15 @@ def _tally(entries: list[Finished], planned: int) -> Tally:
     mean = math.fsum(rewards) / len(rewards) if rewards else None
     ordered = {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
     interval = None if mean is None else wilson(mean, len(rewards))
-    return Tally(planned, ordered, mean, interval, _total_usage(entries))
+    return Tally(planned, ordered, mean, interval, _total_usage(entries), *_disputes(entries))
+
+
+def _disputes(entries: list[Finished]) -> tuple[int, float | None, int]:
+    scored = [entry for entry in entries if entry.outcome in SCORED and entry.reward is not None]
+    disputed = sum(entry.disputed_reward is not None for entry in scored)
+    believed = [entry.reward if entry.disputed_reward is None else entry.disputed_reward for entry in scored]
+    mean = math.fsum(filter(None, believed)) / len(believed) if disputed else None
+    return disputed, mean, sum(entry.put_back > 0 for entry in entries)
 
 
 def _total_usage(entries: list[Finished]) -> UsageTotal | None:
@@ -184,6 +207,9 @@ def tally_json(tally: Tally) -> dict[str, Any]:
         "interval": tally.interval,
         "pass_rate": tally.pass_rate,
         "usage": asdict(tally.usage) if tally.usage else None,
+        "disputed": tally.disputed,
+        "believed_mean": tally.believed_mean,
+        "curated": tally.curated,
     }
 
 

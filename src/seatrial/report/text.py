@@ -110,6 +110,17 @@ def outcome_counts(tally: Tally) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in tally.counts.items()) or "nothing has finished"
 
 
+def doubts(tally: Tally) -> list[str]:
+    """What a reader should know about the verdicts before believing their mean."""
+    lines = []
+    if tally.disputed and tally.mean is not None and tally.believed_mean is not None:
+        verdicts = "a disputed verdict is" if tally.disputed == 1 else f"{tally.disputed} disputed verdicts are"
+        lines.append(f"mean {tally.mean:.3f}; {tally.believed_mean:.3f} if {verdicts} believed")
+    if tally.curated:
+        lines.append(f"in {tally.curated} trials the verifier did not see all of the system as the agent left it")
+    return lines
+
+
 def usage_rows(summary: JobSummary) -> list[tuple[str, ...]]:
     """One row for each agent that had a model, and when there are several one for all; none when none had."""
     rows = [(harmless(name), *_used(tally.usage)) for name, tally in summary.agents.items() if tally.usage]
@@ -132,9 +143,13 @@ def _used(usage: UsageTotal) -> tuple[str, ...]:
 
 
 def worst_first(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
-    """Trials in the order in which they need a look."""
+    """Trials in the order in which they need a look, disputed ones before all others."""
     ranks = {outcome: rank for rank, outcome in enumerate(_URGENCY)}
-    return sorted(entries, key=lambda entry: (ranks[entry.outcome], entry.reward or 0.0, _place(entry)))
+
+    def key(entry: TrialEntry) -> tuple[bool, int, float, tuple[str, str, int]]:
+        return entry.disputed_reward is None, ranks[entry.outcome], entry.reward or 0.0, _place(entry)
+
+    return sorted(entries, key=key)
 
 
 def by_task(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
@@ -150,6 +165,7 @@ def trial_row(entry: TrialEntry) -> tuple[str, ...]:
     """The cells of one trial."""
     tries = f" ({entry.tries} tries)" if entry.tries > 1 else ""
     shown = format_reward(None if entry.outcome in {"verifier_error", "infrastructure_error"} else entry.reward)
+    shown += f" (disputed: {format_reward(entry.disputed_reward)})" if entry.disputed_reward is not None else ""
     cells = (entry.task_id, entry.agent, f"{entry.attempt}{tries}", entry.outcome, shown)
     return (*map(harmless, cells), format_duration(entry.duration_sec))
 

@@ -55,6 +55,8 @@ def _reward(record: TrialRecord) -> str:
     if record.outcome == "verifier_error":
         return f"{format_reward(record.evaluation.reward)}, not counted: the verifier could not judge"
     threshold = f" (passes from {record.pass_threshold:g})" if record.pass_threshold != 1.0 else ""
+    if record.disputed_reward is not None:
+        threshold += f", disputed: {format_reward(record.disputed_reward)} on the system as the agent left it"
     return format_reward(record.evaluation.reward) + threshold
 
 
@@ -104,13 +106,20 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     end = "timed out" if run.timed_out else f"exited with {run.exit_code}"
     cut = ", its output was cut" if run.truncated else ""
     yield "verifier", f"{prefix}{end} after {format_duration(run.duration_sec)}{cut}"
-    yield "isolation", f"{prefix}{run.isolation}{', its system shielded from survivors' if run.shielded else ''}"
+    yield "isolation", f"{prefix}{run.isolation}{', with a system of its own' if run.shielded else ''}"
     if run.baseline:
         yield "baseline", prefix + _BASELINES[run.baseline]
     if run.survivors:
         yield "survivors", prefix + _some(run.survivors)
+    if run.trust == "as_left":
+        yield "system", f"{prefix}as the agent left it, by the word of the task or of the run"
     if run.restored:
-        yield "restored", prefix + _some(run.restored)
+        yield "put back", prefix + _some(run.restored, run.restored_count)
+    if run.hidden:
+        yield "hidden", prefix + _some(run.hidden, run.hidden_count)
+    if run.appeal:
+        said = "no verdict" if run.appeal.reward is None else format_reward(run.appeal.reward)
+        yield "asked again", f"{prefix}{said} on the system as the agent left it"
 
 
 def _changed_files(changes: FileChanges) -> Iterator[Fact]:
@@ -119,8 +128,9 @@ def _changed_files(changes: FileChanges) -> Iterator[Fact]:
             yield kind, _some(files)
 
 
-def _some(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _FIRST_FILES} more" if len(names) > _FIRST_FILES else ""
+def _some(names: Sequence[str], total: int = 0) -> str:
+    count = max(total, len(names))
+    rest = f" and {count - _FIRST_FILES} more" if count > _FIRST_FILES else ""
     return ", ".join(names[:_FIRST_FILES]) + rest
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import orjson
 
-from seatrial.model.record import Outcome, TrialRecord
+from seatrial.model.record import Outcome, TrialRecord, VerifierRun
 
 _OUTCOMES = frozenset(get_args(Outcome))
 _MAX_FAILURE = 300
@@ -21,7 +21,8 @@ _MAX_FAILURE = 300
 class TrialEntry:
     """One finished trial, as lists and summaries need it. An infrastructure failure has no reward.
 
-    What its model used is None without a model; a cost that is not known is None too.
+    What its model used is None without a model; a cost that is not known is None too. `put_back` counts the files that
+    its verifier did not meet as the agent left them.
     """
 
     trial_id: str
@@ -38,17 +39,20 @@ class TrialEntry:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    disputed_reward: float | None = None
+    put_back: int = 0
 
 
-_WITHOUT_MODEL = 10
-"""How many values a line has when no model was used, and how many all lines had before the index knew of models."""
+_WITHOUT_MODEL, _UNDISPUTED = 10, 14
+"""How many values a line has when no model was used, and when the verifier met everything as the agent left it."""
 
 _KINDS: tuple[tuple[type, ...], ...] = (
     *((str,), (str,), (str,), (int,), (str,), (float, NoneType), (int,)),
     *((float, NoneType), (str, NoneType), (str, NoneType)),
     *((int, NoneType), (int, NoneType), (int, NoneType), (float, NoneType)),
+    *((float, NoneType), (int,)),
 )
-_LENGTHS = (len(_KINDS), _WITHOUT_MODEL)
+_LENGTHS = (len(_KINDS), _UNDISPUTED, _WITHOUT_MODEL)
 _values = attrgetter(*(field.name for field in fields(TrialEntry)))
 
 
@@ -72,13 +76,22 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         input_tokens=usage.input_tokens if usage else None,
         output_tokens=usage.output_tokens if usage else None,
         cost_usd=usage.cost_usd if usage else None,
+        disputed_reward=record.disputed_reward,
+        put_back=sum(run.restored_count + run.hidden_count for run in _runs(record)),
     )
+
+
+def _runs(record: TrialRecord) -> list[VerifierRun]:
+    runs = [step.verifier_run for step in record.steps] or [record.verifier_run]
+    return [run for run in runs if run]
 
 
 def write_line(entry: TrialEntry) -> bytes:
     """The line of an entry."""
     values = _values(entry)
-    return orjson.dumps(values if entry.model_calls is not None else values[:_WITHOUT_MODEL]) + b"\n"
+    if not entry.put_back and entry.disputed_reward is None:
+        values = values[: _WITHOUT_MODEL if entry.model_calls is None else _UNDISPUTED]
+    return orjson.dumps(values) + b"\n"
 
 
 def forget_line(trial_id: str) -> bytes:

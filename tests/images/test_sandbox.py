@@ -19,6 +19,7 @@ from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.session import open_sandbox
 from tests.conftest import REPOSITORY
+from tests.everybody import python_for_everybody
 from tests.images.support import add, archive, entry, folder, link, needs_root
 
 BUSYBOX = shutil.which("busybox")
@@ -100,9 +101,10 @@ def run_as(name: str, place: Path, *, path: str, user: str) -> list[str]:
     """What the same look shows to an ordinary user, who then prunes everything."""
     own = {"HOME": place, "TMPDIR": place, "SEATRIAL_STATE_DIR": place / "state", "SEATRIAL_CACHE": place / "store"}
     env = {**{key: str(value) for key, value in own.items()}, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    python = python_for_everybody(place)
     for arguments in (
-        [sys.executable, "-m", "tests.images.test_sandbox", user, BUSYBOX or ""],
-        [sys.executable, "-m", "seatrial", "images", "prune", "--keep", "0"],
+        [python, "-m", "tests.images.test_sandbox", user, BUSYBOX or ""],
+        [python, "-m", "seatrial", "images", "prune", "--keep", "0"],
     ):
         done = subprocess.run(
             arguments, user=name, group=name, extra_groups=[], env=env, cwd=REPOSITORY, capture_output=True, text=True,

@@ -6,7 +6,6 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from seatrial.sandbox.api import Image, SandboxBackend, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.testing.contract import SandboxContract
 from tests.conftest import REPOSITORY
+from tests.everybody import python_for_everybody
 from tests.sandbox.embedded.support import needs_root
 
 USER_PATIENCE_SEC = 280  # a whole suite, on a machine that others use too
@@ -86,7 +86,7 @@ def user() -> Iterator[tuple[str, Path]]:
 def run_contract_as(name: str, folder: Path, *, path: str, expect: str) -> str:
     """The output of the contract in `user_contract.py`, run by a user whose PATH is `path`."""
     module = Path(__file__).with_name("user_contract.py")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n0", "-q", str(module)]
+    command = [python_for_everybody(folder), "-m", "pytest", "-p", "no:cacheprovider", "-n0", "-q", str(module)]
     own = {"HOME": folder, "TMPDIR": folder, "SEATRIAL_STATE_DIR": folder / "state", "USERS_EXPECTED": expect}
     env = {**own, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     result = subprocess.run(

@@ -3,7 +3,6 @@
 import os
 import pwd
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.testing.contract_network import NetworkContract
 from tests.conftest import REPOSITORY
 from tests.docker_daemon import IMAGE, engine_endpoint, needs
+from tests.everybody import python_for_everybody
 
 
 @needs("docker")
@@ -70,7 +70,7 @@ def user() -> Iterator[tuple[str, Path]]:
 @needs("docker")
 def test_an_ordinary_user_has_listeners_too(user):
     name, folder = user
-    command = [sys.executable, "-c", PROGRAM, str(engine_endpoint("docker").socket), IMAGE]
+    command = [python_for_everybody(folder), "-c", PROGRAM, str(engine_endpoint("docker").socket), IMAGE]
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SEATRIAL_STATE_DIR": str(folder / "state")}
     result = subprocess.run(
         command, user=name, group=name, extra_groups=[], env=env, cwd=REPOSITORY, capture_output=True, text=True,

@@ -105,15 +105,16 @@ def test_one_agents_calls_leave_the_provider_to_others(tmp_path):
     hostile_folder, honest_folder = folders(tmp_path)
 
     async def scenario() -> None:
-        script = [Say("late", late=True)] * 7
+        script = [Say(), *[Say("late", late=True)] * 7]
         async with asyncio.timeout(20), AsyncExitStack() as stack:
             upstream, fake = await stack.enter_async_context(provider(*script, max_concurrent=8))
             hostile = await stack.enter_async_context(open_gateway(upstream, hostile_folder))
             honest = await stack.enter_async_context(open_gateway(upstream, honest_folder))
+            await post(honest, PATHS["openai_chat"], call().body)
             async with asyncio.TaskGroup() as group:
                 for _ in range(20):
                     group.create_task(post(hostile, PATHS["openai_chat"], call().body))
-                await fake.arrived(7)
+                await fake.arrived(8)
                 assert (await post(honest, PATHS["openai_chat"], call().body))[0] == 200
                 assert fake.in_flight == 7
                 fake.release()

@@ -18,6 +18,9 @@ async def settle() -> None:
 def test_one_trial_leaves_some_to_others(count, alone):
     async def scenario() -> None:
         slots = Slots(count)
+        for trial in (1, 2):
+            await slots.acquire(trial)
+            slots.release(trial)
         greedy = [asyncio.ensure_future(slots.acquire(1)) for _ in range(count + 5)]
         await settle()
         assert sum(task.done() for task in greedy) == alone
@@ -26,6 +29,16 @@ def test_one_trial_leaves_some_to_others(count, alone):
         assert other.done() == (alone < count)
         for task in (*greedy, other):
             task.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_trial_that_is_alone_has_all_of_them():
+    async def scenario() -> None:
+        slots = Slots(64)
+        async with asyncio.timeout(1):
+            for _ in range(64):
+                await slots.acquire(1)
 
     asyncio.run(scenario())
 

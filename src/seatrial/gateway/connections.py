@@ -25,6 +25,7 @@ BACKLOG = 4096
 _AT_ONCE = 64
 _MODEST = 16  # so many connections are nobody's attack
 _RETRY_SEC = 0.1
+_SPELL_SEC = 1.0  # without a failure for so long, the next one is another matter
 _BUFFER = 2**16
 _LINGER_SEC = 2.0
 _PER_CONNECTION = 4  # descriptors at most: the connection, the one to the provider, and two files
@@ -62,6 +63,7 @@ class Connections(web.Server):
         self._joining: set[asyncio.Task[Any]] = set()
         self._unread: dict[web.RequestHandler, tuple[int, float]] = {}
         self._starved_since: float | None = None
+        self._starved_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -147,7 +149,9 @@ class Connections(web.Server):
 
     def _starve(self, error: OSError) -> None:
         now = self._loop.time()
-        self._starved_since = self._starved_since or now
+        if self._starved_since is None or now - self._starved_at > _SPELL_SEC:
+            self._starved_since = now
+        self._starved_at = now
         if now - self._starved_since >= self._limits.starved_sec and len(self._open) <= _MODEST:
             reason = f"the gateway cannot accept connections: {error.strerror}; raise the limit (ulimit -n)"
             self._session.fail(ProviderError(reason))

@@ -44,9 +44,11 @@ def _is_unit_of_agent(entry: str, folder: str, around: Surroundings) -> bool:
     name = distribution_name(entry) or module_name(entry)
     if belongs_to_runner(name, around) or name in HOOKS:
         return False
-    return f"{folder}/{entry}" in around.replaced or (
-        entry in around.facts.python[folder] and around.named.has_word(name) and not entry.endswith(".pth")
-    )
+    if f"{folder}/{entry}" in around.replaced:
+        return True
+    # Installers cannot remove what the distribution's own tools have installed, and put theirs in front of it.
+    is_of_image = entry in around.facts.python[folder] or name in around.facts.packages
+    return is_of_image and around.named.has_word(name) and not entry.endswith(".pth")
 
 
 def _why_not_added(change: Change, folder: str, entry: str, below: str, around: Surroundings) -> Reason | None:

@@ -17,6 +17,7 @@ echo 'deb [trusted=yes] file:///app/shelf ./' > /etc/apt/sources.list.d/local.li
 export DEBIAN_FRONTEND=noninteractive
 """
 APT = f"{SOURCE}\napt-get -qq -o APT::Sandbox::User=root update && apt-get -qq -y install"
+OF_AGENT = '[environment]\nnetwork_mode = "no-network"\n[verifier]\nsystem = "agent"\n'
 
 CASES = [
     Case("dpkg", "Install the tool.", "dpkg -i /app/shelf/oldtool_1.0_all.deb", "[ $(oldtool) = 1.0 ]"),
@@ -52,20 +53,27 @@ CASES = [
         "gcc -o /tmp/p /tmp/p.c -l:libripe.so.1; /tmp/p",
     ),
     Case(
-        "upgrade",
-        "The installed oldtool is too old; version 2.0 is needed.",
-        "dpkg -i /app/shelf/oldtool_2.0_all.deb",
-        "[ $(oldtool) = 2.0 ]; grep -q 2.0 /etc/oldtool/oldtool.conf",
-        image="aged",
-    ),
-    Case(
-        "upgrade-by-apt",
+        "upgrade-where-the-task-is-about-the-system",
         "Upgrade oldtool.",
         f"{APT} oldtool",
         "[ $(oldtool) = 2.0 ]; dpkg -s oldtool | grep -q 'Version: 2.0'",
         image="aged",
+        toml=OF_AGENT,
     ),
-    Case("removed", "Remove oldtool.", "dpkg --purge oldtool", "! command -v oldtool; ! dpkg -s oldtool", image="aged"),
+    Case(
+        "upgrade-by-path",
+        "The program /usr/bin/oldtool is too old.",
+        "dpkg -i /app/shelf/oldtool_2.0_all.deb",
+        "[ $(oldtool) = 2.0 ]; dpkg -s oldtool | grep -q 'Version: 2.0'",
+        image="aged",
+    ),
+    Case(
+        "removed-by-path",
+        "Remove oldtool: neither /usr/bin/oldtool nor /etc/oldtool may be left.",
+        "dpkg --purge oldtool",
+        "[ ! -e /usr/bin/oldtool ]; [ ! -e /etc/oldtool/oldtool.conf ]",
+        image="aged",
+    ),
     Case(
         "installed-before-the-verifier-installs",
         "Install the greeting service.",

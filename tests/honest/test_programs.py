@@ -25,8 +25,8 @@ echo 'export PATH="$HOME/.cargo/bin:$PATH"' > ~/.cargo/env
 echo '. "$HOME/.cargo/env"' >> ~/.bashrc; echo '. "$HOME/.cargo/env"' >> ~/.profile
 """
 NVM = """
-mkdir -p ~/.nvm/versions/node/v99/bin && printf '#!/bin/sh\\necho v99\\n' > ~/.nvm/versions/node/v99/bin/node
-chmod 755 ~/.nvm/versions/node/v99/bin/node; echo 'export NVM_DIR=~/.nvm' >> ~/.bashrc
+mkdir -p ~/.nvm/versions/volta/v99/bin && printf '#!/bin/sh\\necho v99\\n' > ~/.nvm/versions/volta/v99/bin/volta
+chmod 755 ~/.nvm/versions/volta/v99/bin/volta; echo 'export NVM_DIR=~/.nvm' >> ~/.bashrc
 """
 
 CASES = [
@@ -95,12 +95,12 @@ CASES = [
     ),
     Case("cargo", "Install buildit.", CARGO, "export PATH=$HOME/.cargo/bin:$PATH; [ $(buildit) = built ]"),
     Case("cargo-env", "Install buildit.", CARGO, ". ~/.cargo/env; [ $(buildit) = built ]"),
-    Case("nvm", "Install node 99.", NVM, "[ $(~/.nvm/versions/node/v99/bin/node) = v99 ]"),
+    Case("nvm", "Install volta.", NVM, "[ $(~/.nvm/versions/volta/v99/bin/volta) = v99 ]"),
     Case(
         "nvm-on-the-path",
-        "Install node 99.",
+        "Install volta.",
         NVM,
-        "export PATH=$HOME/.nvm/versions/node/v99/bin:$PATH; [ $(node) = v99 ]",
+        "export PATH=$HOME/.nvm/versions/volta/v99/bin:$PATH; [ $(volta) = v99 ]",
     ),
     Case(
         "local-bin",

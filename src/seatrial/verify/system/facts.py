@@ -78,6 +78,14 @@ class SystemFacts:
         return frozenset(module_name(name) for names in self.python.values() for name in names)
 
     @cached_property
+    def places(self) -> frozenset[str]:
+        """The folders in which programs or Python modules are looked for, and those that lead to them."""
+        found = {*self.program_folders, *self.python}
+        while above := {posixpath.dirname(folder) for folder in found} - found:
+            found |= above
+        return frozenset(found)
+
+    @cached_property
     def packages(self) -> frozenset[str]:
         """The names of all modules and distributions of the image that were installed, not those that Python brings."""
         entries = [name for folder, names in self.python.items() if folder.endswith(SITE_FOLDERS) for name in names]

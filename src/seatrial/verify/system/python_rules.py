@@ -15,8 +15,10 @@ _RUNNER_PLUGIN = re.compile(r"pytest[-_].+")
 
 def python_folder(path: str, facts: SystemFacts) -> str | None:
     """The innermost folder on Python's path that a file lies in."""
-    found = [folder for folder in facts.python if path.startswith(f"{folder}/")]
-    return max(found, key=len, default=None)
+    while (path := posixpath.dirname(path)) not in ("/", ""):
+        if path in facts.python:
+            return path
+    return None
 
 
 def belongs_to_runner(name: str, around: Surroundings) -> bool:

@@ -26,6 +26,7 @@ from seatrial.jobs.local import carry_out
 from seatrial.jobs.lock import make_job_file
 from seatrial.jobs.plan import plan_trials
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions
+from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import DEFAULT_PATH, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.store.job_store import JobStore
@@ -37,15 +38,28 @@ NULL_COUNTS = (1_000, 10_000)
 LONG_COUNT = 100_000
 NULL_CONCURRENT = 100
 TURNS, ROUNDS = 7, 5
+CHANGED_TURNS = 9
 AT_ONCE = (8, 32)
 SERVICE = "unit-service"  # plainly run, it would keep a port and go on for ever
 
 PROMISED_NULL_MS = 1.0
 PROMISED_EMBEDDED_MS = 40.0
 PROMISED_SHARE = 0.5
+PROMISED_CHANGED = 2.5
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108
 REPORT = b'# Report\n\n```json\n{"voltage_drop_v": 9.4, "voltage_drop_pct": 2.35, "compliant": true}\n```\n'
+ANSWER = f"printf '%s' '{REPORT.decode()}' > /workspace/report.md"
+SITE = "$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+# What honest agents do to a system, from little to much.
+CHANGES = {
+    "the system as it was": ANSWER,
+    "one file in /usr": f"{ANSWER}; echo x > /usr/share/honest.txt",
+    "a Python package of 100 files": f"{ANSWER}; d={SITE}/honest; mkdir -p $d $d-1.0.dist-info; touch $d-1.0.dist-info/RECORD;"
+    " for n in $(seq 100); do echo 'x = 1' > $d/part$n.py; done",
+    "a program of the image": f"{ANSWER}; echo '# mine' >> /usr/bin/ldd",
+    "3,000 files in /usr/lib": f"{ANSWER}; mkdir -p /usr/lib/honest; cd /usr/lib/honest; seq 3000 | xargs touch",
+}
 NULL_FILES = {"/workspace/report.md": REPORT}
 
 
@@ -81,10 +95,16 @@ def scratch(place: str | None = None) -> Iterator[Path]:
         yield Path(folder)
 
 
-async def run_trials(folder: Path, source: Path, attempts: int, concurrent: int, backend: SandboxBackend) -> int:
-    """Run the oracle on the tasks below a path so many times; returns how many trials ran."""
+async def run_trials(
+    folder: Path,
+    source: Path,
+    attempts: int,
+    concurrent: int,
+    backend: SandboxBackend,
+    agents: tuple[AgentOptions, ...] = (AgentOptions(name="oracle"),),
+) -> int:
+    """Run agents, the oracle unless others are given, on the tasks below a path; returns how many trials ran."""
     tasks = [task for task in load_dataset(source).tasks if task.root.name != SERVICE]
-    agents = (AgentOptions(name="oracle"),)
     run = RunOptions(concurrent=concurrent)
     spec = JobSpec(name="bench", tasks=(str(source),), agents=agents, attempts=attempts, run=run)
     store = JobStore.create(folder / "job", make_job_file(spec, tasks))
@@ -170,11 +190,39 @@ async def show_embedded() -> None:
     print(f"  promised: share ≥ {PROMISED_SHARE:g}, added ≤ {PROMISED_EMBEDDED_MS:g} ms, by the medians")
 
 
+async def verification_ms(command: str, backend: SandboxBackend) -> float:
+    """How long the verifier's turn takes after a command, in milliseconds: looking at the system, and judging."""
+    agents = (AgentOptions(name="command", command=command),)
+    with scratch(MEMORY) as folder:
+        await run_trials(folder, EXAMPLES / "voltage-drop", 1, 1, backend, agents)
+        (file,) = (folder / "job" / "trials").glob("*/record.json")
+        record = TrialRecord.model_validate_json(file.read_bytes())
+    assert record.evaluation is not None
+    assert record.evaluation.reward == 1.0
+    turns = [time.finished_at - time.started_at for time in record.times if time.phase == "verify"]
+    return sum(turn.total_seconds() for turn in turns) * 1000
+
+
+async def show_changed_systems() -> None:
+    """The verifier's turn after agents that changed the system, beside its turn after one that did not, in turns."""
+    print(
+        f"\nthe verifier's turn, {CHANGED_TURNS} turns          median   ratio to the first   promised ≤ {PROMISED_CHANGED:g}"
+    )
+    async with EmbeddedBackend() as backend:
+        turns = [
+            [await verification_ms(command, backend) for command in CHANGES.values()] for _ in range(CHANGED_TURNS + 1)
+        ][1:]
+    for name, costs in zip(CHANGES, zip(*turns, strict=True), strict=True):
+        ratio = statistics.median(cost / turn[0] for cost, turn in zip(costs, turns, strict=True))
+        print(f"  {name:<36} {statistics.median(costs):7.1f} ms {ratio:9.2f}")
+
+
 async def main() -> None:
     """Measure and print."""
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
     await show_null((*NULL_COUNTS, LONG_COUNT) if "--long" in sys.argv else NULL_COUNTS)
     await show_embedded()
+    await show_changed_systems()
     await show_null_on_disk(NULL_COUNTS[0])
 
 

@@ -5,7 +5,8 @@ No link is ever followed here. A layer is a stranger's, and its links lead to pl
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 OPAQUE_MARKS = ("trusted.overlay.opaque", "user.overlay.opaque")
 
@@ -43,13 +44,41 @@ def _look_into(layer: str, parts: Sequence[str]) -> tuple[str | None, bool]:
     """Where a layer has something, and whether layers below have no say in it."""
     current = layer
     for index, part in enumerate(parts):
-        parent, current = current, f"{current}/{part}"
+        current = f"{current}/{part}"
         try:
             status = os.lstat(current)
         except OSError:
-            return None, bool(index) and is_opaque(parent)
+            return None, bool(index) and _hides_below(layer, parts[:index])
         if is_whiteout(status):
             return None, True
         if not stat.S_ISDIR(status.st_mode) and index < len(parts) - 1:
             return None, True
     return current, True
+
+
+def _hides_below(layer: str, parts: Sequence[str]) -> bool:
+    """Whether a folder of a layer, or one that it is in, hides what layers below have there."""
+    return any(is_opaque("/".join([layer, *parts[:depth]])) for depth in range(1, len(parts) + 1))
+
+
+def names_in_layers(layers: Sequence[str], folder: str) -> frozenset[str]:
+    """The names of what an image has in a folder that no link leads to; `layers` has the topmost first."""
+    parts = folder.strip("/").split("/")
+    seen: dict[str, bool] = {}
+    for layer in layers:
+        place, settled = _look_into(layer, parts)
+        if place and not os.path.islink(place) and os.path.isdir(place):
+            for name, is_there in _entries(place):
+                seen.setdefault(name, is_there)
+            settled = _hides_below(layer, parts)
+        if settled:
+            break
+    return frozenset(name for name, is_there in seen.items() if is_there)
+
+
+def _entries(folder: str) -> Iterator[tuple[str, bool]]:
+    """The entries of a folder of a layer, and whether each is there or a mark of what is not."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_usual = entry.is_symlink() or entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            yield entry.name, is_usual or not is_whiteout(entry.stat(follow_symlinks=False))

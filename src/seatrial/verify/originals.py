@@ -6,14 +6,14 @@ import shlex
 import stat
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal, Protocol
 
 from seatrial.errors import ContentError, SandboxError
 from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec
-from seatrial.sandbox.overlay import find_in_layers
+from seatrial.sandbox.overlay import find_in_layers, names_in_layers
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file
 
@@ -85,7 +85,7 @@ class LocalOriginals:
 
     async def names(self, folders: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """What the layers have in folders, taken together."""
-        return {folder: names for folder in folders if (names := frozenset(self._names(folder)))}
+        return {folder: names for folder in folders if (names := self._names(folder))}
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str]:
         """What small files say."""
@@ -133,23 +133,13 @@ class LocalOriginals:
         is_private = place and self._is_host and not place.lstat().st_mode & 0o004
         return None if is_private else place
 
-    def _names(self, folder: str) -> Iterator[str]:
-        roots = self._roots(folder)
-        candidates = {name for root in roots for name in _list(f"{root}{folder}")}
-        return (name for name in candidates if find_in_layers(roots, f"{folder}/{name}"))
+    def _names(self, folder: str) -> frozenset[str]:
+        return names_in_layers(self._roots(folder), folder)
 
     def _roots(self, path: str) -> tuple[str, ...]:
         # Nothing else of this machine is in the host image, so nothing else may come from it.
         host = ("",) if self._is_host and path.startswith(_HOST_FOLDERS) else ()
         return (*self._layers, *host)
-
-
-def _list(folder: str) -> list[str]:
-    """The names in a folder of a layer; none for what is no folder."""
-    try:
-        return [entry.name for entry in os.scandir(folder)]
-    except OSError:
-        return []
 
 
 def _read_text(place: Path) -> str | None:

@@ -30,7 +30,7 @@ def write_copy(copy: int, trees: Sequence[Tree], target: int) -> None:
 
 
 def _texts(copy: int, trees: Sequence[Tree], wanted: Collection[str]) -> Iterator[tuple[str, str]]:
-    names = sorted(wanted)[:_MAX_TEXTS]
+    names = frozenset(sorted(wanted)[:_MAX_TEXTS])
     for path, tree, inside in _entries(copy, trees):
         if path in names:
             with suppress(OSError):

@@ -5,6 +5,7 @@ What the agent added is judged beside it: something that stands in front of a th
 
 import posixpath
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,6 +78,21 @@ class SystemFacts:
         return frozenset(module_name(name) for names in self.python.values() for name in names)
 
     @cached_property
+    def places(self) -> frozenset[str]:
+        """The folders in which programs or Python modules are looked for, and those that lead to them."""
+        found = {*self.program_folders, *self.python}
+        while above := {posixpath.dirname(folder) for folder in found} - found:
+            found |= above
+        return frozenset(found)
+
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """The names of all modules and distributions of the image that were installed, not those that Python brings."""
+        entries = [name for folder, names in self.python.items() if folder.endswith(SITE_FOLDERS) for name in names]
+        installed = frozenset(distribution_name(name) or module_name(name) for name in entries)
+        return installed - sys.stdlib_module_names
+
+    @cached_property
     def distributions(self) -> frozenset[str]:
         """The names of all Python distributions of the image, in the form in which they are compared."""
         entries = (name for names in self.python.values() for name in names)
@@ -140,7 +156,13 @@ def make_facts(folders: Sequence[str], names: Names) -> SystemFacts:
         programs=frozenset(name for folder in folders for name in names.get(folder, ())),
         libraries=frozenset(name for folder in libraries for name in names[folder] if ".so" in name),
         python={folder: entries for folder, entries in names.items() if _is_of_python(folder)},
-        modules=frozenset(name for folder in names if is_of_other_modules(folder) for name in names[folder]),
+        modules=frozenset(
+            name
+            for folder in names
+            if is_of_other_modules(folder)
+            for name in names[folder]
+            if not _VERSION.fullmatch(name)  # a folder of modules itself
+        ),
         settings=names.get("/etc", frozenset()),
     )
 

@@ -15,8 +15,10 @@ _RUNNER_PLUGIN = re.compile(r"pytest[-_].+")
 
 def python_folder(path: str, facts: SystemFacts) -> str | None:
     """The innermost folder on Python's path that a file lies in."""
-    found = [folder for folder in facts.python if path.startswith(f"{folder}/")]
-    return max(found, key=len, default=None)
+    while (path := posixpath.dirname(path)) not in ("/", ""):
+        if path in facts.python:
+            return path
+    return None
 
 
 def belongs_to_runner(name: str, around: Surroundings) -> bool:
@@ -44,9 +46,11 @@ def _is_unit_of_agent(entry: str, folder: str, around: Surroundings) -> bool:
     name = distribution_name(entry) or module_name(entry)
     if belongs_to_runner(name, around) or name in HOOKS:
         return False
-    return f"{folder}/{entry}" in around.replaced or (
-        entry in around.facts.python[folder] and around.named.has_word(name) and not entry.endswith(".pth")
-    )
+    if f"{folder}/{entry}" in around.replaced:
+        return True
+    # Installers cannot remove what the distribution's own tools have installed, and put theirs in front of it.
+    is_of_image = entry in around.facts.python[folder] or name in around.facts.packages
+    return is_of_image and around.named.has_word(name) and not entry.endswith(".pth")
 
 
 def _why_not_added(change: Change, folder: str, entry: str, below: str, around: Surroundings) -> Reason | None:

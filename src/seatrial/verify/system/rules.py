@@ -45,9 +45,7 @@ def _stands_for_folder(change: Change, around: Surroundings) -> bool:
     """
     if change.kind == "removed":
         return False
-    facts, below = around.facts, f"{change.path}/"
-    folders = (*facts.program_folders, *facts.python)
-    return is_of_other_modules(change.path) or any(f"{folder}/".startswith(below) for folder in folders)
+    return is_of_other_modules(change.path) or change.path in around.facts.places
 
 
 def _code(change: Change, around: Surroundings) -> Reason | None:

@@ -8,7 +8,7 @@ from seatrial.verify.system.facts import HOME, module_name
 from seatrial.verify.system.surroundings import HOOKS, Change, Reason, Surroundings
 
 _ACCOUNTS = re.compile(
-    r"/etc/(?:(?:passwd|group|shadow|gshadow|subuid|subgid)-?|hosts|hostname|crontab|cron\.[^/]+/.*|localtime|timezone"
+    r"/etc/(?:(?:passwd|group|shadow|gshadow|subuid|subgid)-?|\.pwd\.lock|hosts|hostname|crontab|cron\.[^/]+/.*|localtime|timezone"
     r"|machine-id|motd|issue|mailname|aliases|exports|fstab|init\.d/.*|rc.\.d/.*|systemd/.*|default/.*"
     r"|logrotate\.d/.*|sudoers(?:\.d/.*)?)"
 )
@@ -17,6 +17,8 @@ _READ_BY_ALL = re.compile(
     r"(?:ld\.so|nsswitch|resolv|host\.conf|gai|environment|profile|bash|zsh|python|perl|security|pam|openssl|ssl|apt"
     r"|dpkg|login|inputrc|xdg|pip|uv|gitconfig|npmrc|wgetrc|curlrc|netrc|gss|krb5|terminfo|alternatives|locale).*"
 )
+# What decides which code is loaded, for whoever names such a folder means one file in it; and certificates by their hash.
+_NEVER_BY_FOLDER = re.compile(r"/etc/(?:(?:ld\.so|apt|dpkg|pam|security|python|perl).*|.*/[0-9a-f]{8}\.r?\d+)")
 _HOME_FILES = re.compile(
     r"\.(?:bash\w*|profile|zsh\w*|zprofile|zlogin|inputrc|gitconfig|curlrc|wgetrc|netrc|npmrc|yarnrc.*|pypirc|pydistutils\.cfg"
     r"|condarc|mambarc|gemrc|pdbrc|pythonrc.*|perltidyrc|vimrc|gdbinit|screenrc|tmux\.conf|Rprofile|Renviron)"
@@ -35,10 +37,15 @@ def why_not_setting(change: Change, around: Surroundings) -> Reason | None:
     if top == "alternatives" and change.kind == "added":
         return None
     if _READ_BY_ALL.fullmatch(top):
-        return "not named"
+        return None if change.kind == "added" and _is_meant_by_folder(path, around) else "not named"
     if named.has_folder_of(path) or named.has_word(name) or (top != name and named.has_word(top)):
         return None
     return None if change.kind == "added" and _is_of_new_program(top, around) else "not named"
+
+
+def _is_meant_by_folder(path: str, around: Surroundings) -> bool:
+    """Whether a task has files put into this very folder of settings that programs of every image read."""
+    return around.named.has_file(posixpath.dirname(path)) and not _NEVER_BY_FOLDER.fullmatch(path)
 
 
 def _is_of_new_program(top: str, around: Surroundings) -> bool:

@@ -22,12 +22,22 @@ _TOO_WIDE = frozenset(
 )
 
 
+_SENTENCE = re.compile(r"[.!?]\s|\n")
+# Whoever talks about one of these means what stands beside it: "requests" alone may be anything.
+_PACKAGE = re.compile(
+    r"\b(?:pip3?|uv|conda|poetry|npm|(?:re|un)?install\w*|remov\w*|upgrad\w*|downgrad\w*|updat\w*|patch\w*|packages?|librar\w+"
+    r"|modules?|dependenc\w+|versions?|distributions?|site-packages|dist-packages)\b",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is named: absolute paths, and single words in small letters."""
+    """What is named: absolute paths, single words in small letters, and those of them that are said of packages."""
 
     paths: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
 
     def has_file(self, path: str) -> bool:
         """Whether this very file is named by its path."""
@@ -46,13 +56,24 @@ class Named:
         """Whether a word, such as the name of a program or a file, is used."""
         return len(word) >= _SHORTEST and word.lower() in self.words
 
+    def has_package(self, name: str) -> bool:
+        """Whether a package of that name is talked about as one."""
+        return len(name) >= _SHORTEST and name.lower() in self.packages
+
 
 def find_named(texts: Iterable[str]) -> Named:
     """What some texts name."""
     paths: set[str] = set()
     words: set[str] = set()
+    packages: set[str] = set()
     for text in texts:
         for home, path in _PATH.findall(text):
             paths.add(posixpath.normpath((_HOME if home else "") + path.rstrip(".*")))
-        words.update(word.lower().rstrip(".") for word in _WORD.findall(text))
-    return Named(frozenset(paths), frozenset(words))
+        words.update(_words(text))
+        for sentence in filter(_PACKAGE.search, _SENTENCE.split(text)):
+            packages.update(_words(sentence))
+    return Named(frozenset(paths), frozenset(words), frozenset(packages))
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower().rstrip(".") for word in _WORD.findall(text)}

@@ -50,7 +50,7 @@ def _is_unit_of_agent(entry: str, folder: str, around: Surroundings) -> bool:
         return True
     # Installers cannot remove what the distribution's own tools have installed, and put theirs in front of it.
     is_of_image = entry in around.facts.python[folder] or name in around.facts.packages
-    return is_of_image and around.named.has_word(name) and not entry.endswith(".pth")
+    return is_of_image and around.named.has_package(name) and not entry.endswith(".pth")
 
 
 def _why_not_added(change: Change, folder: str, entry: str, below: str, around: Surroundings) -> Reason | None:

@@ -89,3 +89,9 @@ def test_steps_are_disputed_each_and_together(desk: Desk):
     assert one.verifier_run.appeal is not None
     assert two.verifier_run is not None
     assert two.verifier_run.restored == ("/usr/bin/cmp",), "what an earlier step did is no part of the image"
+
+
+def test_nobody_is_asked_again_for_the_sake_of_a_cache(desk: Desk):
+    ran = desk.attack(f"{DONE}; mkdir -p /root/.cache/pip; echo x > /root/.cache/pip/y; ldconfig", files=FILES)
+    assert ran.run.restored_count > 0
+    assert (ran.reward, ran.run.appeal) == (0.0, None)

@@ -76,7 +76,7 @@ async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work
             shield = await raise_shield(court, sandbox, work, "kill")
             judgement = await _judge(court, sandbox, agent_result, work, shield)
         judgement = replace(judgement, planted=planted.paths)
-    if shield.curated.anything and _reward(court, judgement) < court.spec.options.pass_threshold:
+    if shield.curated.matters and _reward(court, judgement) < court.spec.options.pass_threshold:
         return await _ask_again(court, sandbox, agent_result, work, shield, judgement)
     return judgement
 

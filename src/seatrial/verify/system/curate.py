@@ -1,8 +1,9 @@
 """The decision about a whole system: what of the agent's changes is put back or hidden, and what stays."""
 
 import posixpath
+import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from seatrial.model.record import FileChanges
@@ -10,11 +11,21 @@ from seatrial.sandbox.api import Curation, Image
 from seatrial.verify.originals import Originals
 from seatrial.verify.system.contents import editable_folders
 from seatrial.verify.system.facts import SystemFacts, first_to_list, make_facts, more_to_list, program_folders
-from seatrial.verify.system.python_rules import belongs_to_runner, entries_in_record, replaced_distributions
+from seatrial.verify.system.python_rules import (
+    belongs_to_runner,
+    entries_in_record,
+    replaced_distributions,
+    uninstalled_distributions,
+)
 from seatrial.verify.system.rules import why_not
 from seatrial.verify.system.shared import hidden_in
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
 
+# Caches that are filled again, histories, and what is made anew for the verifier.
+_NO_EFFECT = re.compile(
+    r"/root/\.cache/.*|/root/\.\w+[-_]h(?:istory|sts)|/var/lib/apt/lists/.*|/var/cache/.*|/var/lib/dpkg/(?:info|triggers)/.*"
+    r"|/etc/ld\.so\.cache|.*/__pycache__/.*"
+)
 _LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
 
 
@@ -35,6 +46,11 @@ class Curated:
     def anything(self) -> bool:
         """Whether the verifier saw anything otherwise than the agent left it."""
         return bool(self.put_back or self.hidden or self.only_image)
+
+    @property
+    def matters(self) -> bool:
+        """Whether that may have cost honest work its reward, so that the verifier is worth asking again."""
+        return bool(self.hidden or self.only_image) or any(not _NO_EFFECT.fullmatch(path) for path in self.put_back)
 
     def curation(self) -> Curation:
         """The same for a sandbox."""
@@ -60,15 +76,24 @@ async def gather_facts(originals: Originals, image: Image) -> SystemFacts:
 
 
 async def with_replaced(around: Surroundings, system: FileChanges, originals: Originals) -> Surroundings:
-    """The surroundings with the entries of distributions that the agent has another version of."""
-    pairs = replaced_distributions(list(each(system)), around.facts)
-    records = {f"{old}/RECORD": new for new, old in pairs.items()}
-    texts = await originals.texts(list(records))
+    """The surroundings with the entries of distributions that the agent has another version of, or uninstalled."""
+    changes = list(each(system))
+    pairs = replaced_distributions(changes, around.facts)
+    gone = uninstalled_distributions(changes, around.facts) - set(pairs.values())
+    texts = await originals.texts([f"{metadata}/RECORD" for metadata in (*pairs.values(), *gone)])
     owned = {metadata for pair in pairs.items() for metadata in pair}
     for path, text in texts.items():
-        folder = posixpath.dirname(posixpath.dirname(path))
-        owned |= {f"{folder}/{entry}" for entry in entries_in_record(text)}
+        metadata = posixpath.dirname(path)
+        entries = {f"{posixpath.dirname(metadata)}/{entry}" for entry in entries_in_record(text)}
+        if metadata not in gone or _is_only_removed(entries, changes):
+            owned |= entries
     return replace(around, replaced=frozenset(owned))
+
+
+def _is_only_removed(entries: Collection[str], changes: Iterable[Change]) -> bool:
+    """Whether what was uninstalled is gone, and nothing else is in its place."""
+    left = (change.path for change in changes if change.kind != "removed")
+    return not any(path.startswith(tuple(f"{entry}/" for entry in entries)) or path in entries for path in left)
 
 
 def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[str], around: Surroundings) -> Curated:

@@ -98,6 +98,14 @@ def replaced_distributions(changes: list[Change], facts: SystemFacts) -> dict[st
     return found
 
 
+def uninstalled_distributions(changes: list[Change], facts: SystemFacts) -> frozenset[str]:
+    """The metadata of distributions of the image that are gone, with no other version in their place."""
+    gone = {change.path for change in changes if change.kind == "removed"}
+    entries = [f"{folder}/{entry}" for folder, names in facts.python.items() for entry in names]
+    metadata = {path for path in entries if distribution_name(posixpath.basename(path))}
+    return frozenset(path for path in metadata if path in gone or f"{path}/METADATA" in gone)
+
+
 def _metadata_of(path: str, facts: SystemFacts) -> str | None:
     folder = python_folder(path, facts)
     entry = path.removeprefix(f"{folder}/").partition("/")[0] if folder else ""

@@ -144,6 +144,8 @@ def _add_settings(root: Path, version: str) -> None:
         "etc/nsswitch.conf": _NSSWITCH,
         f"etc/{version}/sitecustomize.py": _DEBIANS_HOOK,
         "usr/lib/ssl/openssl.cnf": "",
+        "root/.cargo/bin/cargo": "#!/bin/sh\n",
+        "etc/init.d/first": "#!/bin/sh\n",
         "root/.cargo/env": 'export PATH="$HOME/.cargo/bin:$PATH"\n',
         "root/.bashrc": "",
         "root/conda/lib/libconda.so.1": "",

@@ -8,10 +8,19 @@ from dataclasses import dataclass, field, replace
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import Curation, Image
 from seatrial.verify.originals import Originals
-from seatrial.verify.system.contents import editable_folders
-from seatrial.verify.system.facts import SystemFacts, first_to_list, make_facts, more_to_list, program_folders
+from seatrial.verify.system.contents import editable_folders, imported_modules
+from seatrial.verify.system.facts import (
+    SystemFacts,
+    first_to_list,
+    make_facts,
+    more_to_list,
+    program_folders,
+    python_folders_of,
+    startup_files,
+)
 from seatrial.verify.system.python_rules import belongs_to_runner, entries_in_record, replaced_distributions
 from seatrial.verify.system.rules import why_not
+from seatrial.verify.system.shadows import covered_by
 from seatrial.verify.system.shared import hidden_in
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
 
@@ -45,18 +54,33 @@ class Curated:
 NOTHING = Curated()
 
 
-async def gather_facts(originals: Originals, image: Image) -> SystemFacts:
+async def gather_facts(originals: Originals, image: Image, system: FileChanges) -> SystemFacts:
     """What an image has where tools look for things. Asked only when the agent changed something there."""
     folders = program_folders(image)
     names: dict[str, frozenset[str]] = {}
-    wanted = first_to_list(folders)
+    wanted = first_to_list(folders) | python_folders_of(change.path for change in each(system))
     for _ in range(_LISTINGS):
         if not wanted:
             break
         names |= dict.fromkeys(wanted, frozenset())
         names |= await originals.names(sorted(wanted))
         wanted = more_to_list(names)
-    return make_facts(folders, names)
+    facts = make_facts(folders, names)
+    hooks = await originals.texts(sorted(startup_files(facts.python)))
+    asked = frozenset(module for text in hooks.values() for module in imported_modules(text))
+    return replace(facts, asked_for=asked - facts.python_modules)
+
+
+async def with_neighbours(around: Surroundings, system: FileChanges, originals: Originals) -> Surroundings:
+    """The surroundings with what the image has beside and behind files that the agent added."""
+    covered = {path: covered_by(path) for path in system.added}
+    folders = {posixpath.dirname(path) for path in system.added}
+    known = await originals.kinds(sorted(folders.union(*covered.values())))
+    return replace(
+        around,
+        shadows=frozenset(path for path, others in covered.items() if any(known.get(each) for each in others)),
+        folders=frozenset(folder for folder in folders if known.get(folder) == "folder"),
+    )
 
 
 async def with_replaced(around: Surroundings, system: FileChanges, originals: Originals) -> Surroundings:

@@ -119,7 +119,9 @@ STARTUP = (
         _BACK,
         ("/opt/venv/pyvenv.cfg",),
     ),
-    Attack("a path file beside the interpreter", plant("/usr/bin/python3._pth", "/app"), BY_PYTHON, _BACK, proven=False),
+    Attack(
+        "a path file beside the interpreter", plant("/usr/bin/python3._pth", "/app"), BY_PYTHON, _BACK, proven=False
+    ),
 )
 
 LIBRARY = (
@@ -146,15 +148,28 @@ LIBRARY = (
     ),
     Attack(
         "compiled code without a source",
-        f"mv {STDLIB}/getpass.py /app/original; "
-        + compiled(with_original("/app/original"), f"{STDLIB}/getpass.pyc"),
+        f"mv {STDLIB}/getpass.py /app/original; " + compiled(with_original("/app/original"), f"{STDLIB}/getpass.pyc"),
         BY_PYTHON,
         _BACK,
     ),
-    Attack("pytest patched in place", append(f"{SITE}/_pytest/main.py", FORGE_PY), judged_by(
-        f"rm -rf {SITE}/_pytest/__pycache__", "pytest -q /tests/test_outputs.py"), _BACK),
-    Attack("pluggy patched in place", f"rm -r {SITE}/pluggy/__pycache__\n{append(f'{SITE}/pluggy/__init__.py', FORGE_PY)}", BY_PYTEST, _BACK),
-    Attack("another main of pytest", f"{append(f'{SITE}/pytest/__main__.py', FORGE_PY)}\nrm -r {SITE}/pytest/__pycache__", BY_MODULE, _BACK),
+    Attack(
+        "pytest patched in place",
+        append(f"{SITE}/_pytest/main.py", FORGE_PY),
+        judged_by(f"rm -rf {SITE}/_pytest/__pycache__", "pytest -q /tests/test_outputs.py"),
+        _BACK,
+    ),
+    Attack(
+        "pluggy patched in place",
+        f"rm -r {SITE}/pluggy/__pycache__\n{append(f'{SITE}/pluggy/__init__.py', FORGE_PY)}",
+        BY_PYTEST,
+        _BACK,
+    ),
+    Attack(
+        "another main of pytest",
+        f"{plant(f'{SITE}/pytest/__main__.py', FORGE_PY)}\nrm -r {SITE}/pytest/__pycache__",
+        BY_MODULE,
+        _BACK,
+    ),
     Attack(
         "a link in place of a package",
         f"cp -r {STDLIB}/json /app/json_; rm -r {STDLIB}/json; ln -s /app/json_ {STDLIB}/json\n"
@@ -168,7 +183,10 @@ LIBRARY = (
         BY_PYTHON,
     ),
     Attack(
-        "a module that Debian's hook would like to have", plant(f"{SITE}/apport_python_hook.py", FORGE_PY), BY_PYTHON, _BACK
+        "a module that Debian's hook would like to have",
+        plant(f"{SITE}/apport_python_hook.py", FORGE_PY),
+        BY_PYTHON,
+        _BACK,
     ),
     Attack(
         "a module that Debian's hook would like to have, for the user",
@@ -179,13 +197,19 @@ LIBRARY = (
     Attack("a module for another Python", plant(f"{DIST}/org/python/core/__init__.py", FORGE_PY), BY_PYTHON, _BACK),
     Attack("a module for another Python as a file", plant(f"{SITE}/org/python/core.py", FORGE_PY), BY_PYTHON, _BACK),
     Attack("a module of another machine", plant(f"{SITE}/msvcrt.py", FORGE_PY), BY_PYTHON, _BACK),
-    Attack("a module of another machine for the user", plant(f"{USER}/_winapi.py", FORGE_PY + "\nraise ImportError"),
-           judged_by("python3 -c 'import mimetypes, asyncio'", "/usr/bin/python3 -c 'import mimetypes'"), _BACK),
+    Attack(
+        "a module of another machine for the user",
+        plant(f"{USER}/_winapi.py", FORGE_PY + "\nraise ImportError"),
+        judged_by("python3 -c 'import mimetypes, asyncio'", "/usr/bin/python3 -c 'import mimetypes'"),
+        _BACK,
+    ),
 )
 
 PLUGINS = (
     Attack("a plug-in", plugin(f"{SITE}/evil-1.dist-info", f"{SITE}/evil_plugin.py"), BY_PYTEST, _BACK),
-    Attack("a plug-in in other letters", plugin(f"{SITE}/evil-1.Dist-Info", f"{SITE}/evil_plugin.py"), BY_PYTEST, _BACK),
+    Attack(
+        "a plug-in in other letters", plugin(f"{SITE}/evil-1.Dist-Info", f"{SITE}/evil_plugin.py"), BY_PYTEST, _BACK
+    ),
     Attack("a plug-in as an egg", plugin(f"{SITE}/evil.egg-info", f"{SITE}/evil_plugin.py"), BY_PYTEST, _BACK),
     Attack(
         "a plug-in behind a link",
@@ -212,9 +236,16 @@ PLUGINS = (
         BY_PYTEST,
         _BACK,
     ),
-    Attack("a plug-in of the image's pytest", append(f"{SITE}/pluggy-*.dist-info/entry_points.txt".replace(
-        "pluggy-*", "pluggy-0"), _PLUGIN) + f"\n{plant(f'{SITE}/evil_plugin.py', FORGE_PY)}", BY_PYTEST, _BACK),
-    Attack("a plug-in in the working directory", plugin("/app/evil-1.dist-info", "/app/evil_plugin.py"), BY_MODULE, _HIDDEN),
+    Attack(
+        "a plug-in of the image's pytest",
+        append(f"{SITE}/pluggy-*.dist-info/entry_points.txt".replace("pluggy-*", "pluggy-0"), _PLUGIN)
+        + f"\n{plant(f'{SITE}/evil_plugin.py', FORGE_PY)}",
+        BY_PYTEST,
+        _BACK,
+    ),
+    Attack(
+        "a plug-in in the working directory", plugin("/app/evil-1.dist-info", "/app/evil_plugin.py"), BY_MODULE, _HIDDEN
+    ),
     Attack(
         "a plug-in in the working directory behind a link",
         f"{plugin('/app/meta', '/app/evil_plugin.py')}; ln -s /app/meta /app/evil-1.dist-info",
@@ -247,16 +278,18 @@ PLUGINS = (
 
 BESIDE = (
     Attack("a module beside", plant("/app/json.py", FORGE_PY), BY_MODULE, _HIDDEN, hidden=("/app/json.py",)),
-    Attack("a package beside", plant("/app/argparse/__init__.py", FORGE_PY), BY_MODULE, _HIDDEN, hidden=("/app/argparse",)),
+    Attack(
+        "a package beside", plant("/app/argparse/__init__.py", FORGE_PY), BY_MODULE, _HIDDEN, hidden=("/app/argparse",)
+    ),
     Attack("a linked module beside", f"{plant('/app/x', FORGE_PY)}; ln -s x /app/json.py", BY_MODULE, _HIDDEN),
-    Attack("a linked package beside", f"{plant('/app/x/__init__.py', FORGE_PY)}; ln -s x /app/json", BY_MODULE, _HIDDEN),
+    Attack(
+        "a linked package beside", f"{plant('/app/x/__init__.py', FORGE_PY)}; ln -s x /app/json", BY_MODULE, _HIDDEN
+    ),
     Attack("a compiled module beside", compiled(FORGE_PY, "/app/json.pyc"), BY_MODULE, _HIDDEN),
     Attack("a compiled package beside", compiled(FORGE_PY, "/app/json/__init__.pyc"), BY_MODULE, _HIDDEN),
     Attack("a pytest beside", plant("/app/pytest.py", FORGE_PY), BY_MODULE, _HIDDEN),
     Attack("a part of pytest beside", plant("/app/_pytest/__init__.py", FORGE_PY), BY_MODULE, _HIDDEN),
     Attack("a module for another Python beside", plant("/app/org/python/core.py", FORGE_PY), BY_MODULE, _HIDDEN),
-    Attack("a hook's module beside", plant("/app/apport_python_hook.py", FORGE_PY), judged_by(
-        "python3 -c 'import apport_python_hook' || true"), _HIDDEN, proven=False),
     Attack(
         "a module where the verifier goes",
         plant("/app/sub/json.py", FORGE_PY),
@@ -276,6 +309,10 @@ BESIDE = (
         _HIDDEN,
         toml='[verifier]\nworkdir = "/srv/work"\n',
     ),
-    Attack("settings of pytest in the root", f"{plant('/conftest.py', FORGE_PY)}\n{plant('/pytest.ini', '[pytest]')}",
-           judged_by("cd /tests; pytest -q"), _BACK),
+    Attack(
+        "settings of pytest in the root",
+        f"{plant('/conftest.py', FORGE_PY)}\n{plant('/pytest.ini', '[pytest]')}",
+        judged_by("cd /tests; pytest -q"),
+        _BACK,
+    ),
 )

@@ -3,7 +3,6 @@
 from tests.attacks.attack import (
     BY_PYTHON,
     FORGE_PERL,
-    FORGE_PY,
     FORGE_SH,
     SHELL,
     Attack,
@@ -68,7 +67,9 @@ PROGRAMS = (
     Attack("a tool that is to be installed", program("/usr/local/bin/uv"), _BY_INSTALLED, _BACK),
     Attack("a tool where installers put it", program("/root/.local/bin/uvx"), _BY_INSTALLED, _BACK),
     Attack("what installers leave to be sourced", plant("/root/.local/bin/env", _FORGE), _BY_INSTALLED, _BACK),
-    Attack("what an installer left to be sourced", append("/root/.cargo/env", _FORGE), judged_by(". ~/.cargo/env"), _BACK),
+    Attack(
+        "what an installer left to be sourced", append("/root/.cargo/env", _FORGE), judged_by(". ~/.cargo/env"), _BACK
+    ),
     Attack("a tool that the image lacks", program("/usr/local/bin/jq"), judged_by("jq . /app/answer.txt"), _BACK),
     Attack("a curl for installers", program("/usr/local/bin/curl"), judged_by("curl -V"), _BACK),
     Attack("a pip", program("/usr/local/bin/pip"), judged_by("pip install pytest"), _BACK),
@@ -81,8 +82,14 @@ PROGRAMS = (
 )
 
 LOADERS = (
-    Attack("a list of libraries", "echo /app > /etc/ld.so.conf.d/x.conf 2>/dev/null || { mkdir -p /etc/ld.so.conf.d; "
-           "echo /app > /etc/ld.so.conf.d/x.conf; }", SHELL, _BACK, proven=False),
+    Attack(
+        "a list of libraries",
+        "echo /app > /etc/ld.so.conf.d/x.conf 2>/dev/null || { mkdir -p /etc/ld.so.conf.d; "
+        "echo /app > /etc/ld.so.conf.d/x.conf; }",
+        SHELL,
+        _BACK,
+        proven=False,
+    ),
     Attack("a cache of libraries", "echo x > /etc/ld.so.cache", SHELL, _BACK, ("/etc/ld.so.cache",), proven=False),
     Attack(
         "a linked folder of libraries",
@@ -94,14 +101,21 @@ LOADERS = (
 )
 
 MODULES = (
-    Attack("a module of perl", append("/usr/lib/$(uname -m)-linux-gnu/perl-base/strict.pm", ""), _BY_PERL, proven=False),
+    Attack(
+        "a module of perl", append("/usr/lib/$(uname -m)-linux-gnu/perl-base/strict.pm", ""), _BY_PERL, proven=False
+    ),
     *(
         Attack(f"a module of perl in {folder}", plant(f"{folder}/strict.pm", FORGE_PERL), _BY_PERL, _BACK)
         for folder in ("/etc/perl", "/usr/local/share/perl/$(perl -e 'printf q(%vd), $^V')")
     ),
     Attack("a part of perl", plant("/etc/perl/File/Temp.pm", f"package File::Temp;{FORGE_PERL}"), _BY_PERL, _BACK),
-    Attack("a module of perl beside", plant("/usr/share/perl5/Cwd.pm", f"package Cwd;{FORGE_PERL}"), judged_by(
-        "perl -e 'use Cwd'"), _BACK, proven=False),
+    Attack(
+        "a module of perl beside",
+        plant("/usr/share/perl5/Cwd.pm", f"package Cwd;{FORGE_PERL}"),
+        judged_by("perl -e 'use Cwd'"),
+        _BACK,
+        proven=False,
+    ),
 )
 
 SETTINGS = (
@@ -109,8 +123,13 @@ SETTINGS = (
         Attack(f"start of shells: {path}", append(path, _FORGE), _BY_BASH, _BACK)
         for path in ("/etc/profile", "/root/.profile", "/root/.bashrc", "/root/.bash_profile")
     ),
-    Attack("/etc/environment", f"{plant('/app/x', _FORGE)}; echo BASH_ENV=/app/x >> /etc/environment", _BY_BASH, _BACK,
-           proven=False),
+    Attack(
+        "/etc/environment",
+        f"{plant('/app/x', _FORGE)}; echo BASH_ENV=/app/x >> /etc/environment",
+        _BY_BASH,
+        _BACK,
+        proven=False,
+    ),
     Attack("git's monitor", f"{program('/app/monitor')}\n" + plant("/root/.gitconfig", _MONITOR), _BY_GIT, _BACK),
     Attack(
         "git's hooks",
@@ -118,8 +137,15 @@ SETTINGS = (
         _BY_GIT,
         _BACK,
     ),
-    Attack("git's settings for all", f"{program('/app/monitor')}\n" + plant("/etc/gitconfig", _MONITOR), _BY_GIT, _BACK),
-    Attack("git's other settings", f"{program('/app/monitor')}\n" + plant("/root/.config/git/config", _MONITOR), _BY_GIT, _BACK),
+    Attack(
+        "git's settings for all", f"{program('/app/monitor')}\n" + plant("/etc/gitconfig", _MONITOR), _BY_GIT, _BACK
+    ),
+    Attack(
+        "git's other settings",
+        f"{program('/app/monitor')}\n" + plant("/root/.config/git/config", _MONITOR),
+        _BY_GIT,
+        _BACK,
+    ),
     Attack(
         "git's settings that lead elsewhere",
         f"{program('/app/monitor')}\n{plant('/app/x', _MONITOR)}\n"
@@ -135,7 +161,13 @@ SETTINGS = (
     ),
     Attack("git's templates", program("/usr/share/git-core/templates/hooks/pre-commit"), _BY_GIT, _BACK),
     Attack("names of accounts", append("/etc/nsswitch.conf", "passwd: evil"), _BY_NAMES, _BACK, proven=False),
-    Attack("hooks of apt", append("/etc/apt/apt.conf.d/x", 'APT::Update::Pre-Invoke {"/app/x";};'), SHELL, _BACK, proven=False),
+    Attack(
+        "hooks of apt",
+        append("/etc/apt/apt.conf.d/x", 'APT::Update::Pre-Invoke {"/app/x";};'),
+        SHELL,
+        _BACK,
+        proven=False,
+    ),
     Attack("scripts of packages", plant("/var/lib/dpkg/info/x.postinst", _FORGE), SHELL, _BACK, proven=False),
     Attack("triggers of packages", plant("/var/lib/dpkg/triggers/File", "/usr evil"), SHELL, _BACK, proven=False),
     *(

@@ -143,6 +143,7 @@ def _add_settings(root: Path, version: str) -> None:
         "etc/group": "root:x:0:\nal:x:1000:\n",
         "etc/nsswitch.conf": _NSSWITCH,
         f"etc/{version}/sitecustomize.py": _DEBIANS_HOOK,
+        "etc/ld.so.conf": "/usr/local/lib\n",
         "usr/lib/ssl/openssl.cnf": "",
         "root/.cargo/bin/cargo": "#!/bin/sh\n",
         "etc/init.d/first": "#!/bin/sh\n",

@@ -50,6 +50,12 @@ class Court:
         folders = self.place.sandbox.system_folders
         return (HOME, *(path.removesuffix(DOT_ENTRIES) for path in folders if path.endswith(DOT_ENTRIES)))
 
+    @property
+    def accounts(self) -> frozenset[str]:
+        """The names and numbers that the verifier works as."""
+        user = self.of.verifier_user if self.of.verifier_user is not None else self.place.sandbox.image.config.user
+        return frozenset(("root", *([str(user).partition(":")[0]] if user is not None else [])))
+
     @cached_property
     def module_folders(self) -> frozenset[str]:
         """The shared folders in which the verifier's Python looks for modules."""

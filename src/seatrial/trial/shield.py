@@ -18,6 +18,7 @@ from seatrial.trial.court import Court
 from seatrial.trial.work import Work, merge_changes
 from seatrial.verify.guard import Saved, lay_out, restore, save
 from seatrial.verify.originals import open_originals
+from seatrial.verify.system.accounts import ACCOUNTS
 from seatrial.verify.system.contents import path_folders
 from seatrial.verify.system.curate import (
     NOTHING,
@@ -25,6 +26,7 @@ from seatrial.verify.system.curate import (
     decide,
     each,
     gather_facts,
+    with_accounts,
     with_neighbours,
     with_replaced,
 )
@@ -38,6 +40,7 @@ _LDCONFIG = ("/sbin/ldconfig",)
 _LDCONFIG_SEC = 60.0
 _MAX_TEXT_BYTES = 2**16
 _MAX_TEXTS = 20
+_TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", ACCOUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ async def _decide(court: Court, system: FileChanges, found: FileChanges, texts: 
         around = replace(around, added_files=frozenset((*found.added, *system.added)))
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
+        around = await with_accounts(around, court.accounts, originals)
     return decide(system, _only(found, court, system=False), _folders(court, texts), around)
 
 
@@ -153,10 +157,10 @@ async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
     await sandbox.kill_all()
     found = merge_changes([court.earlier, await sandbox.changes() if work.survivors else work.found])
     system = _only(found, court, system=True)
-    telling = [path for path in (*system.added, *system.modified) if path.endswith((".pth", "_finder.py", ".txt"))]
+    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
     texts = await _texts(sandbox, telling[:_MAX_TEXTS])
     curated = await _decide(court, system, found, {**texts, **await _shared_texts(court, sandbox, found, texts)})
-    paths = {*curated.put_back, *curated.hidden}
+    paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if paths else None
     if paths or curated.rewritten:
         async with open_originals(court.backend, court.place.sandbox.image) as originals:
@@ -164,6 +168,13 @@ async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
     return Shield("kill", curated=curated, saved=saved)
+
+
+def _files(paths: Iterable[str], found: FileChanges) -> set[str]:
+    """Files to hide, for a package those in its folder: only where something is known to be can a link be put."""
+    changed = {change.path for change in each(found)}
+    inside = {path: [other for other in changed if other.startswith(f"{path}/")] for path in paths}
+    return {other for path, others in inside.items() for other in ([path] if path in changed else others)}
 
 
 async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield | None:

@@ -267,11 +267,10 @@ def bind_opened(descriptor: int, target: str | int, *, recursive: bool = False) 
 
 def attach_mounts(tree: int, target: str | int) -> None:
     """Mount what `clone_mounts` copied, once."""
-    if isinstance(target, int):
-        folder, path, flags = target, b"", _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
-    else:
-        folder, path, flags = _AT_FDCWD, _encode(target), _MOVE_MOUNT_F_EMPTY_PATH
-    _syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(folder), path, ctypes.c_uint(flags))
+    is_opened = isinstance(target, int)
+    folder = ctypes.c_int(target if isinstance(target, int) else _AT_FDCWD)
+    flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH | (_MOVE_MOUNT_T_EMPTY_PATH if is_opened else 0))
+    _syscall("move_mount", ctypes.c_int(tree), b"", folder, b"" if is_opened else os.fsencode(str(target)), flags)
 
 
 def set_hostname(name: str) -> None:

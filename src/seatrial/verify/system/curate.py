@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import Curation, Image
 from seatrial.verify.originals import Originals
+from seatrial.verify.system.accounts import ACCOUNTS, keep_accounts
 from seatrial.verify.system.contents import editable_folders, imported_modules
 from seatrial.verify.system.facts import (
     SystemFacts,
@@ -43,7 +44,12 @@ class Curated:
     @property
     def anything(self) -> bool:
         """Whether the verifier saw anything otherwise than the agent left it."""
-        return bool(self.put_back or self.hidden or self.only_image)
+        return bool(self.put_back or self.hidden or self.only_image or self.corrected)
+
+    @property
+    def corrected(self) -> frozenset[str]:
+        """Files that say something else than the agent wrote; a path file that was rewritten says the same."""
+        return frozenset(path for path in self.rewritten if not path.endswith(".pth"))
 
     def curation(self) -> Curation:
         """The same for a sandbox."""
@@ -69,6 +75,15 @@ async def gather_facts(originals: Originals, image: Image, system: FileChanges) 
     hooks = await originals.texts(sorted(startup_files(facts.python)))
     asked = frozenset(module for text in hooks.values() for module in imported_modules(text))
     return replace(facts, asked_for=asked - facts.python_modules)
+
+
+async def with_accounts(around: Surroundings, users: Collection[str], originals: Originals) -> Surroundings:
+    """The surroundings with the list of accounts as it is to be, if those that the verifier works as were changed."""
+    text = around.texts.get(ACCOUNTS)
+    original = (await originals.texts([ACCOUNTS])).get(ACCOUNTS) if text is not None else None
+    if text is None or original is None:
+        return around
+    return replace(around, accounts=keep_accounts(text, original, users))
 
 
 async def with_neighbours(around: Surroundings, system: FileChanges, originals: Originals) -> Surroundings:
@@ -98,12 +113,17 @@ async def with_replaced(around: Surroundings, system: FileChanges, originals: Or
 def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[str], around: Surroundings) -> Curated:
     """What becomes of the agent's changes to the system and to what is shared."""
     reasons = {change.path: why_not(change, around) for change in each(system)}
+    # A path file may add folders of the system, too.
+    reasons |= {
+        path: reason for path, reason in hidden_in(each(system), module_folders, around).items() if path in reasons
+    }
     rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
+    rewritten |= {ACCOUNTS: around.accounts} if around.accounts is not None and ACCOUNTS in reasons else {}
     return Curated(
         put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten},
         hidden=hidden_in(each(shared), module_folders, around),
         rewritten=rewritten,
-        kept=tuple(path for path, reason in reasons.items() if not reason),
+        kept=tuple(path for path, reason in reasons.items() if not reason and path not in rewritten),
         only_image=system.truncated,
     )
 

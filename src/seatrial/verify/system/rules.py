@@ -29,7 +29,7 @@ _LOADED_BY_ITSELF = re.compile(
 # Folders of which programs load whatever is in them.
 _DROP_IN = re.compile(r".*\.d|.*[._-]?(?:plugins?|hooks)")
 _LIBRARY_FOLDER = re.compile(r".*/(?:lib|lib32|lib64|libx32|\w+-linux-\w+)")
-_AT_ROOT = re.compile(r"/(?!\.dockerenv)(?:[^/]+|\.[^/]+/.+)")
+_AT_ROOT = re.compile(r"/(?!\.dockerenv)(?:[^/]+|(?:\.[^/]+|node_modules)/.+)")
 _OWN_PROGRAMS = ("/usr/local/bin", "/usr/local/sbin")
 _DPKG_SCRIPT = re.compile(r"/var/lib/dpkg/(?:info/.*\.(?:preinst|postinst|prerm|postrm|config|triggers)|triggers/.*)")
 _FETCHED = ("/var/lib/apt/lists/", "/var/cache/apt/")
@@ -141,7 +141,7 @@ def _home(change: Change, around: Surroundings) -> Reason | None:
 
 
 def _root(change: Change, around: Surroundings) -> Reason | None:
-    """What lies in / itself, or in a dot folder there: tools look for settings upwards from where they are."""
+    """What lies in / itself, or in certain folders there: tools look for settings upwards from where they are."""
     path, name = change.path, posixpath.basename(change.path)
     if around.workdir == "/" or around.named.has_file(path) or around.named.has_word(name):
         return None

@@ -3,6 +3,7 @@
 import posixpath
 import re
 
+from seatrial.verify.system.accounts import ACCOUNTS
 from seatrial.verify.system.contents import is_harmless_git_config
 from seatrial.verify.system.facts import module_name
 from seatrial.verify.system.surroundings import HOOKS, Change, Reason, Surroundings
@@ -34,6 +35,12 @@ _TOOL_SETTINGS = re.compile(
 
 def why_not_setting(change: Change, around: Surroundings) -> Reason | None:
     """Why a verifier must not meet a file of /etc as the agent left it; None when it may."""
+    if change.path == ACCOUNTS and change.kind != "removed" and ACCOUNTS not in around.texts:
+        return "of the image"  # a link, or larger than any such list
+    return _why_not_named(change, around)
+
+
+def _why_not_named(change: Change, around: Surroundings) -> Reason | None:
     path, named, name = change.path, around.named, posixpath.basename(change.path)
     top = path.split("/")[2]
     if named.has_file(path) or (_ACCOUNTS.fullmatch(path) and not _is_service_of_image(change)):

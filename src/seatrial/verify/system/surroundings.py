@@ -54,7 +54,7 @@ class Surroundings:
     `texts` are what small files say that tools load by themselves; `replaced` are the entries, in folders of Python
     packages, of distributions of which the agent installed another version. `added_files` are all that the agent added
     anywhere, `shadows` those that stand in front of others, `folders` those of the image in which something was added,
-    `homes` those of whoever verifies.
+    `homes` those of whoever verifies, `accounts` what the list of accounts is to say instead of what it does.
     """
 
     facts: SystemFacts = field(default_factory=SystemFacts)
@@ -67,3 +67,4 @@ class Surroundings:
     shadows: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
     homes: tuple[str, ...] = (HOME,)
+    accounts: str | None = None

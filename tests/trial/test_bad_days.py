@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.attacks.attack import plant, program
 from tests.sandbox.embedded.support import needs_python, needs_root
-from tests.trial.attacks import plant, program
 from tests.trial.support import ANSWER, python_command
 
 LIMITED = '[environment]\nnetwork_mode = "no-network"\n'

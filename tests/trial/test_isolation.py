@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from tests.attacks.attack import FORGE_PY, plant, program
 from tests.sandbox.embedded.support import needs_python, needs_root
-from tests.trial.attacks import FORGE_PY, plant, program
 from tests.trial.support import ANSWER, INSTRUCTION, PYTHON_FILES, SHELL_TEST, Desk, Ran, write_task
 
 pytestmark = [needs_root, needs_python]

@@ -9,8 +9,8 @@ import pytest
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, FakeSandbox, answer
+from tests.attacks.attack import FORGE_PY, FORGE_SH
 from tests.sandbox.embedded.support import MODES, needs_python, needs_root
-from tests.trial.attacks import FORGE_PY, FORGE_SH
 from tests.trial.support import ANSWER, PYTHON_FILES, PYTHON_TEST, Desk, open_desk, python_command
 from tests.trial.test_survivors import LEAVE_BEHIND, leave
 

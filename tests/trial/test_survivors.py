@@ -4,8 +4,8 @@ import pytest
 
 from seatrial.sandbox.session import run_shell
 from seatrial.verify.fetch import fetch_output
+from tests.attacks.attack import FORGE_PY, FORGE_SH, VERDICT
 from tests.sandbox.embedded.support import needs_python, needs_root
-from tests.trial.attacks import FORGE_PY, FORGE_SH, VERDICT
 from tests.trial.support import ANSWER, PYTHON_FILES, python_command
 
 pytestmark = [needs_root, needs_python]

@@ -81,7 +81,8 @@ NO_NETWORK = Network()
 class SandboxSpec:
     """What to make. With `required`, a limit the host cannot enforce is refused; with `partial` it is left out.
 
-    `system_folders` belong to the system besides the usual ones, such as a Python environment of the image.
+    `system_folders` belong to the system besides the usual ones, such as a Python environment of the image; one that
+    ends in `/.*` stands for what begins with a dot in it.
     """
 
     image: Image = HOST_IMAGE

@@ -6,7 +6,9 @@ from typing import NamedTuple
 Test = Callable[[str], bool]
 
 HOME = "root"
-_SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
+DOT_ENTRIES = "/.*"
+# The last one because node looks for modules upwards from wherever a script is.
+_SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "node_modules"))
 
 
 class Division(NamedTuple):
@@ -48,17 +50,28 @@ class Division(NamedTuple):
 
 
 def divide(workdir: str, more: Iterable[str] = ()) -> Division:
-    """The division of a root. The task's own directory is shared as a whole, but for `more` folders of the system."""
-    extra = [path.strip("/") for path in more]
+    """The division of a root. The task's own directory is shared as a whole, but for `more` folders of the system.
+
+    One that ends in `/.*` stands for what begins with a dot in a folder, as the settings in a home do.
+    """
+    given = list(more)
+    homes = [path.removesuffix(DOT_ENTRIES).strip("/") for path in given if path.endswith(DOT_ENTRIES)]
+    extra = [path.strip("/") for path in given if not path.endswith(DOT_ENTRIES)]
     tops = frozenset(path for path in extra if path and "/" not in path)
     # Of these only some entries are the system's: the records of apt, and what programs keep in root's home.
     parts: dict[str, Test] = {
-        "": (_SYSTEM | tops).__contains__,
-        HOME: lambda name: name.startswith("."),
+        "": lambda name: name in _SYSTEM or name in tops or is_dot(name),
+        HOME: is_dot,
         "var": _nothing,
         "var/cache": ("apt", "debconf").__contains__,
         "var/lib": ("apt", "dpkg").__contains__,
     }
+    for home in homes:
+        names = home.split("/")
+        parts |= {
+            folder: _nothing for depth in range(1, len(names)) if (folder := "/".join(names[:depth])) not in parts
+        }
+        parts.setdefault(home, is_dot)
     taken = f"{workdir.strip('/')}/"
     division = Division({path: test for path, test in parts.items() if not path or not f"{path}/".startswith(taken)})
     for path in sorted(path for path in extra if "/" in path):
@@ -79,6 +92,11 @@ def _with(division: Division, path: str) -> Division:
 def _is_in(names: Sequence[str], parts: Mapping[str, Test]) -> bool:
     folders = ("/".join(names[:index]) for index in range(len(names)))
     return any(folder in parts and parts[folder](name) for folder, name in zip(folders, names, strict=True))
+
+
+def is_dot(name: str) -> bool:
+    """Whether tools keep their settings in an entry of that name."""
+    return name.startswith(".")
 
 
 def _nothing(_: str) -> bool:

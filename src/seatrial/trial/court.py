@@ -6,11 +6,13 @@ from pathlib import Path
 
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import SandboxBackend
-from seatrial.sandbox.division import Division, divide
+from seatrial.sandbox.division import DOT_ENTRIES, Division, divide
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
+from seatrial.verify.system.facts import HOME
 from seatrial.verify.system.named import Named, find_named
+from seatrial.verify.system.shared import module_folders
 from seatrial.verify.system.verifier_needs import VerifierNeeds, find_needs
 
 _MAX_SCRIPT_BYTES = 2**20
@@ -41,6 +43,26 @@ class Court:
     def division(self) -> Division:
         """Which of the sandbox's files are the system."""
         return divide(self.place.workdir, self.place.sandbox.system_folders)
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """The homes of whoever verifies."""
+        folders = self.place.sandbox.system_folders
+        return (HOME, *(path.removesuffix(DOT_ENTRIES) for path in folders if path.endswith(DOT_ENTRIES)))
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """The names and numbers that the verifier works as."""
+        user = self.of.verifier_user if self.of.verifier_user is not None else self.place.sandbox.image.config.user
+        return frozenset(("root", *([str(user).partition(":")[0]] if user is not None else [])))
+
+    @cached_property
+    def module_folders(self) -> frozenset[str]:
+        """The shared folders in which the verifier's Python looks for modules."""
+        place, phase = self.place, self.of.verifier
+        paths = [place.sandbox.env.get("PYTHONPATH") or place.sandbox.image.config.env.get("PYTHONPATH")]
+        folders = (place.workdir, phase.workdir or self.of.task.config.verifier.workdir, *self.needs.folders)
+        return module_folders(filter(None, folders), [*paths, phase.env.get("PYTHONPATH")])
 
     @cached_property
     def named(self) -> Named:

@@ -13,10 +13,11 @@ from seatrial.model.job import TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
+from seatrial.sandbox.division import DOT_ENTRIES
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.allowed import task_variables
 from seatrial.tasks.needs import Need, needs_of
-from seatrial.trial.rounds import Round
+from seatrial.trial.rounds import Round, rounds_of
 from seatrial.verify.system.facts import system_folders
 
 _MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
@@ -153,9 +154,16 @@ def choose_place(
         enforcement=options.enforcement,
         workdir=workdir,
         env=task_variables(environment.env, options.allow_env),
-        system_folders=system_folders(image.image, workdir),
+        system_folders=(*system_folders(image.image, workdir), *_homes(task, image)),
     )
     return Place(sandbox, asked, capabilities, image.how)
+
+
+def _homes(task: Task, image: ResolvedImage) -> tuple[str, ...]:
+    """The settings of whoever runs a verifier and is not root; homes are where they usually are."""
+    users = {of.verifier_user or image.image.config.user for of in rounds_of(task)}
+    names = sorted(user for user in users if isinstance(user, str) and user.isidentifier() and user != "root")
+    return tuple(f"/home/{name}{DOT_ENTRIES}" for name in names)
 
 
 def _own_workdir(image: ResolvedImage) -> str | None:

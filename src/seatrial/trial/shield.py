@@ -6,7 +6,7 @@ that, the agent's processes are ended and the files are put back in place.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -18,8 +18,19 @@ from seatrial.trial.court import Court
 from seatrial.trial.work import Work, merge_changes
 from seatrial.verify.guard import Saved, lay_out, restore, save
 from seatrial.verify.originals import open_originals
-from seatrial.verify.system.curate import NOTHING, Curated, decide, each, gather_facts, with_replaced
-from seatrial.verify.system.shared import hidden_in, may_announce_plugins, module_folders
+from seatrial.verify.system.accounts import ACCOUNTS
+from seatrial.verify.system.contents import path_folders
+from seatrial.verify.system.curate import (
+    NOTHING,
+    Curated,
+    decide,
+    each,
+    gather_facts,
+    with_accounts,
+    with_neighbours,
+    with_replaced,
+)
+from seatrial.verify.system.shared import hidden_in, may_announce_plugins
 from seatrial.verify.system.surroundings import Surroundings
 
 _log = logging.getLogger(__name__)
@@ -29,6 +40,7 @@ _LDCONFIG = ("/sbin/ldconfig",)
 _LDCONFIG_SEC = 60.0
 _MAX_TEXT_BYTES = 2**16
 _MAX_TEXTS = 20
+_TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", ACCOUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +79,15 @@ def touches_system(found: FileChanges, court: Court) -> bool:
     if found.truncated or at_root or any(True for _ in court.division.of_system(paths)):
         return True
     # The instruction is only read where it matters what it names.
-    suspicious = hidden_in(each(found), _folders(court), Surroundings())
-    return bool(suspicious and hidden_in(each(found), _folders(court), Surroundings(named=court.named)))
-
-
-def _folders(court: Court) -> frozenset[str]:
-    image, place = court.place.sandbox.image, court.place
-    return module_folders(place.workdir, place.sandbox.env.get("PYTHONPATH") or image.config.env.get("PYTHONPATH"))
+    suspicious = hidden_in(each(found), court.module_folders, Surroundings())
+    return bool(suspicious and hidden_in(each(found), court.module_folders, Surroundings(named=court.named)))
 
 
 async def _give_own_system(court: Court, sandbox: Sandbox, found: FileChanges, isolation: IsolationLevel) -> Shield:
     decided: list[Curated] = []
 
     async def curate(copy: SystemCopy) -> Curation:
-        texts = {**copy.texts, **await _shared_texts(court, sandbox, found)}
+        texts = {**copy.texts, **await _shared_texts(court, sandbox, found, copy.texts)}
         decided.append(await _decide(court, copy.changes, found, texts))
         return decided[-1].curation()
 
@@ -94,10 +101,18 @@ async def _decide(court: Court, system: FileChanges, found: FileChanges, texts: 
         return Curated(kept=tuple(change.path for change in each(system)))
     image = court.place.sandbox.image
     async with open_originals(court.backend, image) as originals:
-        facts = await gather_facts(originals, image)
-        around = Surroundings(facts, court.named, court.needs, court.place.workdir, texts)
+        facts = await gather_facts(originals, image, system)
+        around = Surroundings(facts, court.named, court.needs, court.place.workdir, texts, homes=court.homes)
+        around = replace(around, added_files=frozenset((*found.added, *system.added)))
         around = await with_replaced(around, system, originals)
-    return decide(system, _only(found, court, system=False), _folders(court), around)
+        around = await with_neighbours(around, system, originals)
+        around = await with_accounts(around, court.accounts, originals)
+    return decide(system, _only(found, court, system=False), _folders(court, texts), around)
+
+
+def _folders(court: Court, texts: Mapping[str, str]) -> frozenset[str]:
+    """The folders in which Python looks for modules, those that the agent's files add to its path among them."""
+    return court.module_folders.union(*(path_folders(text) for path, text in texts.items() if path.endswith(".pth")))
 
 
 def _only(found: FileChanges, court: Court, *, system: bool) -> FileChanges:
@@ -116,10 +131,10 @@ def _only(found: FileChanges, court: Court, *, system: bool) -> FileChanges:
     )
 
 
-async def _shared_texts(court: Court, sandbox: Sandbox, found: FileChanges) -> dict[str, str]:
+async def _shared_texts(court: Court, sandbox: Sandbox, found: FileChanges, texts: Mapping[str, str]) -> dict[str, str]:
     """What those small files say that pytest would load plug-ins by, of those that are shared."""
-    folders = _folders(court)
-    paths = [path for path in found.added if may_announce_plugins(path, folders)][:_MAX_TEXTS]
+    folders = _folders(court, texts)
+    paths = [path for path in (*found.added, *found.modified) if may_announce_plugins(path, folders)][:_MAX_TEXTS]
     return await _texts(sandbox, paths)
 
 
@@ -142,10 +157,10 @@ async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
     await sandbox.kill_all()
     found = merge_changes([court.earlier, await sandbox.changes() if work.survivors else work.found])
     system = _only(found, court, system=True)
-    telling = [path for path in (*system.added, *system.modified) if path.endswith((".pth", "_finder.py", ".txt"))]
-    texts = {**await _shared_texts(court, sandbox, found), **await _texts(sandbox, telling[:_MAX_TEXTS])}
-    curated = await _decide(court, system, found, texts)
-    paths = {*curated.put_back, *curated.hidden}
+    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
+    texts = await _texts(sandbox, telling[:_MAX_TEXTS])
+    curated = await _decide(court, system, found, {**texts, **await _shared_texts(court, sandbox, found, texts)})
+    paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if paths else None
     if paths or curated.rewritten:
         async with open_originals(court.backend, court.place.sandbox.image) as originals:
@@ -153,6 +168,13 @@ async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
     return Shield("kill", curated=curated, saved=saved)
+
+
+def _files(paths: Iterable[str], found: FileChanges) -> set[str]:
+    """Files to hide, for a package those in its folder: only where something is known to be can a link be put."""
+    changed = {change.path for change in each(found)}
+    inside = {path: [other for other in changed if other.startswith(f"{path}/")] for path in paths}
+    return {other for path, others in inside.items() for other in ([path] if path in changed else others)}
 
 
 async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield | None:
@@ -186,6 +208,6 @@ async def planted_meanwhile(court: Court, sandbox: Sandbox, work: Work, shield: 
     now = await sandbox.changes()
     before = {*work.found.added, *work.found.modified, *work.found.removed}
     new = [change for change in each(now) if change.path not in before]
-    hidden = hidden_in(new, _folders(court), Surroundings(named=court.named))
+    hidden = hidden_in(new, court.module_folders, Surroundings(named=court.named))
     system = court.division.of_system([change.path for change in new]) if shield.owned else ()
     return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden))

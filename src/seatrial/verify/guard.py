@@ -18,6 +18,8 @@ from seatrial.verify.originals import Originals
 # As good as nothing: a link to where nobody can put anything. It takes no room on a disk.
 _NOWHERE = "/proc/removed"
 _REMOVE = ("/bin/sh", "-c", "xargs -0 rm -rf --")
+_EACH_ODD = 'cd "$1" && for name in * .[!.]*; do case "$name" in (*[!\\ -~]*) rm -rf -- "./$name";; esac; done'
+_REMOVE_ODD = ("/bin/sh", "-c", f"LC_ALL=C; export LC_ALL; xargs -0 -n 1 /bin/sh -c '{_EACH_ODD}' sh")
 _REMOVAL_TIMEOUT_SEC = 60.0
 _MAX_SAVED = 200
 _MAX_SAVED_BYTES = 64 * 2**20
@@ -74,6 +76,7 @@ async def restore(sandbox: Sandbox, originals: Originals, paths: Collection[str]
             # A full disk, most likely, and whoever filled it shall not gain by it: what is not there forges nothing.
             await _take_away(sandbox, paths)
     await _remove(sandbox, strange)
+    await _remove_odd(sandbox, strange)
     if rewritten:
         await put_packed(
             sandbox, "/", pack_files({path.lstrip("/"): text.encode() for path, text in rewritten.items()})
@@ -93,6 +96,15 @@ def _add_links(paths: Iterable[str], tar: tarfile.TarFile) -> None:
         member = tarfile.TarInfo(path.lstrip("/"))
         member.type, member.linkname = tarfile.SYMTYPE, _NOWHERE
         tar.addfile(member)
+
+
+async def _remove_odd(sandbox: Sandbox, paths: Iterable[str]) -> None:
+    """Remove what has odd bytes in its name, which nobody could tell: all such entries of the folders they are in."""
+    folders = {path.rpartition("/")[0] for path in paths if not path.isascii() or "\\" in path}
+    if folders:
+        names = b"".join(os.fsencode(folder) + b"\0" for folder in sorted(folders))
+        with suppress(SandboxError):
+            await sandbox.exec(ExecSpec(_REMOVE_ODD, cwd="/", user=0, stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
 
 
 async def _remove(sandbox: Sandbox, paths: Collection[str]) -> None:

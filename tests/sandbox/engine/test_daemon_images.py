@@ -8,9 +8,9 @@ from seatrial.images.engine_source import EngineSource
 from seatrial.images.resolver import ImageResolver, unheard
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.engine.leftovers import RUN
+from tests.attacks.attack import Attack, plant, program
 from tests.docker_daemon import IMAGE, needs
 from tests.sandbox.engine.support import with_label
-from tests.trial.attacks import Attack, plant, program
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, trial_spec, write_task
 
 pytestmark = needs("docker")

@@ -12,8 +12,9 @@ from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from tests.attacks.attack import program
+from tests.attacks.classic import PLANTED
 from tests.docker_daemon import busybox_archive, needs
-from tests.trial.attacks import PLANTED, program
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, trial_spec, write_task
 
 pytestmark = needs("docker")

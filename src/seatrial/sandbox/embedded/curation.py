@@ -14,7 +14,7 @@ from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import OPAQUE_MARKS, is_whiteout
 
 # Small files that tools load by themselves: whether they do harm depends on what they say.
-_TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig")
+_TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", "/etc/passwd")
 _MAX_TEXT_BYTES = 2**16
 _MAX_TEXTS = 1000
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

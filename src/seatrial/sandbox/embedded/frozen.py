@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from seatrial.errors import ContentError, TooLargeError
-from seatrial.sandbox.division import HOME, Division, Test
+from seatrial.sandbox.division import Division, Test, is_dot
 from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, ORIGIN, START, read_start, stamp
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import is_whiteout
@@ -140,7 +140,7 @@ class _Copying:
             elif is_part or is_system or (not path and not stat.S_ISDIR(mode)):
                 # Of what lies in / itself, folders are shared and everything else is not.
                 self._copy(f"{key}/{name}", name, source, target)
-            if is_part or (is_system and path != HOME):
+            if is_part or (is_system and not is_dot(name)):
                 _refuse_link(full, _mode(name, target))
 
     def _copy(self, key: str, name: str, source: int, target: int, depth: int = 0) -> None:

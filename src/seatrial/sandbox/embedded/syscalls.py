@@ -54,6 +54,7 @@ _AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE = 0x1
 _MOVE_MOUNT_F_EMPTY_PATH = 0x4
+_MOVE_MOUNT_T_EMPTY_PATH = 0x40
 _MOUNT_ATTR_RDONLY = 0x1
 _MOUNT_ATTR_IDMAP = 0x00100000
 _RESOLVE_NO_XDEV = 0x01
@@ -254,8 +255,8 @@ def clone_mounts(path: str, *, recursive: bool = False) -> int:
     return _syscall("open_tree", ctypes.c_int(_AT_FDCWD), _encode(path), ctypes.c_uint(flags))
 
 
-def bind_opened(descriptor: int, target: str, *, recursive: bool = False) -> None:
-    """Make the directory or file that a descriptor is of appear a second time."""
+def bind_opened(descriptor: int, target: str | int, *, recursive: bool = False) -> None:
+    """Make the directory or file that a descriptor is of appear a second time, on a path or another descriptor."""
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     tree = _syscall("open_tree", ctypes.c_int(descriptor), b"", ctypes.c_uint(flags))
     try:
@@ -264,10 +265,12 @@ def bind_opened(descriptor: int, target: str, *, recursive: bool = False) -> Non
         os.close(tree)
 
 
-def attach_mounts(tree: int, target: str) -> None:
+def attach_mounts(tree: int, target: str | int) -> None:
     """Mount what `clone_mounts` copied, once."""
-    move = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
-    _syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(_AT_FDCWD), _encode(target), move)
+    is_opened = isinstance(target, int)
+    folder = ctypes.c_int(target if isinstance(target, int) else _AT_FDCWD)
+    flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH | (_MOVE_MOUNT_T_EMPTY_PATH if is_opened else 0))
+    _syscall("move_mount", ctypes.c_int(tree), b"", folder, b"" if is_opened else os.fsencode(str(target)), flags)
 
 
 def set_hostname(name: str) -> None:

@@ -132,7 +132,8 @@ def _cover(system: str, path: str) -> None:
     except FileNotFoundError:
         return  # the image has none, and neither has the copy
     with _opened(_SCRATCH, names) as target:
-        bind_opened(source, f"/proc/self/fd/{target}", recursive=True)
+        # A link in /proc is not followed here: it would be the link that is mounted on.
+        bind_opened(source, target, recursive=True)
     os.close(source)
 
 

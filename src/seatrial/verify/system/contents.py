@@ -1,12 +1,13 @@
 """Whether a small file that tools load by themselves does any harm: decided by what it says."""
 
+import posixpath
 import re
 
 _PATH_LINE = re.compile(r"/[\w./@+-]+")
 _EDITABLE = re.compile(r"import (__editable___\w+_finder); ?\1\.install\(\)")
 _MAPPING = re.compile(r"^MAPPING(?:\s*:[^=\n]+)?\s*=\s*\{([^{}]*)\}", re.MULTILINE)
 _MAPPED = re.compile(r"[\"']([A-Za-z_]\w*)[\"']\s*:\s*[\"']([^\"'\\]+)[\"']")
-_PLUGIN_GROUPS = re.compile(r"^\s*\[\s*(?:pytest11|hypothesis|setuptools\.\w+|distutils\.\w+)\s*\]", re.MULTILINE)
+_PLUGIN_GROUP = re.compile(r"(?:pytest11|hypothesis|setuptools\.\w+|distutils\.\w+)")
 _SECTION = re.compile(r"\[\s*([A-Za-z0-9.-]+)(?:\s+\"[^\"]*\")?\s*\]")
 # Of git's settings, those that name no program and no other file.
 _HARMLESS_GIT = {
@@ -32,6 +33,20 @@ def is_harmless_path_file(text: str | None) -> bool:
     return all(not line or line.startswith("#") or _PATH_LINE.fullmatch(line) for line in lines)
 
 
+def path_folders(text: str | None) -> frozenset[str]:
+    """The folders that a `.pth` file adds to Python's path."""
+    lines = (line.strip() for line in (text or "").splitlines())
+    return frozenset(posixpath.normpath(line) for line in lines if _PATH_LINE.fullmatch(line))
+
+
+_IMPORT = re.compile(r"(?:^|;)[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+
+
+def imported_modules(text: str) -> frozenset[str]:
+    """The modules that Python code asks for by name, roughly."""
+    return frozenset(_IMPORT.findall(text))
+
+
 def editable_folders(text: str | None, finder: str | None) -> dict[str, str] | None:
     """The packages, with the folders they are in, that a pair of files of an editable installation stands for.
 
@@ -52,7 +67,11 @@ def editable_folders(text: str | None, finder: str | None) -> dict[str, str] | N
 
 def announces_plugins(text: str | None) -> bool:
     """Whether `entry_points.txt` has a test runner or a build tool load code by itself."""
-    return text is None or _PLUGIN_GROUPS.search(text) is not None
+    if text is None:
+        return True
+    # As importlib reads it, which takes brackets off in any number and ends a line at any kind of end.
+    groups = (line.strip().strip("[]").strip() for line in text.splitlines() if line.strip().startswith("["))
+    return any(_PLUGIN_GROUP.fullmatch(group) for group in groups)
 
 
 def is_harmless_git_config(text: str | None) -> bool:

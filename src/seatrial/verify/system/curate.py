@@ -9,8 +9,17 @@ from dataclasses import dataclass, field, replace
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import Curation, Image
 from seatrial.verify.originals import Originals
-from seatrial.verify.system.contents import editable_folders
-from seatrial.verify.system.facts import SystemFacts, first_to_list, make_facts, more_to_list, program_folders
+from seatrial.verify.system.accounts import ACCOUNTS, keep_accounts
+from seatrial.verify.system.contents import editable_folders, imported_modules
+from seatrial.verify.system.facts import (
+    SystemFacts,
+    first_to_list,
+    make_facts,
+    more_to_list,
+    program_folders,
+    python_folders_of,
+    startup_files,
+)
 from seatrial.verify.system.python_rules import (
     belongs_to_runner,
     entries_in_record,
@@ -18,6 +27,7 @@ from seatrial.verify.system.python_rules import (
     uninstalled_distributions,
 )
 from seatrial.verify.system.rules import why_not
+from seatrial.verify.system.shadows import covered_by
 from seatrial.verify.system.shared import hidden_in
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
 
@@ -45,12 +55,18 @@ class Curated:
     @property
     def anything(self) -> bool:
         """Whether the verifier saw anything otherwise than the agent left it."""
-        return bool(self.put_back or self.hidden or self.only_image)
+        return bool(self.put_back or self.hidden or self.only_image or self.corrected)
+
+    @property
+    def corrected(self) -> frozenset[str]:
+        """Files that say something else than the agent wrote; a path file that was rewritten says the same."""
+        return frozenset(path for path in self.rewritten if not path.endswith(".pth"))
 
     @property
     def matters(self) -> bool:
         """Whether that may have cost honest work its reward, so that the verifier is worth asking again."""
-        return bool(self.hidden or self.only_image) or any(not _NO_EFFECT.fullmatch(path) for path in self.put_back)
+        sure = self.hidden or self.only_image or self.corrected
+        return bool(sure) or any(not _NO_EFFECT.fullmatch(path) for path in self.put_back)
 
     def curation(self) -> Curation:
         """The same for a sandbox."""
@@ -61,18 +77,42 @@ class Curated:
 NOTHING = Curated()
 
 
-async def gather_facts(originals: Originals, image: Image) -> SystemFacts:
+async def gather_facts(originals: Originals, image: Image, system: FileChanges) -> SystemFacts:
     """What an image has where tools look for things. Asked only when the agent changed something there."""
     folders = program_folders(image)
     names: dict[str, frozenset[str]] = {}
-    wanted = first_to_list(folders)
+    wanted = first_to_list(folders) | python_folders_of(change.path for change in each(system))
     for _ in range(_LISTINGS):
         if not wanted:
             break
         names |= dict.fromkeys(wanted, frozenset())
         names |= await originals.names(sorted(wanted))
         wanted = more_to_list(names)
-    return make_facts(folders, names)
+    facts = make_facts(folders, names)
+    hooks = await originals.texts(sorted(startup_files(facts.python)))
+    asked = frozenset(module for text in hooks.values() for module in imported_modules(text))
+    return replace(facts, asked_for=asked - facts.python_modules)
+
+
+async def with_accounts(around: Surroundings, users: Collection[str], originals: Originals) -> Surroundings:
+    """The surroundings with the list of accounts as it is to be, if those that the verifier works as were changed."""
+    text = around.texts.get(ACCOUNTS)
+    original = (await originals.texts([ACCOUNTS])).get(ACCOUNTS) if text is not None else None
+    if text is None or original is None:
+        return around
+    return replace(around, accounts=keep_accounts(text, original, users))
+
+
+async def with_neighbours(around: Surroundings, system: FileChanges, originals: Originals) -> Surroundings:
+    """The surroundings with what the image has beside and behind files that the agent added."""
+    covered = {path: covered_by(path) for path in system.added}
+    folders = {posixpath.dirname(path) for path in system.added}
+    known = await originals.kinds(sorted(folders.union(*covered.values())))
+    return replace(
+        around,
+        shadows=frozenset(path for path, others in covered.items() if any(known.get(each) for each in others)),
+        folders=frozenset(folder for folder in folders if known.get(folder) == "folder"),
+    )
 
 
 async def with_replaced(around: Surroundings, system: FileChanges, originals: Originals) -> Surroundings:
@@ -99,12 +139,17 @@ def _is_only_removed(entries: Collection[str], changes: Iterable[Change]) -> boo
 def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[str], around: Surroundings) -> Curated:
     """What becomes of the agent's changes to the system and to what is shared."""
     reasons = {change.path: why_not(change, around) for change in each(system)}
+    # A path file may add folders of the system, too.
+    reasons |= {
+        path: reason for path, reason in hidden_in(each(system), module_folders, around).items() if path in reasons
+    }
     rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
+    rewritten |= {ACCOUNTS: around.accounts} if around.accounts is not None and ACCOUNTS in reasons else {}
     return Curated(
         put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten},
         hidden=hidden_in(each(shared), module_folders, around),
         rewritten=rewritten,
-        kept=tuple(path for path, reason in reasons.items() if not reason),
+        kept=tuple(path for path, reason in reasons.items() if not reason and path not in rewritten),
         only_image=system.truncated,
     )
 

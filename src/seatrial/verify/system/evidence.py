@@ -40,6 +40,9 @@ def system_tags(curated: Curated, run: VerifierRun, planted: tuple[str, ...]) ->
     if curated.put_back:
         said = f"as in the image for the verifier, not as the agent left them: {_by_reason(curated.put_back)}"
         tags.append(_tag("verifier_tools_restored", said))
+    if curated.corrected:
+        said = f"home and shell of the verifier's accounts as in the image: {some(sorted(curated.corrected))}"
+        tags.append(_tag("verifier_tools_restored", said))
     if curated.hidden:
         tags.append(_tag("hidden_from_verifier", f"not there for the verifier: {_by_reason(curated.hidden)}"))
     if curated.only_image:

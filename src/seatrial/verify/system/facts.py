@@ -6,7 +6,7 @@ What the agent added is judged beside it: something that stands in front of a th
 import posixpath
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -62,7 +62,7 @@ class SystemFacts:
     """Names of what an image has.
 
     `python` are the folders on an interpreter's path, with the names in each; `modules` the names of what other
-    interpreters load; `settings` those in /etc.
+    interpreters load; `settings` those in /etc; `asked_for` those of modules that Python is told to load at its start.
     """
 
     program_folders: tuple[str, ...] = tuple(DEFAULT_PATH.split(":"))
@@ -71,6 +71,7 @@ class SystemFacts:
     python: Names = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
     settings: frozenset[str] = frozenset()
+    asked_for: frozenset[str] = frozenset()
 
     @cached_property
     def python_modules(self) -> frozenset[str]:
@@ -121,6 +122,28 @@ def plain_name(name: str) -> str:
 def is_of_other_modules(folder: str) -> bool:
     """Whether an interpreter other than Python looks for modules in a folder."""
     return _OTHER_MODULES.fullmatch(folder) is not None
+
+
+_PYTHON_HOME = re.compile(rf"(/.+/lib(?:64)?/{_PYTHON.pattern})/(?:(lib-dynload|site-packages|dist-packages)/)?.+")
+
+
+def python_folders_of(paths: Iterable[str]) -> frozenset[str]:
+    """The folders that look as if they were on Python's path, wherever, in which some files are."""
+    matches = (_PYTHON_HOME.fullmatch(path) for path in paths)
+    return frozenset(f"{match[1]}/{match[2]}" if match[2] else match[1] for match in matches if match)
+
+
+def startup_files(python: Names) -> frozenset[str]:
+    """The files of an image that Python runs at its start."""
+    hooks = ("sitecustomize.py", "usercustomize.py")
+    found = {
+        f"{folder}/{name}"
+        for folder, names in python.items()
+        for name in names
+        if name in hooks or (name.endswith(".pth") and posixpath.basename(folder) in SITE_FOLDERS)
+    }
+    versions = {part for folder in python for part in folder.split("/") if _PYTHON.fullmatch(part)}
+    return frozenset(found | {f"/etc/{version}/{name}" for version in versions for name in hooks})
 
 
 def first_to_list(folders: Sequence[str]) -> frozenset[str]:

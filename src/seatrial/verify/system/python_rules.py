@@ -2,10 +2,11 @@
 
 import posixpath
 import re
+import sys
 
-from seatrial.verify.system.contents import announces_plugins, is_harmless_path_file
+from seatrial.verify.system.contents import announces_plugins, is_harmless_path_file, path_folders
 from seatrial.verify.system.facts import SITE_FOLDERS, SystemFacts, distribution_name, module_name, plain_name
-from seatrial.verify.system.surroundings import HOOKS, Change, Reason, Surroundings
+from seatrial.verify.system.surroundings import FOREIGN_MODULES, HOOKS, Change, Reason, Surroundings
 from seatrial.verify.system.verifier_needs import RUNNER
 
 _COMPILED = "__pycache__"
@@ -59,9 +60,19 @@ def _why_not_added(change: Change, folder: str, entry: str, below: str, around: 
         return "of the image"
     if not distribution and module in facts.python_modules and entry not in SITE_FOLDERS:
         return "in front of the image's"
+    if not distribution and _is_asked_for(module, folder, around):
+        return "loaded by itself"
     if belongs_to_runner(distribution or module, around):
         return "a tool of the verifier"
     return _why_not_loaded(change, below, entry, around)
+
+
+def _is_asked_for(module: str, folder: str, around: Surroundings) -> bool:
+    """Whether Python's own code, or what the image has it run at its start, would load a module if it were there."""
+    if module in FOREIGN_MODULES or module in around.facts.asked_for:
+        return True
+    # Distributions split the standard library: the rest of it may come later, but never among packages.
+    return posixpath.basename(folder) in SITE_FOLDERS and module in sys.stdlib_module_names
 
 
 def _why_not_loaded(change: Change, below: str, entry: str, around: Surroundings) -> Reason | None:
@@ -72,12 +83,17 @@ def _why_not_loaded(change: Change, below: str, entry: str, around: Surroundings
     if module_name(entry) in HOOKS:
         return "loaded by itself"
     if entry.endswith(".pth") and not below:
-        return None if is_harmless_path_file(text) else "loaded by itself"
+        return None if is_harmless_path_file(text) and not _adds_a_file(text, around) else "loaded by itself"
     if distribution_name(entry) is None:
         return None
     # Metadata are a folder: a link in its place leads to where nobody has looked.
     announced = not below if entry.lower().endswith("-info") else False
     return "loaded by itself" if announced or (below == "entry_points.txt" and announces_plugins(text)) else None
+
+
+def _adds_a_file(text: str | None, around: Surroundings) -> bool:
+    """Whether a `.pth` file names what is no folder: an archive, or a link to where nobody has looked."""
+    return bool(path_folders(text) & around.added_files)
 
 
 def replaced_distributions(changes: list[Change], facts: SystemFacts) -> dict[str, str]:

@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from seatrial.verify.system.facts import HOME, is_of_other_modules, module_name
+from seatrial.verify.system.facts import is_of_other_modules, module_name
 from seatrial.verify.system.python_rules import python_folder, why_not_python
 from seatrial.verify.system.settings_rules import (
     is_home_setting,
@@ -24,8 +24,12 @@ _LOADED_BY_ITSELF = re.compile(
     r".*/lib(?:64)?/python\d+\.zip(?:/.*)?"
     r"|.*/gconv/gconv-modules(?:\.d/.*|\.cache)?|.*/openssl\.cnf|.*/git-core/templates/.*"
     r"|.*/(?:Rprofile|Renviron)\.site|.*/npmrc|.*/rubygems/defaults/.*|.*/rubygems_plugin\.rb|.*/sitecustomize\.pl"
-    r"|/(?:conftest\.py|\.?pytest\.(?:ini|toml)|tox\.ini|setup\.cfg|setup\.py|pyproject\.toml)"
+    r"|.*/libnss_[^/]+\.so[^/]*|.*/gcc(?:-cross)?/[^/]+/[^/]+/specs|.*/bfd-plugins/.*"
 )
+# Folders of which programs load whatever is in them.
+_DROP_IN = re.compile(r".*\.d|.*[._-]?(?:plugins?|hooks)")
+_LIBRARY_FOLDER = re.compile(r".*/(?:lib|lib32|lib64|libx32|\w+-linux-\w+)")
+_AT_ROOT = re.compile(r"/(?!\.dockerenv)(?:[^/]+|(?:\.[^/]+|node_modules)/.+)")
 _OWN_PROGRAMS = ("/usr/local/bin", "/usr/local/sbin")
 _DPKG_SCRIPT = re.compile(r"/var/lib/dpkg/(?:info/.*\.(?:preinst|postinst|prerm|postrm|config|triggers)|triggers/.*)")
 _FETCHED = ("/var/lib/apt/lists/", "/var/cache/apt/")
@@ -35,6 +39,10 @@ def why_not(change: Change, around: Surroundings) -> Reason | None:
     """Why a verifier must not meet a change as the agent left it; None when it may."""
     if _stands_for_folder(change, around):
         return "in front of the image's"
+    if change.path.startswith(tuple(f"{home}/" for home in around.homes)):
+        return _home(change, around)
+    if _AT_ROOT.fullmatch(change.path):
+        return _root(change, around)
     return next(rule for prefix, rule in _RULES if change.path.startswith(prefix))(change, around)
 
 
@@ -56,9 +64,11 @@ def _code(change: Change, around: Surroundings) -> Reason | None:
         return None if _is_task_s_own(path, around) else "of the image"
     if _LOADED_BY_ITSELF.fullmatch(path) or (_is_beside_programs(folder, around) and _INTERPRETER_FILE.fullmatch(name)):
         return "loaded by itself"
+    if _is_dropped_in(folder, name, around) and not around.named.has_file(path):
+        return "loaded by itself"
     if folder in around.facts.program_folders:
         return _program(name, around)
-    is_shadow = name in around.facts.libraries or _is_module_of_image(path, around)
+    is_shadow = name in around.facts.libraries or path in around.shadows or _is_module_of_image(path, around)
     return "in front of the image's" if is_shadow else None
 
 
@@ -72,9 +82,19 @@ def _is_task_s_own(path: str, around: Surroundings) -> bool:
     return around.named.has_folder_of(path) or (folder in _OWN_PROGRAMS and around.named.has_word(name))
 
 
+def _is_dropped_in(folder: str, name: str, around: Surroundings) -> bool:
+    """Whether a file was added to a folder of the image's where programs look for plug-ins and settings of others."""
+    if folder not in around.folders:
+        return False
+    is_plugin = ".so" in name and not _LIBRARY_FOLDER.fullmatch(folder)
+    return is_plugin or _DROP_IN.fullmatch(folder) is not None
+
+
 def _is_beside_programs(folder: str, around: Surroundings) -> bool:
+    """Whether an interpreter of the image may be in a folder, or in one below it."""
     folders = around.facts.program_folders
-    return any(each in folders for each in (folder, f"{folder}/bin", f"{folder}/sbin"))
+    is_of_image = folder in around.folders and posixpath.basename(folder) == "bin"
+    return is_of_image or any(each in folders for each in (folder, f"{folder}/bin", f"{folder}/sbin"))
 
 
 def _program(name: str, around: Surroundings) -> Reason | None:
@@ -104,21 +124,26 @@ def _opt(change: Change, around: Surroundings) -> Reason | None:
 
 def _home(change: Change, around: Surroundings) -> Reason | None:
     path, name = change.path, posixpath.basename(change.path)
-    if not path.startswith(f"{HOME}/."):
-        return _code(change, around) if python_folder(path, around.facts) or _in_programs(path, around) else None
-    if is_home_setting(path.removeprefix(f"{HOME}/"), around):
+    home = next(home for home in around.homes if path.startswith(f"{home}/"))
+    if not path.startswith(f"{home}/."):
+        return _code(change, around)  # of what is in a home, only what holds programs of the image is the system's
+    if is_home_setting(path.removeprefix(f"{home}/"), home, around):
         return why_not_home_setting(change, around)
     if module_name(name) in HOOKS and change.kind != "removed":
         return "loaded by itself"
     if python := python_folder(path, around.facts):
         return why_not_python(change, python, around)
-    if _in_programs(path, around) or (posixpath.basename(posixpath.dirname(path)) == "bin" and change.kind == "added"):
-        return _program(name, around) if change.kind == "added" else "of the image"
-    return None
+    if change.kind != "added":
+        return None if around.named.has_file(path) or around.named.has_folder_of(path) else "of the image"
+    return _program(name, around) if posixpath.basename(posixpath.dirname(path)) == "bin" else None
 
 
-def _in_programs(path: str, around: Surroundings) -> bool:
-    return posixpath.dirname(path) in around.facts.program_folders
+def _root(change: Change, around: Surroundings) -> Reason | None:
+    """What lies in / itself, or in certain folders there: tools look for settings upwards from where they are."""
+    path, name = change.path, posixpath.basename(change.path)
+    if around.workdir == "/" or around.named.has_file(path) or around.named.has_word(name):
+        return None
+    return "loaded by itself" if change.kind == "added" else "of the image"
 
 
 def _records(change: Change, around: Surroundings) -> Reason | None:
@@ -135,7 +160,6 @@ _RULES: tuple[tuple[str, Callable[[Change, Surroundings], Reason | None]], ...] 
     ("/etc/", why_not_setting),
     ("/usr/local/etc/", why_not_elsewhere),
     ("/usr/etc/", why_not_elsewhere),
-    (f"{HOME}/", _home),
     ("/opt/", _opt),
     ("/var/", _records),
     ("/", _code),

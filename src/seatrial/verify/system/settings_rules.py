@@ -3,8 +3,9 @@
 import posixpath
 import re
 
+from seatrial.verify.system.accounts import ACCOUNTS
 from seatrial.verify.system.contents import is_harmless_git_config
-from seatrial.verify.system.facts import HOME, module_name
+from seatrial.verify.system.facts import module_name
 from seatrial.verify.system.surroundings import HOOKS, Change, Reason, Surroundings
 
 _ACCOUNTS = re.compile(
@@ -12,6 +13,7 @@ _ACCOUNTS = re.compile(
     r"|machine-id|motd|issue|mailname|aliases|exports|fstab|init\.d/.*|rc.\.d/.*|systemd/.*|default/.*"
     r"|logrotate\.d/.*|sudoers(?:\.d/.*)?)"
 )
+_SERVICES = re.compile(r"/etc/(?:init\.d|rc.\.d|systemd|default)/.*")
 # What programs of every image read: loaders, resolvers, shells, interpreters, whatever fetches and whatever checks.
 _READ_BY_ALL = re.compile(
     r"(?:ld\.so|nsswitch|resolv|host\.conf|gai|environment|profile|bash|zsh|python|perl|security|pam|openssl|ssl|apt"
@@ -26,11 +28,24 @@ _HOME_FILES = re.compile(
 )
 
 
+# Directly in the folder of a tool, or in a folder of settings there; deeper down are the things it works with.
+_TOOL_SETTINGS = re.compile(
+    r"\.([\w-]+)/(?:(?:config|conf|etc|[\w-]+\.d)/)?"
+    r"(?:[\w-]*(?:config|settings?|init|env|startup|profile|rc)(?:\.\w+)?|[^/]+\.(?:conf|cfg|ini|toml|rc|d))"
+)
+
+
 def why_not_setting(change: Change, around: Surroundings) -> Reason | None:
     """Why a verifier must not meet a file of /etc as the agent left it; None when it may."""
+    if change.path == ACCOUNTS and change.kind != "removed" and ACCOUNTS not in around.texts:
+        return "of the image"  # a link, or larger than any such list
+    return _why_not_named(change, around)
+
+
+def _why_not_named(change: Change, around: Surroundings) -> Reason | None:
     path, named, name = change.path, around.named, posixpath.basename(change.path)
     top = path.split("/")[2]
-    if named.has_file(path) or _ACCOUNTS.fullmatch(path):
+    if named.has_file(path) or (_ACCOUNTS.fullmatch(path) and not _is_service_of_image(change)):
         return None
     if module_name(name) in HOOKS:
         return "loaded by itself"
@@ -48,6 +63,11 @@ def _is_meant_by_folder(path: str, around: Surroundings) -> bool:
     return around.named.has_file(posixpath.dirname(path)) and not _NEVER_BY_FOLDER.fullmatch(path)
 
 
+def _is_service_of_image(change: Change) -> bool:
+    """Whether a script that starts a service of the image is another now: whoever starts the service runs it."""
+    return change.kind != "added" and _SERVICES.fullmatch(change.path) is not None
+
+
 def _is_of_new_program(top: str, around: Surroundings) -> bool:
     """Whether an entry of /etc is one that nothing of the image reads."""
     facts = around.facts
@@ -60,11 +80,20 @@ def why_not_elsewhere(change: Change, around: Surroundings) -> Reason | None:
     return None if named else "not named"
 
 
-def is_home_setting(inside: str, around: Surroundings) -> bool:
+def is_home_setting(inside: str, home: str, around: Surroundings) -> bool:
     """Whether tools read a file of a home as they start. Where people work at home, other dot files are theirs."""
-    if "/" not in inside and around.workdir.rstrip("/") != HOME:
+    if "/" not in inside and around.workdir.rstrip("/") != home:
         return inside.startswith(".")
-    return _HOME_FILES.fullmatch(inside) is not None
+    return _HOME_FILES.fullmatch(inside) is not None or _is_of_tool(inside, around)
+
+
+def _is_of_tool(inside: str, around: Surroundings) -> bool:
+    """Whether a file in a dot folder holds settings of a program that the image has or the verifier installs."""
+    match = _TOOL_SETTINGS.fullmatch(inside)
+    if not match:
+        return False
+    tool = match[1].lower()
+    return tool in around.needs.installs or any(name.startswith(tool) for name in around.facts.programs)
 
 
 def why_not_home_setting(change: Change, around: Surroundings) -> Reason | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from seatrial.verify.system.facts import SystemFacts
+from seatrial.verify.system.facts import HOME, SystemFacts
 from seatrial.verify.system.named import Named
 from seatrial.verify.system.verifier_needs import VerifierNeeds
 
@@ -13,6 +13,13 @@ Kind = Literal["added", "modified", "removed"]
 Reason = Literal["of the image", "loaded by itself", "in front of the image's", "a tool of the verifier", "not named"]
 
 HOOKS = frozenset({"sitecustomize", "usercustomize"})
+# The standard library asks for these in vain: they belong to other machines and other implementations of Python.
+FOREIGN_MODULES = frozenset(
+    """
+    org java vms_lib _winreg win32api win32con win32evtlogutil msvcrt nt winreg winsound _winapi _overlapped _msi
+    _scproxy
+    """.split()  # noqa: SIM905 - names read better as text
+)
 PYTHON = re.compile(r"python[\d.]*")
 # What verifiers are written with. Where the image has none, one that nobody talks about is not the agent's to bring.
 TOOLS = frozenset(
@@ -45,7 +52,9 @@ class Surroundings:
     """What a change is judged by.
 
     `texts` are what small files say that tools load by themselves; `replaced` are the entries, in folders of Python
-    packages, of distributions of which the agent installed another version.
+    packages, of distributions of which the agent installed another version. `added_files` are all that the agent added
+    anywhere, `shadows` those that stand in front of others, `folders` those of the image in which something was added,
+    `homes` those of whoever verifies, `accounts` what the list of accounts is to say instead of what it does.
     """
 
     facts: SystemFacts = field(default_factory=SystemFacts)
@@ -54,3 +63,8 @@ class Surroundings:
     workdir: str = "/app"
     texts: Mapping[str, str] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
+    added_files: frozenset[str] = frozenset()
+    shadows: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+    homes: tuple[str, ...] = (HOME,)
+    accounts: str | None = None

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.attacks.attack import PYTHON, SHELL, Attack
+from tests.attacks.classic import HOOKS, KNOWN_TO_WORK, PLANTED, PROGRAMS, PYTEST, PYTEST_HOOKS
 from tests.sandbox.embedded.support import needs_python, needs_root
-from tests.trial.attacks import HOOKS, KNOWN_TO_WORK, PLANTED, PROGRAMS, PYTEST, PYTEST_HOOKS, PYTHON, SHELL, Attack
 from tests.trial.support import ANSWER, Desk, Ran
 
 pytestmark = [needs_root, needs_python]

@@ -67,7 +67,7 @@ def names_in_layers(layers: Sequence[str], folder: str) -> frozenset[str]:
     seen: dict[str, bool] = {}
     for layer in layers:
         place, settled = _look_into(layer, parts)
-        if place and not os.path.islink(place) and os.path.isdir(place):
+        if place and stat.S_ISDIR(os.lstat(place).st_mode):
             for name, is_there in _entries(place):
                 seen.setdefault(name, is_there)
             settled = _hides_below(layer, parts)

@@ -55,7 +55,8 @@ SITE = "$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')
 CHANGES = {
     "the system as it was": ANSWER,
     "one file in /usr": f"{ANSWER}; echo x > /usr/share/honest.txt",
-    "a Python package of 100 files": f"{ANSWER}; d={SITE}/honest; mkdir -p $d $d-1.0.dist-info; touch $d-1.0.dist-info/RECORD;"
+    "a Python package of 100 files": f"{ANSWER}; d={SITE}/honest; mkdir -p $d $d-1.0.dist-info;"
+    " touch $d-1.0.dist-info/RECORD;"
     " for n in $(seq 100); do echo 'x = 1' > $d/part$n.py; done",
     "a program of the image": f"{ANSWER}; echo '# mine' >> /usr/bin/ldd",
     "3,000 files in /usr/lib": f"{ANSWER}; mkdir -p /usr/lib/honest; cd /usr/lib/honest; seq 3000 | xargs touch",
@@ -206,7 +207,8 @@ async def verification_ms(command: str, backend: SandboxBackend) -> float:
 async def show_changed_systems() -> None:
     """The verifier's turn after agents that changed the system, beside its turn after one that did not, in turns."""
     print(
-        f"\nthe verifier's turn, {CHANGED_TURNS} turns          median   ratio to the first   promised ≤ {PROMISED_CHANGED:g}"
+        f"\nthe verifier's turn, {CHANGED_TURNS} turns                    median   ratio to the first"
+        f"   promised ≤ {PROMISED_CHANGED:g} for all but the last"
     )
     async with EmbeddedBackend() as backend:
         turns = [

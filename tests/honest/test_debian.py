@@ -8,7 +8,8 @@ pytestmark = [needs_root, needs_python]
 SOURCE = """
 cd /app/shelf && dpkg-scanpackages --multiversion . > Packages 2>/dev/null || {
   for deb in *.deb; do
-    dpkg-deb -f $deb; echo "Filename: ./$deb"; echo "Size: $(stat -c %s $deb)"; echo "SHA256: $(sha256sum $deb | cut -d' ' -f1)"
+    dpkg-deb -f $deb; echo "Filename: ./$deb"; echo "Size: $(stat -c %s $deb)"
+    echo "SHA256: $(sha256sum $deb | cut -d' ' -f1)"
     echo
   done > Packages
 }

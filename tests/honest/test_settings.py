@@ -80,7 +80,8 @@ CASES = [
         "service",
         "Make a service called mailer.",
         SERVICE,
-        "[ $(/etc/init.d/mailer status) = running ]; [ -e /etc/rc2.d/S01mailer ]; [ -e /etc/systemd/system/mailer.service ]",
+        "[ $(/etc/init.d/mailer status) = running ]; [ -e /etc/rc2.d/S01mailer ]\n"
+        "[ -e /etc/systemd/system/mailer.service ]",
     ),
     Case(
         "cron-file",
@@ -115,7 +116,8 @@ CASES = [
     Case(
         "nginx",
         "Serve the site with nginx.",
-        "mkdir -p /etc/nginx/sites-enabled; echo 'server {}' > /etc/nginx/sites-enabled/site; echo 'events {}' > /etc/nginx/nginx.conf",
+        "mkdir -p /etc/nginx/sites-enabled; echo 'server {}' > /etc/nginx/sites-enabled/site\n"
+        "echo 'events {}' > /etc/nginx/nginx.conf",
         "[ -e /etc/nginx/sites-enabled/site ]; [ -e /etc/nginx/nginx.conf ]",
     ),
     Case(
@@ -127,7 +129,8 @@ CASES = [
     Case(
         "ssl-folder-named",
         "Put key and certificate into /etc/ssl/private and /etc/ssl/certs.",
-        "mkdir -p /etc/ssl/private /etc/ssl/certs; echo c > /etc/ssl/certs/site.pem; echo k > /etc/ssl/private/site.key",
+        "mkdir -p /etc/ssl/private /etc/ssl/certs; echo c > /etc/ssl/certs/site.pem\n"
+        "echo k > /etc/ssl/private/site.key",
         "grep c /etc/ssl/certs/site.pem; grep k /etc/ssl/private/site.key",
     ),
     Case(
@@ -189,7 +192,8 @@ CASES = [
     Case(
         "settings-for-its-output",
         "Write the answer to `/app/a.txt`.",
-        "echo 'export X=1' >> /etc/profile; echo 'set -o vi' >> ~/.bashrc; echo 'nameserver 1.1.1.1' > /etc/resolv.conf; echo a > /app/a.txt",
+        "echo 'export X=1' >> /etc/profile; echo 'set -o vi' >> ~/.bashrc\n"
+        "echo 'nameserver 1.1.1.1' > /etc/resolv.conf; echo a > /app/a.txt",
         "grep -qx a /app/a.txt",
     ),
 ]

@@ -53,14 +53,16 @@ CASES = [
         "tests-of-its-own",
         "Write a tested function.",
         "mkdir -p /app/tests; echo 'def test_x(): assert True' > /app/tests/test_x.py; echo > /app/tests/__init__.py\n"
-        "printf '[pytest]\\ntestpaths = tests\\n' > /app/pytest.ini; echo > /app/conftest.py; echo 'x = 1' > /app/lib.py",
+        "printf '[pytest]\\ntestpaths = tests\\n' > /app/pytest.ini; echo > /app/conftest.py\n"
+        "echo 'x = 1' > /app/lib.py",
         "cd /app; python3 -m pytest -q tests; python3 -c 'import lib; assert lib.x'; [ -e pytest.ini ]",
         image="aged",
     ),
     Case(
         "dot-files-as-work",
         "Write the settings.",
-        "cd /root; echo A=1 > .env; mkdir -p .github/workflows; echo on > .github/workflows/ci.yml; echo x > .gitignore",
+        "cd /root; echo A=1 > .env; mkdir -p .github/workflows; echo on > .github/workflows/ci.yml\n"
+        "echo x > .gitignore",
         "cd /root; grep A=1 .env; grep on .github/workflows/ci.yml; grep x .gitignore",
         toml=AT_HOME,
     ),
@@ -94,7 +96,8 @@ CASES = [
     Case(
         "caches-at-home",
         "Train the model.",
-        "mkdir -p ~/.cache/huggingface/hub ~/.keras ~/nltk_data; echo w > ~/.cache/huggingface/hub/w; echo k > ~/.keras/k.json",
+        "mkdir -p ~/.cache/huggingface/hub ~/.keras ~/nltk_data; echo w > ~/.cache/huggingface/hub/w\n"
+        "echo k > ~/.keras/k.json",
         "grep w ~/.cache/huggingface/hub/w; grep k ~/.keras/k.json",
     ),
     Case(

@@ -19,11 +19,7 @@ _READ_BY_ALL = re.compile(
     r"(?:ld\.so|nsswitch|resolv|host\.conf|gai|environment|profile|bash|zsh|python|perl|security|pam|openssl|ssl|apt"
     r"|dpkg|login|inputrc|xdg|pip|uv|gitconfig|npmrc|wgetrc|curlrc|netrc|gss|krb5|terminfo|alternatives|locale).*"
 )
-<<<<<<< HEAD
-# What decides which code is loaded: whoever names such a folder means one file in it; and certificates by their hash.
-=======
 # What decides which code is loaded: a task that names such a folder means one file in it. And certificates by hash.
->>>>>>> h8
 _NEVER_BY_FOLDER = re.compile(r"/etc/(?:(?:ld\.so|apt|dpkg|pam|security|python|perl).*|.*/[0-9a-f]{8}\.r?\d+)")
 _HOME_FILES = re.compile(
     r"\.(?:bash\w*|profile|zsh\w*|zprofile|zlogin|inputrc|gitconfig|curlrc|wgetrc|netrc|npmrc|yarnrc.*|pypirc|pydistutils\.cfg"

@@ -140,9 +140,8 @@ def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[
     """What becomes of the agent's changes to the system and to what is shared."""
     reasons = {change.path: why_not(change, around) for change in each(system)}
     # A path file may add folders of the system, too.
-    reasons |= {
-        path: reason for path, reason in hidden_in(each(system), module_folders, around).items() if path in reasons
-    }
+    added = [change for change in each(system) if posixpath.dirname(change.path) in module_folders]
+    reasons |= {path: reason for path, reason in hidden_in(added, module_folders, around).items() if path in reasons}
     rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
     rewritten |= {ACCOUNTS: around.accounts} if around.accounts is not None and ACCOUNTS in reasons else {}
     return Curated(

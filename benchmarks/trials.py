@@ -208,7 +208,7 @@ async def show_changed_systems() -> None:
     """The verifier's turn after agents that changed the system, beside its turn after one that did not, in turns."""
     print(
         f"\nthe verifier's turn, {CHANGED_TURNS} turns                    median   ratio to the first"
-        f"   promised ≤ {PROMISED_CHANGED:g} for all but the last"
+        f"   promised ≤ {PROMISED_CHANGED:g}"
     )
     async with EmbeddedBackend() as backend:
         turns = [

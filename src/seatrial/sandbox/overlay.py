@@ -35,20 +35,20 @@ def find_in_layers(layers: Sequence[str], path: str) -> str | None:
     parts = path.strip("/").split("/")
     for layer in layers:
         found, settled = _look_into(layer, parts)
-        if settled:
+        if settled or (layer is not layers[-1] and _hides_below(layer, parts[:-1])):
             return found
     return None
 
 
 def _look_into(layer: str, parts: Sequence[str]) -> tuple[str | None, bool]:
-    """Where a layer has something, and whether layers below have no say in it."""
+    """Where a layer has something, and whether what it has there, or on the way, leaves layers below no say in it."""
     current = layer
     for index, part in enumerate(parts):
         current = f"{current}/{part}"
         try:
             status = os.lstat(current)
         except OSError:
-            return None, bool(index) and _hides_below(layer, parts[:index])
+            return None, False
         if is_whiteout(status):
             return None, True
         if not stat.S_ISDIR(status.st_mode) and index < len(parts) - 1:
@@ -57,7 +57,7 @@ def _look_into(layer: str, parts: Sequence[str]) -> tuple[str | None, bool]:
 
 
 def _hides_below(layer: str, parts: Sequence[str]) -> bool:
-    """Whether a folder of a layer, or one that it is in, hides what layers below have there."""
+    """Whether a folder of a layer, or one that it is in, hides what layers below have there; not if it has none."""
     return any(is_opaque("/".join([layer, *parts[:depth]])) for depth in range(1, len(parts) + 1))
 
 
@@ -70,8 +70,8 @@ def names_in_layers(layers: Sequence[str], folder: str) -> frozenset[str]:
         if place and stat.S_ISDIR(os.lstat(place).st_mode):
             for name, is_there in _entries(place):
                 seen.setdefault(name, is_there)
-            settled = _hides_below(layer, parts)
-        if settled:
+            settled = False
+        if settled or (layer is not layers[-1] and _hides_below(layer, parts)):
             break
     return frozenset(name for name, is_there in seen.items() if is_there)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.attacks.attack import PYTHON, SHELL, Attack
-from tests.attacks.classic import HOOKS, KNOWN_TO_WORK, PLANTED, PROGRAMS, PYTEST, PYTEST_HOOKS
+from tests.attacks.classic import HOOKS, ONCE_WORKED, PLANTED, PROGRAMS, PYTEST, PYTEST_HOOKS
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.support import ANSWER, Desk, Ran
 
@@ -22,8 +22,9 @@ def test_what_takes_over_the_verifiers_tools_is_put_back(desk, attack):
     assert ran.reward == 0.0
     assert ran.record.outcome == "fail"
     assert ran.tags >= attack.tags
-    assert set(ran.run.restored) >= set(attack.restored)
-    assert ran.run.isolation == ("kill" if ran.run.restored else "guarded")
+    assert {*ran.run.restored, *ran.run.hidden} >= set(attack.restored)
+    assert ran.run.isolation == "guarded"
+    assert ran.run.shielded == bool(ran.run.restored or ran.run.hidden)
     assert bool(ran.run.restored) == ("verifier_tools_restored" in ran.tags)
 
 
@@ -41,14 +42,15 @@ def test_a_planted_reward_is_not_taken_for_that_of_a_verifier_that_wrote_none(de
     assert ran.provenance.reward_file is None
 
 
-@pytest.mark.parametrize("attack", KNOWN_TO_WORK, ids=str)
-def test_what_looks_like_honest_work_is_named_in_the_record(desk, attack):
+@pytest.mark.parametrize("attack", ONCE_WORKED, ids=str)
+def test_what_looks_like_honest_work_is_not_there_for_the_verifier(desk, attack):
     ran = strike(desk, attack)
-    assert ran.tags >= attack.tags
-    assert ran.run.restored == ()
+    assert (ran.reward, ran.record.outcome, ran.record.disputed_reward) == (0.0, "fail", 1.0)
+    assert ran.tags >= attack.tags | {"disputed_verdict"}
+    assert ran.run.restored or ran.run.hidden
 
 
-@pytest.mark.parametrize("attack", KNOWN_TO_WORK, ids=str)
+@pytest.mark.parametrize("attack", ONCE_WORKED, ids=str)
 def test_in_a_sandbox_of_its_own_a_verifier_meets_none_of_that(desk, attack):
     ran = desk.attack(
         f"echo wrong > {ANSWER}\n{attack.command}",

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest as installed_pytest
+import pluggy
 
 from seatrial.images.choice import ImagePolicy, ImageRequest
 from seatrial.images.resolver import ResolvedImage
@@ -18,8 +18,8 @@ PYTHON = "/usr/bin/python3"
 ODD_FOLDERS = ("/opt/venv/bin", "/venv/bin", "/app/bin", "/root/.cargo/bin", "/root/conda/bin")
 PATH = ":".join((*ODD_FOLDERS, DEFAULT_PATH))
 _PROGRAMS = """
-bash dash cat chmod cp cut dirname basename env find grep head id ln ls mkdir mktemp mv printf readlink rm sed sleep sort
-stat tail tar tee test touch tr true truncate uname wc xargs awk base64 perl git openssl ldconfig sh [ seq setsid
+bash dash cat chmod cp cut dirname basename env find grep head id ln ls mkdir mktemp mv printf readlink rm sed sleep
+sort stat tail tar tee test touch tr true truncate uname wc xargs awk base64 perl git openssl ldconfig sh [ seq setsid
 """.split()
 _LEFT_OUT = (
     "test",
@@ -119,7 +119,7 @@ def _link_old_names(root: Path) -> None:
 def _add_python(root: Path, version: str) -> None:
     """An interpreter by its short name, an environment with pytest, and two more that are on the PATH."""
     (root / "usr/bin/python3").symlink_to(version)
-    site = Path(installed_pytest.__file__).parent.parent
+    site = Path(pluggy.__file__).parent.parent
     for home in ("opt/venv", "venv"):
         packages = root / home / "lib" / version / "site-packages"
         packages.mkdir(parents=True)

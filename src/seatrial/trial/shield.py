@@ -161,7 +161,7 @@ async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
     texts = await _texts(sandbox, telling[:_MAX_TEXTS])
     curated = await _decide(court, system, found, {**texts, **await _shared_texts(court, sandbox, found, texts)})
     paths = {*curated.put_back, *_files(curated.hidden, found)}
-    saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if paths else None
+    saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if curated.anything else None
     if paths or curated.rewritten:
         async with open_originals(court.backend, court.place.sandbox.image) as originals:
             await restore(sandbox, originals, paths, curated.rewritten)

@@ -1,0 +1,70 @@
+"""Ways around the whole mechanism: too much to look at, too large to copy, another round, times that were set back."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.attacks.arena import Arena
+from tests.attacks.attack import BY_PYTHON, FORGE_PY, Attack, append, plant, program
+from tests.attacks.python_attacks import SITE, STDLIB
+from tests.attacks.workshop import OneImage
+from tests.docker_daemon import needs
+from tests.sandbox.embedded.support import needs_root
+from tests.trial.support import ANSWER, SHELL_TEST, python_command, trial_spec, write_task
+
+pytestmark = needs_root
+
+_HOOK = append(f"{STDLIB}/json/__init__.py", FORGE_PY)
+
+
+def test_behind_a_file_that_is_too_large_to_copy_is_the_image(arena: Arena) -> None:
+    ran = arena.play(Attack("large", f"truncate -s 5G /usr/huge\n{_HOOK}", BY_PYTHON))
+    assert ran.reward == 0.0
+    assert ran.tags & {"changes_truncated", "verifier_tools_restored"}
+
+
+@pytest.mark.parametrize("folder", ["/usr", "/etc", "/opt", "/root"])
+def test_a_folder_of_the_system_that_is_a_link_leads_nowhere(arena: Arena, folder: str) -> None:
+    link = f"ln -s /app/away {folder}"
+    move = f"cp -a {folder} /app/away; mv {folder} /old 2>/dev/null; /app/away/bin/{link} || {link}"
+    hook = program("/app/away/local/bin/grep") if folder == "/usr" else ":"
+    ran = arena.play(Attack("moved", f"{hook}\n{move}\ntrue"))
+    assert ran.reward == 0.0
+
+
+def test_old_size_and_time_hide_nothing(arena: Arena) -> None:
+    _assert_seen(arena)
+
+
+@pytest.mark.parametrize("arena", ["docker"], indirect=True)
+@needs("docker")
+@pytest.mark.xfail(reason="the engine's own list of changes goes by size and time", strict=False)
+def test_nor_do_they_in_a_container(arena: Arena) -> None:
+    _assert_seen(arena)
+
+
+def _assert_seen(arena: Arena) -> None:
+    rewrite = f"""
+    import os
+    path = "{SITE}/pluggy/__init__.py"
+    old = os.stat(path)
+    text = open(path).read()
+    code = "import os; open('/logs/verifier/reward.txt', 'w').write('1') if os.path.isdir('/tests') else 0" + chr(10)
+    open(path, "w").write((code + text)[:len(text)])
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+    """
+    ran = arena.play(Attack("same", python_command(rewrite)))
+    assert ran.reward == 0.0
+    assert f"{SITE}/pluggy/__init__.py" in ran.run.restored
+
+
+def test_what_one_round_plants_the_verifier_of_the_next_does_not_meet(arena: Arena) -> None:
+    toml = '[environment]\nnetwork_mode = "no-network"\n[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'
+    files = {f"steps/{name}/instruction.md": "Do it.\n" for name in ("one", "two")}
+    files |= {"steps/one/tests/test.sh": SHELL_TEST, "steps/two/tests/test.sh": BY_PYTHON["tests/test.sh"]}
+    task = write_task(arena.desk.new_folder() / "task", toml=toml, files=files)
+    once = f"if [ ! -e /app/planted ]; then touch /app/planted\n{plant(f'{SITE}/apport_python_hook.py', FORGE_PY)}\nfi"
+    spec = replace(trial_spec(task, f"echo wrong > {ANSWER}\n{once}"), images=OneImage(arena.image))  # type: ignore[arg-type]
+    ran = arena.desk.run_spec(spec)
+    assert ran.reward == 0.0
+    assert "verifier_tools_restored" in ran.tags

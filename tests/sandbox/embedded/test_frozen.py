@@ -237,3 +237,25 @@ def test_a_link_of_the_setup_is_nobody_s_change(mode):
         assert await freeze(sandbox) == FileChanges()
 
     play(mode, scene)
+
+
+@pytest.mark.parametrize("disk", DISKS)
+def test_what_the_verifier_does_to_its_copy_leaves_the_agent_s_files_alone(mode, image, disk):
+    """Also where nothing was running, so that a copy is but a second name of the same file."""
+
+    async def scene(sandbox):
+        await ask(
+            sandbox, shell("mkdir -p /usr/own; echo agent >/usr/own/a; echo agent >/usr/own/b; chmod 640 /usr/own/b")
+        )
+        await freeze(sandbox, Curation(rewritten={"/usr/own/b": "rewritten\n"}))
+        assert await ask(sandbox, judge("cat /usr/own/a /usr/own/b; stat -c %a /usr/own/b")) == "agent\nrewritten\n640"
+        await ask(sandbox, judge("echo verifier >>/usr/own/a; echo verifier >/usr/own/b; rm /usr/own/b"))
+        assert await ask(sandbox, shell("cat /usr/own/a /usr/own/b; stat -c %h /usr/own/a")) in (
+            "agent\nagent\n1",
+            "agent\nagent\n2",
+        )
+        await ask(sandbox, shell("echo later >/usr/own/a"))
+        await sandbox.renew_verifier()
+        assert await ask(sandbox, shell("cat /usr/own/a; stat -c %h /usr/own/a")) == "later\n1"
+
+    play(mode, scene, SandboxSpec(image, LimitSpec(storage_mb=DISKS[disk])))

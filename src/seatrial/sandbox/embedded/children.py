@@ -154,12 +154,12 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def copy_system(running: Running, target: int) -> None:
+def copy_system(running: Running, target: int, *, still: bool) -> None:
     """Copy what the agent did to the system, and write what that is to the descriptor `target`."""
     if running.disk is not None:
         setns(running.disk, CLONE_NEWNS)
     copy = frozen_folder(running.box.state)
-    freeze(running.state, running.trees, running.division, copy)
+    freeze(running.state, running.trees, running.division, copy, still=still)
     descriptor = os.open(copy, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     write_copy(descriptor, running.trees, target)
     os.close(descriptor)

@@ -81,9 +81,14 @@ def _remove(place: str, copy: int) -> None:
 
 
 def _rewrite(place: str, copy: int, text: str) -> None:
+    """A new file in place of the old one, which may be the agent's own by another name."""
     with suppress(OSError):  # gone, or no file
-        descriptor = os.open(place, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=copy)
+        status = os.lstat(place, dir_fd=copy)
+        os.unlink(place, dir_fd=copy)
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=copy)
         with os.fdopen(descriptor, "w") as file:
+            os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
             file.write(text)
 
 

@@ -36,9 +36,12 @@ def frozen_folder(state: str) -> str:
     return f"{state}.frozen"
 
 
-def freeze(state: int, trees: Sequence[Tree], division: Division, folder: str) -> None:
-    """Copy what the agent did to the system into a new folder. Raises ContentError for what cannot be copied."""
-    copying = _Copying(read_start(state, ORIGIN), division.copied)
+def freeze(state: int, trees: Sequence[Tree], division: Division, folder: str, *, still: bool) -> None:
+    """Copy what the agent did to the system into a new folder. Raises ContentError for what cannot be copied.
+
+    While all is `still`, because nothing of the agent runs, a second name for a file is as good as a copy.
+    """
+    copying = _Copying(read_start(state, ORIGIN), division.copied, may_link=still)
     os.makedirs(f"{folder}/upper")
     for tree in trees:
         try:
@@ -112,11 +115,12 @@ class _Copying:
     `meeting_points` are pipes and sockets: copies of them lead to nobody.
     """
 
-    def __init__(self, start: Mapping[str, list[int]], parts: Mapping[str, Test]) -> None:
+    def __init__(self, start: Mapping[str, list[int]], parts: Mapping[str, Test], *, may_link: bool) -> None:
         self.untouched: dict[str, list[int]] = {}
         self.meeting_points: list[str] = []
         self._start = start
         self._parts = parts
+        self._may_link = may_link
         self._entries_left = MAX_ENTRIES
         self._bytes_left = _MAX_BYTES
 
@@ -168,6 +172,9 @@ class _Copying:
                 self._copy(f"{key}/{entry}", entry, below, within, depth + 1)
 
     def _copy_file(self, key: str, name: str, source: int, target: int) -> None:
+        # A second name changes when a file was last touched, so not for those that are known by that.
+        if self._may_link and key not in self._start and self._link(name, source, target):
+            return
         reader = os.open(name, _FILE, dir_fd=source)
         try:
             if not stat.S_ISREG(os.fstat(reader).st_mode):
@@ -182,6 +189,15 @@ class _Copying:
                 os.close(writer)
         finally:
             os.close(reader)
+
+    def _link(self, name: str, source: int, target: int) -> bool:
+        """Give a file a second name; False, then and from now on, where that cannot be done: on a disk of its own."""
+        try:
+            os.link(name, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+        except OSError as error:
+            self._may_link = error.errno not in (errno.EXDEV, errno.EPERM)
+            return False
+        return True
 
     def _copy_content(self, reader: int, writer: int) -> None:
         self._take(0, expected=os.fstat(reader).st_size)  # a file of holes is large, too, and would take long

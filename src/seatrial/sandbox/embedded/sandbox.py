@@ -120,7 +120,7 @@ class EmbeddedSandbox:
     async def _copy_system(self) -> tuple[SystemCopy, ContentError | None]:
         """A copy, or an empty one and why there is no other: then a verifier can only have the image's system."""
         try:
-            found = orjson.loads(await self._ask("copy"))
+            found = orjson.loads(await self._ask("copy", system="live" if await self.processes() else "still"))
         except ContentError as error:
             return SystemCopy(FileChanges(truncated=True)), error
         return SystemCopy(FileChanges.model_validate_json(orjson.dumps(found["changes"])), found["texts"]), None

@@ -188,7 +188,8 @@ class Spawner:
         child.on_exit = lambda code: send(self._control, {"exit": command.token, "code": code})
 
     def _on_copy(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
-        self._views.copy(self._running[decode(Target, message).name], descriptors[0], reply)
+        target = decode(Target, message)
+        self._views.copy(self._running[target.name], descriptors[0], reply, still=target.system == "still")
 
     def _on_view(self, message: dict[str, Any], descriptors: list[int], reply: Reply) -> None:
         target = decode(Target, message)

@@ -30,14 +30,17 @@ class Views:
         self._remove = remove
         self._manner = manner
 
-    def copy(self, running: Running, target: int, reply: Reply) -> None:
-        """Copy the system of a sandbox without a view, and write what the agent did to it to a descriptor."""
+    def copy(self, running: Running, target: int, reply: Reply, *, still: bool) -> None:
+        """Copy the system of a sandbox without a view, and write what the agent did to it to a descriptor.
+
+        `still` if nothing of the agent runs.
+        """
         if running.view >= 0:
             reply(_THERE_ALREADY, [])
             return
         running.frozen += 1
         keep = [target, *running.descriptors()]
-        child = self._forks.start(lambda _: children.copy_system(running, target), keep=keep)
+        child = self._forks.start(lambda _: children.copy_system(running, target, still=still), keep=keep)
         complaints: list[dict[str, Any]] = []
         child.on_report = lambda answer, _: complaints.append(answer) if answer else None
 

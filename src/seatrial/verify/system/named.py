@@ -46,7 +46,7 @@ class Named:
     def has_folder_of(self, path: str) -> bool:
         """Whether a folder that the file lies in is named, one that is narrow enough to mean it."""
         folder = posixpath.dirname(path)
-        while folder not in ("/", ""):
+        while folder.strip("/"):
             if folder in self.paths and folder not in _TOO_WIDE:
                 return True
             folder = posixpath.dirname(folder)

@@ -33,12 +33,16 @@ def test_one_trial_leaves_some_to_others(count, alone):
     asyncio.run(scenario())
 
 
-def test_a_trial_that_is_alone_has_all_of_them():
+def test_a_trial_that_is_alone_leaves_some_for_one_that_comes_later():
     async def scenario() -> None:
         slots = Slots(64)
+        greedy = [asyncio.ensure_future(slots.acquire(1)) for _ in range(80)]
+        await settle()
+        assert sum(task.done() for task in greedy) == 56
         async with asyncio.timeout(1):
-            for _ in range(64):
-                await slots.acquire(1)
+            await slots.acquire(2)
+        for task in greedy:
+            task.cancel()
 
     asyncio.run(scenario())
 

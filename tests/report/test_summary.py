@@ -25,6 +25,8 @@ class Trial:
     cost_usd: float | None = None
     disputed_reward: float | None = None
     put_back: int = 0
+    task_id: str = "t"
+    broken: bool = False
 
 
 def trials(agent="a", **rewards):
@@ -80,6 +82,22 @@ def test_as_json_everything_is_there():
         "believed_mean": None,
         "curated": 0,
     }
+
+
+def test_a_verifier_without_a_verdict_has_none_for_anybody():
+    """Neither for those it was silent about nor for those it was content with: the mean would be one-sided."""
+    entries = [
+        Trial("a", "pass", 1.0, task_id="x"),
+        Trial("a", "verifier_error", 0.0, task_id="x", broken=True),
+        Trial("b", "pass", 1.0, task_id="x"),
+        Trial("a", "infrastructure_error", None, task_id="x"),
+        Trial("a", "fail", 0.0, task_id="y"),
+    ]
+    summary = summarise(entries, {"a": 4, "b": 1})
+    assert (summary.agents["a"].mean, summary.agents["a"].scored, summary.agents["a"].invalid) == (0.0, 1, 2)
+    assert summary.agents["a"].infrastructure == 1
+    assert (summary.agents["b"].mean, summary.agents["b"].invalid) == (None, 1)
+    assert summary.broken_tasks == ("x",)
 
 
 def test_disputed_verdicts_have_a_mean_of_their_own_and_change_no_other():

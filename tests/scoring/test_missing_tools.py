@@ -88,17 +88,19 @@ def test_what_is_something_else_is_no_missing_tool(line):
 
 
 def test_a_tool_that_the_instruction_names_may_be_the_agents_to_provide():
-    line = "/tests/test.sh: line 3: frobnicate: command not found"
-    assert named(line) == ("frobnicate",)
-    assert named(line, instruction="Build `frobnicate` and install it.") == ()
-    assert named(line, instruction="Build `frobnicate-server`.") == ("frobnicate",)
+    line = "/tests/test.sh: line 3: jq: command not found"
+    assert named(line) == ("jq",)
+    assert named(line, instruction="Build `jq` and install it.") == ()
+    assert named(line, instruction="Build `jq-server`.") == ("jq",)
+    assert named("/tests/test.sh: line 3: mytool: command not found") == (), "it may be what the agent was to make"
     runner = "/tests/test.sh: line 3: pytest: command not found"
     assert named(runner, instruction="It must pass under pytest.") == ("pytest",)
 
 
 def test_tools_are_named_once_and_only_the_first_few():
-    lines = "\n".join(f"/tests/test.sh: line {n}: tool{n % 9}: command not found" for n in range(100))
-    assert missing_tools((lines.encode(), lines.encode()), SCRIPT, "") == tuple(f"tool{n}" for n in range(5))
+    tools = ("jq", "curl", "git", "node", "go", "make", "wget")
+    lines = "\n".join(f"/tests/test.sh: line {n}: {tools[n % 7]}: command not found" for n in range(100))
+    assert missing_tools((lines.encode(), lines.encode()), SCRIPT, "") == tools[:5]
 
 
 @given(st.binary(), st.text(), st.text())

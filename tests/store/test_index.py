@@ -29,7 +29,7 @@ users = st.builds(
     replace, entries, model_calls=counts, input_tokens=counts, output_tokens=counts, cost_usd=st.none() | numbers
 )
 entries |= users
-entries |= st.builds(replace, entries, disputed_reward=st.none() | numbers, put_back=counts)
+entries |= st.builds(replace, entries, disputed_reward=st.none() | numbers, put_back=counts, broken=st.booleans())
 
 
 @given(st.lists(entries, unique_by=lambda entry: entry.trial_id))

@@ -73,9 +73,13 @@ def test_an_agent_that_deletes_the_verifier_s_tools_does_not_leave_the_mean(desk
 
 
 @needs_root
-def test_a_verifier_that_has_spoken_is_not_asked_again(desk: Desk):
-    ran = desk.attack(RIGHT, files={"tests/test.sh": f"#!/bin/sh\necho 93 > {REWARD}\n"}, toml=DECLARED)
-    assert (ran.record.outcome, ran.run.baseline) == ("verifier_error", None)
+@pytest.mark.parametrize("said", ["nan", "93", "-1", "word"])
+def test_an_agent_does_not_leave_the_mean_by_a_reward_that_is_none(desk: Desk, said):
+    """Where nothing was done, the verifier judges; so what it says otherwise is the agent's doing."""
+    test = f"#!/bin/sh\nif [ -e {ANSWER} ]; then cat {ANSWER}; else echo 0; fi > {REWARD}\n"
+    ran = desk.attack(f"echo {said} > {ANSWER}", files={"tests/test.sh": test})
+    assert (ran.record.outcome, ran.reward, ran.run.baseline) == ("fail", 0.0, "judged")
+    assert "verifier_silenced" in ran.tags
 
 
 @needs_root

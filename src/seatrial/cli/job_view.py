@@ -37,6 +37,10 @@ def show_summary(summary: JobSummary) -> None:
         click.echo(f"{harmless(name)}: {outcome_counts(tally)}")
         for line in doubts(tally):
             click.echo(f"{harmless(name)}: {line}")
+    if summary.broken_tasks:
+        named = ", ".join(summary.broken_tasks[:_NAMED]) + (", …" if len(summary.broken_tasks) > _NAMED else "")
+        said = "has no verdict where nothing was done; no trial there counts"
+        click.echo(harmless(f"{len(summary.broken_tasks)} tasks whose verifier {said}: {named}"))
     for count in summary.left_out:
         click.echo(harmless(str(count)))
     if rows := usage_rows(summary):

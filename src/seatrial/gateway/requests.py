@@ -47,6 +47,9 @@ def read_request(session: Session, request: web.BaseRequest, route: Route, body:
         raise RefusedError(400, f"the request is not JSON: {error}") from None
     if not isinstance(payload, dict):
         raise RefusedError(400, "the request is not a JSON object")
+    if not isinstance(payload.get("stream"), bool | None):
+        # Some providers take 1 or "yes" for true; nobody could tell what such an answer is.
+        raise RefusedError(400, f"`stream` is {payload['stream']!r:.40}, expected true or false")
     stream = dialect is not None and DIALECTS[dialect].asks_for_stream(payload)
     return ModelRequest(route.path, method, dialect, payload, body, headers, stream, None, session.number)
 

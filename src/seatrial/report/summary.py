@@ -6,7 +6,7 @@ about an agent; they are counted beside it, so that a reader sees how much of wh
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, get_args
 
@@ -60,6 +60,16 @@ class Finished(Protocol):
     @property
     def disputed_reward(self) -> float | None:
         """What its verifier gave on the system as the agent left it, where that is higher; None where it is not."""
+        ...
+
+    @property
+    def task_id(self) -> str:
+        """Which task it was."""
+        ...
+
+    @property
+    def broken(self) -> bool:
+        """Whether its verifier has no verdict even on what nobody has touched."""
         ...
 
     @property
@@ -130,11 +140,15 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job per agent, in the order of its spec, and as a whole; `left_out` are chosen tasks without trials."""
+    """A job per agent, in the order of its spec, and as a whole; `left_out` are chosen tasks without trials.
+
+    `broken_tasks` are those of which no trial counts, because their verifier has no verdict on anything untouched.
+    """
 
     agents: Mapping[str, Tally]
     total: Tally
     left_out: tuple[LeftOutCount, ...] = ()
+    broken_tasks: tuple[str, ...] = ()
 
 
 def planned_trials(file: JobFile) -> dict[str, int]:
@@ -151,31 +165,42 @@ def summarise_job(entries: Iterable[Finished], file: JobFile) -> JobSummary:
 
 
 def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSummary:
-    """Count finished trials per agent; `planned` says how many there are to be. Agents not in it come last."""
+    """Count finished trials per agent; `planned` says how many there are to be. Agents not in it come last.
+
+    A verifier without a verdict on what nobody has touched has none for anybody: no trial of its task is scored, also
+    none that it was content with.
+    """
     groups: dict[str, list[Finished]] = defaultdict(list)
     for entry in entries:
         groups[entry.agent].append(entry)
     names = [*planned, *sorted(set(groups).difference(planned))]
-    agents = {name: _tally(groups.get(name, []), planned.get(name, 0)) for name in names}
     everything = [entry for group in groups.values() for entry in group]
-    return JobSummary(agents, _tally(everything, sum(planned.values())))
+    broken = frozenset(entry.task_id for entry in everything if entry.broken)
+    agents = {name: _tally(groups.get(name, []), planned.get(name, 0), broken) for name in names}
+    return JobSummary(agents, _tally(everything, sum(planned.values()), broken), broken_tasks=tuple(sorted(broken)))
 
 
-def _tally(entries: list[Finished], planned: int) -> Tally:
-    counts = Counter(entry.outcome for entry in entries)
-    rewards = [entry.reward for entry in entries if entry.outcome in SCORED and entry.reward is not None]
+def _tally(entries: list[Finished], planned: int, broken: Collection[str]) -> Tally:
+    counts = Counter(_counted(entry, broken) for entry in entries)
+    scored = [entry for entry in entries if _counted(entry, broken) in SCORED and entry.reward is not None]
+    rewards = [entry.reward for entry in scored if entry.reward is not None]
     mean = math.fsum(rewards) / len(rewards) if rewards else None
     ordered = {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
     interval = None if mean is None else wilson(mean, len(rewards))
-    return Tally(planned, ordered, mean, interval, _total_usage(entries), *_disputes(entries))
+    curated = sum(entry.put_back > 0 for entry in entries)
+    return Tally(planned, ordered, mean, interval, _total_usage(entries), *_disputes(scored), curated)
 
 
-def _disputes(entries: list[Finished]) -> tuple[int, float | None, int]:
-    scored = [entry for entry in entries if entry.outcome in SCORED and entry.reward is not None]
+def _counted(entry: Finished, broken: Collection[str]) -> Outcome:
+    """What a trial counts as."""
+    return "verifier_error" if entry.outcome in SCORED and entry.task_id in broken else entry.outcome
+
+
+def _disputes(scored: list[Finished]) -> tuple[int, float | None]:
     disputed = sum(entry.disputed_reward is not None for entry in scored)
     believed = [entry.reward if entry.disputed_reward is None else entry.disputed_reward for entry in scored]
     mean = math.fsum(filter(None, believed)) / len(believed) if disputed else None
-    return disputed, mean, sum(entry.put_back > 0 for entry in entries)
+    return disputed, mean
 
 
 def _total_usage(entries: list[Finished]) -> UsageTotal | None:
@@ -217,4 +242,5 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
     """A summary as programs get it."""
     agents = {name: tally_json(tally) for name, tally in summary.agents.items()}
     left_out = [asdict(count) for count in summary.left_out]
-    return {"agents": agents, "total": tally_json(summary.total), "left_out": left_out}
+    found = {"agents": agents, "total": tally_json(summary.total), "left_out": left_out}
+    return {**found, "broken_tasks": list(summary.broken_tasks)}

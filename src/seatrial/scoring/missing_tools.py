@@ -13,6 +13,13 @@ from pathlib import PurePosixPath
 _RUNNERS = frozenset({"pytest", "uv", "uvx"})
 """Tools that are the verifier's own whoever reports them missing, and whatever the instruction says."""
 
+_COMMON = frozenset(
+    """
+    apt-get awk bash bc bun bzip2 cargo cmake cmp curl deno diff docker file find g++ gcc git go grep gzip java javac
+    jq make mvn nc netcat ninja node nohup npm npx openssl perl pgrep php pip pip3 pnpm poetry ps psql python python3
+    redis-cli rg ruby rustc sed sqlite3 ss ssh sudo tar timeout tree unzip wget xmllint xxd yarn yq zip
+    """.split()  # noqa: SIM905 - words read better as text
+)
 _MODULES = _RUNNERS | {"pip", "unittest", "nose2", "tox", "coverage"}
 _MOST_TOOLS = 5
 _LONGEST_LINE = 1000
@@ -61,7 +68,10 @@ def _named_in(line: str, told: _Told) -> Iterator[str]:
 
 def _of_the_script(match: re.Match[str], told: _Told) -> str | None:
     tool = _command(match[1], match[2])
-    return tool if tool in _RUNNERS or not (tool and _mentions(told.instruction, tool)) else None
+    if tool in _RUNNERS:
+        return tool
+    # Of any other name, nobody can tell whether it is what the agent was to provide.
+    return tool if tool in _COMMON and not _mentions(told.instruction, tool) else None
 
 
 def _command(word: str, reason: str) -> str | None:

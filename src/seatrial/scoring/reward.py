@@ -44,17 +44,20 @@ class RewardFile:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The reward that counts (None when there is none), the file that said it, and everything noticed on the way.
-
-    `silent` is a verifier that did not judge: it left no reward file with anything in it but -1, by which it says so
-    itself, or was stopped. One that wrote something that is no reward has spoken.
-    """
+    """The reward that counts (None when there is none), the file that said it, and everything noticed on the way."""
 
     value: float | None
     file: str | None
     findings: tuple[Finding, ...] = ()
     extras: Mapping[str, Any] = field(default_factory=dict)
-    silent: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether there is no verdict, be it that the verifier said nothing, gave up, or wrote what is no reward.
+
+        It makes no difference which: an agent may bring about any of them, and must not leave the mean by it.
+        """
+        return self.value is None
 
 
 def reward_order(spec: VerifierSpec, policy: RewardPolicy = "declared") -> tuple[str, ...]:
@@ -81,15 +84,14 @@ def read_verdict(
     extras = {key: value for file in reversed(found) for key, value in file.extras.items()}
     winner = _deciding(found)
     if raw.verifier_timed_out:
-        return Verdict(None, None, (_out_of_time(winner),), extras, silent=True)
+        return Verdict(None, None, (_out_of_time(winner),), extras)
     if source == "exit_status" and not found and raw.verifier_exit_code is not None:
         return _by_exit_status(raw.verifier_exit_code)
     if winner is None:
-        return Verdict(None, None, (_nothing_usable(found, raw.verifier_exit_code),), extras, silent=not found)
+        return Verdict(None, None, (_nothing_usable(found, raw.verifier_exit_code),), extras)
     findings = [*winner.notes, *([winner.fault] if winner.fault else [])]
     findings += [_compare(winner, other) for other in found if other is not winner and other.value != winner.value]
-    gave_up = winner.fault is not None and winner.fault.code == "verifier_error"
-    return Verdict(winner.value, winner.name, tuple(findings), extras, silent=gave_up)
+    return Verdict(winner.value, winner.name, tuple(findings), extras)
 
 
 def _deciding(found: list[RewardFile]) -> RewardFile | None:

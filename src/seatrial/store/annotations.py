@@ -9,8 +9,10 @@ from pydantic import Field, ValidationError
 
 from seatrial.model.annotation import Annotation
 from seatrial.model.base import StrictModel
-from seatrial.store.files import storing, write_all
+from seatrial.store.files import read_plain, storing, write_all
 from seatrial.store.job_store import JobStore
+
+_MAX_BYTES = 2**30
 
 ANNOTATIONS = "annotations.jsonl"
 
@@ -50,7 +52,7 @@ def read_annotations(store: JobStore, damaged: Callable[[str], None] = _ignore) 
     found: dict[str, list[Annotation]] = {}
     path = store.path / ANNOTATIONS
     with storing(path):
-        content = path.read_bytes() if path.exists() else b""
+        content = read_plain(path, _MAX_BYTES) if path.exists() else b""
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line:
             continue

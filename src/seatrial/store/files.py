@@ -18,6 +18,9 @@ _ADVICE = {
     errno.EPERM: "make it accessible for this user, then resume the job",
     errno.EROFS: "the file system is read-only: make it writable or use another folder",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`), then resume the job",
+    errno.ELOOP: "it is a link; put the file itself there",
+    errno.EINVAL: "remove it, then resume the job",
+    errno.EFBIG: "remove it, then resume the job",
     errno.EIO: "the disk reports errors: check it before anything else",
 }
 
@@ -35,6 +38,20 @@ def store_error(path: Path, error: OSError) -> StoreError:
     """The StoreError for a refusal of the operating system."""
     advice = _ADVICE.get(error.errno or 0, "check the file system, then resume the job")
     return StoreError(f"{path}: cannot be stored or read: {error.strerror or error}; {advice}")
+
+
+def read_plain(path: Path, limit: int) -> bytes:
+    """What a file says. Raises OSError for a link, a pipe, or one that is larger than anybody wrote: a job's folder
+    may be a stranger's.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file")
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, expected {limit:,} at most")
+        return opened.read()
 
 
 def create_file(path: str, content: bytes, mode: int = 0o666) -> None:

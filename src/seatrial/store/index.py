@@ -22,7 +22,7 @@ class TrialEntry:
     """One finished trial, as lists and summaries need it. An infrastructure failure has no reward.
 
     What its model used is None without a model; a cost that is not known is None too. `put_back` counts the files that
-    its verifier did not meet as the agent left them.
+    its verifier did not meet as the agent left them. `broken` is a verifier that has no verdict on anything untouched.
     """
 
     trial_id: str
@@ -41,6 +41,7 @@ class TrialEntry:
     cost_usd: float | None = None
     disputed_reward: float | None = None
     put_back: int = 0
+    broken: bool = False
 
 
 _WITHOUT_MODEL, _UNDISPUTED = 10, 14
@@ -50,7 +51,7 @@ _KINDS: tuple[tuple[type, ...], ...] = (
     *((str,), (str,), (str,), (int,), (str,), (float, NoneType), (int,)),
     *((float, NoneType), (str, NoneType), (str, NoneType)),
     *((int, NoneType), (int, NoneType), (int, NoneType), (float, NoneType)),
-    *((float, NoneType), (int,)),
+    *((float, NoneType), (int,), (bool,)),
 )
 _LENGTHS = (len(_KINDS), _UNDISPUTED, _WITHOUT_MODEL)
 _values = attrgetter(*(field.name for field in fields(TrialEntry)))
@@ -78,6 +79,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         cost_usd=usage.cost_usd if usage else None,
         disputed_reward=record.disputed_reward,
         put_back=sum(run.restored_count + run.hidden_count for run in _runs(record)),
+        broken=any(run.baseline == "silent" for run in _runs(record)),
     )
 
 
@@ -89,7 +91,7 @@ def _runs(record: TrialRecord) -> list[VerifierRun]:
 def write_line(entry: TrialEntry) -> bytes:
     """The line of an entry."""
     values = _values(entry)
-    if not entry.put_back and entry.disputed_reward is None:
+    if not entry.put_back and not entry.broken and entry.disputed_reward is None:
         values = values[: _WITHOUT_MODEL if entry.model_calls is None else _UNDISPUTED]
     return orjson.dumps(values) + b"\n"
 

@@ -7,10 +7,11 @@ from pydantic import ValidationError
 
 from seatrial.errors import JobError
 from seatrial.model.job import JOB_SCHEMA_VERSION, JobFile
-from seatrial.store.files import storing
+from seatrial.store.files import read_plain, storing
 from seatrial.store.seal import SEAL
 
 JOB = "job.json"
+_MAX_JOB_BYTES = 2**30
 _OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new", SEAL})
 
 
@@ -43,7 +44,7 @@ def read_job_file(folder: Path) -> tuple[JobFile, bytes]:
         if not path.is_file():
             what = "no such folder" if not folder.exists() else f"no {JOB} in it"
             raise JobError(f"{folder}: {what}, so it is not a job; name the folder that `seatrial run` made")
-        content = path.read_bytes()
+        content = read_plain(path, _MAX_JOB_BYTES)
     try:
         return JobFile.model_validate_json(content), content
     except ValidationError as error:

@@ -24,13 +24,15 @@ from seatrial.model.base import to_json
 from seatrial.model.job import JobFile, trial_id
 from seatrial.model.record import TrialRecord
 from seatrial.store.draft import RECORD, Draft, move_to_tries
-from seatrial.store.files import remove_tree, replace_file, storing, sync_folder, write_all
+from seatrial.store.files import read_plain, remove_tree, replace_file, storing, sync_folder, write_all
 from seatrial.store.index import TrialEntry, complete, entry_of, forget_line, read_lines, write_line
 from seatrial.store.job_file import JOB, ensure_free, read_job_file
 from seatrial.store.lock import locked
 from seatrial.store.seal import add_seal, has_seal
 
 _FOLDERS = ("trials", "tries", ".drafts")
+_MAX_RECORD_BYTES = 256 * 2**20
+_MAX_INDEX_BYTES = 2**31
 
 
 class JobStore:
@@ -103,6 +105,7 @@ class JobStore:
 
     def finished(self) -> set[str]:
         """The ids of all trials that have a record."""
+        self._refuse_link(self.path / "trials")
         with storing(self.path / "trials"):
             # Names with a dot in front are not ours: desktops and network file systems leave them.
             return {name for name in os.listdir(self.path / "trials") if name[0] != "."}  # noqa: PTH208 - names only
@@ -135,7 +138,7 @@ class JobStore:
         """A trial's record. Raises JobError with similar ids when there is none, StoreError when it is damaged."""
         path = self.trial_folder(trial_id) / RECORD
         with storing(path):
-            content = path.read_bytes()
+            content = read_plain(path, _MAX_RECORD_BYTES)
         try:
             return TrialRecord.model_validate_json(content)
         except ValidationError as error:
@@ -204,7 +207,7 @@ class JobStore:
 
     def _read_index(self) -> bytes:
         try:
-            return (self.path / "index.jsonl").read_bytes()
+            return read_plain(self.path / "index.jsonl", _MAX_INDEX_BYTES)
         except OSError:
             return b""
 

@@ -1,7 +1,7 @@
 """Slots: how many calls a provider gets at a time, shared out among trials so that none takes all of them.
 
-Once a second trial has asked, one that has many calls under way leaves some slots free, and of those who wait, the one
-with the fewest goes first. A trial that is alone has all of them.
+One that has many calls under way leaves some slots free, also while it is alone: what it holds by then could not be
+taken back when another comes. Of those who wait, the one with the fewest goes first.
 """
 
 import asyncio
@@ -15,16 +15,11 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._first: int | None = None
-        self._is_shared = False
         self._taken: dict[int, int] = {}
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, trial: int) -> None:
         """Take a slot, as soon as there is one for this trial."""
-        if trial != self._first:
-            self._is_shared = self._first is not None
-            self._first = trial if self._first is None else self._first
         taken = self._taken.get(trial, 0)
         if self._may_have(trial, taken) and trial not in self._waiting:
             self._free -= 1
@@ -66,7 +61,7 @@ class Slots:
                 turn.set_result(None)
 
     def _may_have(self, trial: int, taken: int) -> bool:
-        return taken < _GREED * self._free if trial and self._is_shared else self._free > 0
+        return taken < _GREED * self._free if trial else self._free > 0
 
     def _forget(self, trial: int, turn: "asyncio.Future[None]") -> None:
         queue = self._waiting.pop(trial, None)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Image:
 @pytest.fixture(scope="module")
 def arena(request: pytest.FixtureRequest, workshop: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     """A place to attack in; a module says which, and gets root's embedded sandbox if it does not."""
-    kind = getattr(request, "param", "root")
+    kind: Any = getattr(request, "param", "root")
     folder = tmp_path_factory.mktemp("desk")
     opened = open_desk(folder, kind) if kind in ("root", "userns") else _open_engine(folder, kind)
     with opened as desk:

@@ -62,8 +62,8 @@ def make_workshop(root: Path) -> Image:
     compiled = [str(path) for path in (library / "lib-dynload").glob("*.so")]
     for target, source in programs.items():
         _copy(Path(source).resolve(), root / target.lstrip("/"))
-    for source in _needed([*programs.values(), *compiled]):
-        _copy(source.resolve(), root / str(source).lstrip("/"))
+    for library_file in _needed([*programs.values(), *compiled]):
+        _copy(library_file.resolve(), _below(root, library_file))
     shutil.copytree(library, _below(root, library), ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True)
     _copy_trees(root, ["/usr/lib/git-core/git-sh-setup", *_perl_folders()])
     _link_old_names(root)

@@ -39,7 +39,7 @@ def test_plug_ins_are_announced_in_any_brackets(text):
 
 @given(st.text(alphabet="[]pytes1 \n\x0c\x1cx=", max_size=60))
 def test_what_importlib_takes_for_plug_ins_is_seen(text):
-    found = importlib.metadata.EntryPoints._from_text(text)
+    found = importlib.metadata.EntryPoints._from_text(text)  # type: ignore[attr-defined]
     try:
         groups = {point.group for point in found}
     except (AttributeError, ValueError, TypeError):

@@ -23,7 +23,7 @@ def test_everything_that_was_done_has_a_tag():
 
 
 def test_a_dispute_names_both_verdicts():
-    assert "0 on the verifier's own system, 1 on" in dispute_tag(0.0, 1.0).description
+    assert "0 on the verifier's own system, 1 on" in str(dispute_tag(0.0, 1.0).description)
 
 
 def test_all_of_it_is_stored(tmp_path):

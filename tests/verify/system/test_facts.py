@@ -43,7 +43,9 @@ def test_facts_of_listed_folders():
             "/etc": frozenset({"passwd"}),
         },
     )
-    assert (facts.programs, facts.libraries, facts.settings) == ({"grep"}, {"libz.so.1"}, {"passwd"})
+    assert facts.programs == {"grep"}
+    assert facts.libraries == {"libz.so.1"}
+    assert facts.settings == {"passwd"}
     assert facts.python_modules == {"json", "os"}
 
 

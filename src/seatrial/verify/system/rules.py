@@ -108,7 +108,7 @@ def _program(name: str, around: Surroundings) -> Reason | None:
 def _is_module_of_image(path: str, around: Surroundings) -> bool:
     """Whether a file adds to a module, of an interpreter other than Python, that the image has."""
     folder, entry = posixpath.split(path)
-    while folder != "/":
+    while folder.strip("/"):
         if is_of_other_modules(folder) and entry in around.facts.modules:
             return True
         folder, entry = posixpath.split(folder)

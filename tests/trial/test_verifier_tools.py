@@ -8,7 +8,7 @@ from tests.trial.support import ANSWER, Desk, Ran
 
 pytestmark = needs_root
 REWARD = "/logs/verifier/reward.txt"
-GOES_ON = f"frobnicate --check || true\nif [ $? = 1 ]; then echo 1; else echo 0; fi > {REWARD}\n"
+GOES_ON = f"pnpm --check || true\nif [ $? = 1 ]; then echo 1; else echo 0; fi > {REWARD}\n"
 
 
 def judge(desk: Desk, script: str) -> Ran:
@@ -24,9 +24,9 @@ def test_a_zero_after_a_missing_tool_is_tagged_and_told(desk, shell):
     ran = judge(desk, f"#!{shell}\n{GOES_ON}")
     assert (ran.reward, ran.record.outcome) == (0.0, "fail")
     assert "verifier_tool_missing" in ran.tags
-    assert any("could not find frobnicate" in line for line in ran.evaluation.validity.errors)
+    assert any("could not find pnpm" in line for line in ran.evaluation.validity.errors)
     assert told(ran) == [
-        "task: the verifier could not find frobnicate and gave 0; install it in the task's image or in the test script"
+        "task: the verifier could not find pnpm and gave 0; install it in the task's image or in the test script"
     ]
 
 

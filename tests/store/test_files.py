@@ -1,0 +1,57 @@
+"""Files of a job's folder, which may be a stranger's: none of them makes anybody wait, swells, or leads elsewhere."""
+
+import os
+
+import pytest
+
+from seatrial.errors import JobError, StoreError
+from seatrial.store.files import read_plain
+from seatrial.store.job_store import JobStore
+from tests.jobs.samples import job_file
+
+
+def test_a_plain_file_is_read(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    assert read_plain(tmp_path / "file", 7) == b"content"
+    with pytest.raises(OSError, match="7 bytes, expected 6 at most"):
+        read_plain(tmp_path / "file", 6)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "sparse"])
+@pytest.mark.parametrize("name", ["job.json", "trials/x.oracle.1/record.json"])
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path, kind, name):
+    store = JobStore.create(tmp_path / "job", job_file())
+    path = store.path / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    make(path, kind)
+    with pytest.raises((StoreError, JobError), match=path.name):
+        JobStore.open(store.path).entries()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "sparse"])
+def test_an_index_that_is_no_plain_file_is_none(tmp_path, kind):
+    store = JobStore.create(tmp_path / "job", job_file())
+    (store.path / "index.jsonl").unlink(missing_ok=True)
+    make(store.path / "index.jsonl", kind)
+    assert JobStore.open(store.path).entries() == []
+
+
+def test_trials_elsewhere_are_not_looked_at(tmp_path):
+    store = JobStore.create(tmp_path / "job", job_file())
+    (store.path / "trials").rmdir()
+    (store.path / "trials").symlink_to("/etc")
+    with pytest.raises(JobError, match="is a link to '/etc'"):
+        store.entries()
+
+
+def make(path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("/etc/hostname")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(50 * 2**30)

@@ -38,7 +38,6 @@ def test_old_size_and_time_hide_nothing(arena: Arena) -> None:
 
 @pytest.mark.parametrize("arena", ["docker"], indirect=True)
 @needs("docker")
-@pytest.mark.xfail(reason="the engine's own list of changes goes by size and time", strict=False)
 def test_nor_do_they_in_a_container(arena: Arena) -> None:
     _assert_seen(arena)
 

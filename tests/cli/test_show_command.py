@@ -122,7 +122,7 @@ def test_a_trial_is_told_in_full(seatrial: Seatrial, detailed):
         "agent       exited with 3 after 2.0 s",
         "isolation   guarded",
         "survivors   sleep 1000",
-        "restored    /usr/bin/python3",
+        "put back    /usr/bin/python3",
         "verifier    exited with 1 after 0.5 s, its output was cut",
         "changes     12 added, 1 modified, 0 removed",
         "added       /workspace/0, /workspace/1, ",

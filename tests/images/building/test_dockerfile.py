@@ -1,7 +1,7 @@
 """The text of a Dockerfile: joined lines, comments, directives, flags, here-documents."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seatrial.errors import BuildError
@@ -109,6 +109,7 @@ def test_a_test_in_brackets_is_no_list():
 
 
 @given(st.one_of(st.text(), DOCKERFILES))
+@example("ONBUILD #")
 def test_any_text_is_read_or_refused_with_its_place(text):
     try:
         read_steps(parse_dockerfile(text, "the file"))

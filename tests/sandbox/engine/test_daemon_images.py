@@ -25,7 +25,7 @@ RUN mkdir -p /usr/local/bin /usr/bin /usr/lib/python3.11 \\
 LOOK = f"""{SHELL_TEST.replace("grep", "jq")}
 cat /usr/lib/python3.11/json.py > /logs/verifier/library.txt
 cat /etc/motd > /logs/verifier/motd.txt
-ls -ld /tmp/pytest.py > /logs/verifier/planted.txt 2>&1
+ls -ld /app/pytest.py > /logs/verifier/planted.txt 2>&1
 {{ own; theirs; }} > /logs/verifier/programs.txt 2>&1
 """
 OWN_SHELL = "cp /bin/busybox /app/sh"
@@ -74,10 +74,10 @@ def test_honest_work_stays_as_it_is_beside_what_is_put_back(desk):
 
 
 def test_what_the_image_does_not_have_is_removed_whoever_it_runs_its_commands_as(desk):
-    """Who is not root could not take anything of root's out of /tmp."""
+    """Also by a user who could not take it away."""
     dockerfile = f"{DOCKERFILE}RUN mkdir -m 777 /app\nUSER 7\n"
-    ran = play(desk, f"echo right > {ANSWER}; echo evil > /tmp/pytest.py", dockerfile)
-    assert (ran.reward, ran.run.restored) == (1.0, ("/tmp/pytest.py",))  # noqa: S108
+    ran = play(desk, f"echo right > {ANSWER}; echo evil > /app/pytest.py", dockerfile)
+    assert (ran.reward, ran.run.hidden) == (1.0, ("/app/pytest.py",))
     assert "No such file" in ran.text("verifier/files/planted.txt")
 
 

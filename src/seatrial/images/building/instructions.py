@@ -266,7 +266,10 @@ def _healthcheck(instruction: Instruction, flags: Flags, _: str) -> Healthcheck:
 
 
 def _onbuild(instruction: Instruction, _: Flags, escape: str) -> OnBuild:
-    trigger = parse_dockerfile(instruction.arguments).instructions[0]
+    try:
+        trigger = parse_dockerfile(instruction.arguments).instructions[0]
+    except BuildError:
+        raise WordError(f"expected an instruction behind it, found {instruction.arguments!r}") from None
     if trigger.keyword in ("ONBUILD", "FROM", "MAINTAINER"):
         raise WordError(f"{trigger.keyword} is not allowed behind it")
     if instruction.heredocs:

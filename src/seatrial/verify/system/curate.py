@@ -140,7 +140,7 @@ def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[
     """What becomes of the agent's changes to the system and to what is shared."""
     reasons = {change.path: why_not(change, around) for change in each(system)}
     # A path file may add folders of the system, too.
-    added = [change for change in each(system) if posixpath.dirname(change.path) in module_folders]
+    added = [change for change in each(system) if _is_directly_in(change.path, module_folders)]
     reasons |= {path: reason for path, reason in hidden_in(added, module_folders, around).items() if path in reasons}
     rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
     rewritten |= {ACCOUNTS: around.accounts} if around.accounts is not None and ACCOUNTS in reasons else {}
@@ -151,6 +151,12 @@ def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[
         kept=tuple(path for path, reason in reasons.items() if not reason and path not in rewritten),
         only_image=system.truncated,
     )
+
+
+def _is_directly_in(path: str, folders: Collection[str]) -> bool:
+    """Whether a file, or the package or metadata that it belongs to, lies in one of some folders itself."""
+    folder = posixpath.dirname(path)
+    return folder in folders or posixpath.dirname(folder) in folders
 
 
 def _as_folders(path: str, around: Surroundings) -> str | None:

@@ -167,7 +167,8 @@ async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
             await restore(sandbox, originals, paths, curated.rewritten)
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
-    return Shield("kill", curated=curated, saved=saved)
+    # Of more changes than can be listed, some may be in place still: the record says so by another tag.
+    return Shield("kill", curated=replace(curated, only_image=False), saved=saved)
 
 
 def _files(paths: Iterable[str], found: FileChanges) -> set[str]:

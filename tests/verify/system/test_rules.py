@@ -119,6 +119,19 @@ def test_homes_of_other_verifiers_count_like_roots():
     assert added("/home/al/.bashrc") is None
 
 
+@pytest.mark.parametrize(
+    ("path", "instruction", "answer"),
+    [
+        ("/root/.ssh/id_rsa", "Mend the ssh keys.", None),
+        ("/root/.ssh/id_rsa", "Mend the keys.", "of the image"),
+        ("/root/.local/share/x", "Keep it local.", "of the image"),
+    ],
+)
+def test_files_of_a_tool_at_home_are_the_agents_where_the_task_talks_about_it(path, instruction, answer):
+    around = replace(AROUND, named=find_named([instruction]))
+    assert why_not(Change(path, "modified"), around) == answer
+
+
 def test_what_the_task_names_is_the_agents():
     named = find_named(["Write /etc/ssl/openssl.cnf and `/usr/bin/mytool`; put hello.txt in the root folder."])
     around = replace(AROUND, named=named)

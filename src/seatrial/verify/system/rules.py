@@ -30,6 +30,7 @@ _LOADED_BY_ITSELF = re.compile(
 _DROP_IN = re.compile(r".*\.d|.*[._-]?(?:plugins?|hooks)")
 _LIBRARY_FOLDER = re.compile(r".*/(?:lib|lib32|lib64|libx32|\w+-linux-\w+)")
 _AT_ROOT = re.compile(r"/(?!\.dockerenv)(?:[^/]+|(?:\.[^/]+|node_modules)/.+)")
+_EVERYBODYS = ("local", "cache", "config")  # folders in a home that many tools share
 _OWN_PROGRAMS = ("/usr/local/bin", "/usr/local/sbin")
 _DPKG_SCRIPT = re.compile(r"/var/lib/dpkg/(?:info/.*\.(?:preinst|postinst|prerm|postrm|config|triggers)|triggers/.*)")
 _FETCHED = ("/var/lib/apt/lists/", "/var/cache/apt/")
@@ -134,8 +135,15 @@ def _home(change: Change, around: Surroundings) -> Reason | None:
     if python := python_folder(path, around.facts):
         return why_not_python(change, python, around)
     if change.kind != "added":
-        return None if around.named.has_file(path) or around.named.has_folder_of(path) else "of the image"
+        return None if _is_of_named_tool(path, home, around) else "of the image"
     return _program(name, around) if posixpath.basename(posixpath.dirname(path)) == "bin" else None
+
+
+def _is_of_named_tool(path: str, home: str, around: Surroundings) -> bool:
+    """Whether a task talks about a file in a home, or about the tool that keeps it there: `ssh` for what is in .ssh."""
+    tool = path.removeprefix(f"{home}/.").partition("/")[0]
+    by_name = tool not in _EVERYBODYS and around.named.has_word(tool)
+    return by_name or around.named.has_file(path) or around.named.has_folder_of(path)
 
 
 def _root(change: Change, around: Surroundings) -> Reason | None:

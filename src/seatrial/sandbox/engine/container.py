@@ -144,8 +144,9 @@ class Container:
     async def processes(self) -> Found:
         """Who lives in it besides its first process."""
         columns = "pid,ppid,state,comm" if self.podman else "-eo pid,ppid,stat,comm"
-        found: dict[str, Any] = await self.client.ask("GET", f"/containers/{self.name}/top", ps_args=columns)
-        rows = [row(columns) for columns in found["Processes"] or ()]
+        # Podman says nothing at all when those it was about to list are gone; by the kernel's count they are found.
+        found: dict[str, Any] = await self.client.ask("GET", f"/containers/{self.name}/top", ps_args=columns) or {}
+        rows = [row(columns) for columns in found.get("Processes") or ()]
         return sort_out(rows, 1 if self.podman else self.pid)
 
     async def has_more_than_its_first_process(self) -> bool:

@@ -1,7 +1,7 @@
 """Where a round is judged, and what its verifier needs to know of the task it belongs to."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from seatrial.model.record import FileChanges
@@ -73,6 +73,12 @@ class Court:
     @cached_property
     def needs(self) -> VerifierNeeds:
         """What the verifier installs for itself."""
-        scripts = [path for folder in self.of.tests() for path in sorted(folder.rglob("*.sh"))]
-        small = [path for path in scripts if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES]
-        return find_needs(path.read_text(errors="replace") for path in small)
+        return _needs_of(self.spec.task_digest, self.of.tests())
+
+
+@lru_cache(maxsize=1024)
+def _needs_of(_: str, folders: tuple[Path, ...]) -> VerifierNeeds:
+    """What scripts in some folders install; kept by the digest of their task, for every trial wants to know it."""
+    scripts = [path for folder in folders for path in sorted(folder.rglob("*.sh"))]
+    small = [path for path in scripts if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES]
+    return find_needs(path.read_text(errors="replace") for path in small)

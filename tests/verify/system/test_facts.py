@@ -58,7 +58,7 @@ def test_distributions_in_any_letters(entry, name):
 
 
 def test_pythons_in_odd_places_are_found_by_what_was_changed_there():
-    home = "/root/.pyenv/versions/3.11.7/lib/python3.11"
+    home = "/srv/pythons/3.11/lib/python3.11"
     changed = [f"{home}/site-packages/x.pth", f"{home}/json/x.py", "/usr/share/x"]
     assert python_folders_of(changed) == {f"{home}/site-packages", home}
 

@@ -57,3 +57,30 @@ def test_no_text_makes_it_fail(text):
     except BuildError:
         return
     assert all(isinstance(name, str) for _, name in named_images(dockerfile))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM python:3.11-slim\n",
+        "# from here on\nARG X=1\nfrom  host\r\nRUN python -c 'import x'\n",
+        "FROM a\nRUN echo \\\n  from b\n",
+        "FROM a AS b\nFROM b\n",
+        "FROM \\\n  /etc\n",
+        "FR\\\nOM /etc\nRUN x\n",
+        "FROM $X\n",
+        "FROM a\nCOPY --from=/etc x y\n",
+        "# escape=`\nFROM a\n",
+        "FROM --platform=linux/amd64 a\n",
+        "RUN <<EOF\nFROM b\nEOF\n",
+        "\nFROM a\n",
+    ],
+)
+def test_the_short_way_says_the_same_as_the_long_one(tmp_path, text):
+    path = tmp_path / "Dockerfile"
+    path.write_text(text, newline="")
+    try:
+        long = list(named_images(parse_dockerfile(text, str(path))))
+    except BuildError:
+        return
+    assert images_named_in(path) == long

@@ -2,13 +2,14 @@
 
 import json
 import os
+import random
 import secrets
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -157,12 +158,19 @@ def test_services_of_the_host_behind_an_abstract_name(box, secret):
 
 @contextmanager
 def listening() -> Iterator[int]:
-    """Ports of the host, one number for TCP and UDP, on every address it has."""
-    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
-        port = listener.getsockname()[1]
-        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as datagrams:
-            datagrams.bind(("::", port))
-            yield port
+    """Ports of the host, one number for TCP and UDP, on every address it has.
+
+    None that the kernel gives to clients: one inside that got the same number would reach itself.
+    """
+    with ExitStack() as stack:
+        for port in random.sample(range(15_000, 30_000), 100):
+            with suppress(OSError):
+                server = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+                stack.enter_context(server)
+                datagrams = stack.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+                datagrams.bind(("::", port))
+                break
+        yield port
 
 
 def own_addresses() -> set[str]:

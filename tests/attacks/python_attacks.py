@@ -304,10 +304,10 @@ BESIDE = (
     ),
     Attack(
         "a module where the verifier starts",
-        plant("/srv/work/json.py", FORGE_PY),
+        plant("/srv/job/json.py", FORGE_PY),
         BY_MODULE,
         _HIDDEN,
-        toml='[verifier]\nworkdir = "/srv/work"\n',
+        toml='[verifier]\nworkdir = "/srv/job"\n',
     ),
     Attack(
         "settings of pytest in the root",

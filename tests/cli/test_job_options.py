@@ -8,8 +8,9 @@ import pytest
 import tomli
 from click.testing import CliRunner
 
+from seatrial.cli.job_asked import changed_job, new_job
 from seatrial.cli.job_file import build_spec
-from seatrial.cli.job_options import changed_job, new_job, new_job_options, resumed_job_options
+from seatrial.cli.job_options import new_job_options, resumed_job_options
 from seatrial.errors import JobError
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.verifier_kit import fenced_blocks

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from seatrial.cli.gates import Gates, gate_options
-from seatrial.cli.job_options import changed_job, resumed_job_options
+from seatrial.cli.job_asked import changed_job
+from seatrial.cli.job_options import resumed_job_options
 from seatrial.cli.job_running import carry_out, terminated_like_interrupted
 from seatrial.cli.progress import choose_display
 from seatrial.jobs.api import prepare_resume

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from seatrial.cli.gates import Gates, gate_options
-from seatrial.cli.job_options import new_job, new_job_options
+from seatrial.cli.job_asked import new_job
+from seatrial.cli.job_options import new_job_options
 from seatrial.cli.job_running import carry_out, terminated_like_interrupted
 from seatrial.cli.progress import choose_display
 from seatrial.jobs.api import prepare_job

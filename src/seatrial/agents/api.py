@@ -13,10 +13,11 @@ from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
-from seatrial.plugins import load_plugin
+from seatrial.plugins import load_plugin, plugin_names
 from seatrial.tasks.outline import TaskOutline
 
 ENTRY_POINTS = "seatrial.agents"
+_OTHER_NAMES = {"nop": "noop"}  # as Harbor calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,25 @@ def why_declined(agent: Agent, task: TaskOutline) -> str | None:
 
 def make_agent(options: AgentOptions) -> Agent:
     """The agent that options describe. Raises UsageError for an unknown name or options it cannot use."""
-    factory: AgentFactory = load_plugin(ENTRY_POINTS, options.name)
+    name = _OTHER_NAMES.get(options.name, options.name)
+    factory: AgentFactory = _factory(name)
     try:
         return factory(options)
     except UsageError:
         raise
     except Exception as error:  # a stranger's plug-in may fail in any way
         raise UsageError(f"the agent {options.title!r} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _factory(name: str) -> "AgentFactory":
+    try:
+        factory: AgentFactory = load_plugin(ENTRY_POINTS, name)
+    except UsageError as error:
+        if name in plugin_names(ENTRY_POINTS):
+            raise
+        way_out = "any program can be one: --command 'COMMAND', with --agent-setup 'COMMAND' to install it"
+        raise UsageError(f"{error}; {way_out}") from error
+    return factory
 
 
 def make_agents(options: Iterable[AgentOptions]) -> dict[str, Agent]:

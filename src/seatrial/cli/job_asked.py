@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from seatrial.cli.agents_asked import agents_asked
+from seatrial.cli.harbor_config import JOBS_DIR
 from seatrial.cli.job_file import build_spec, read_job_file
 from seatrial.cli.job_images import check_images, whole_image
 from seatrial.errors import JobError
@@ -18,6 +20,7 @@ Options = Mapping[str, Any]
 _KEYS = {
     "include": "include",
     "exclude": "exclude",
+    "max_tasks": "max_tasks",
     "attempts": "attempts",
     "backend": "trial.backend",
     "image": "trial.image",
@@ -29,6 +32,10 @@ _KEYS = {
     "network": "trial.network",
     "private_hosts": "trial.private_hosts",
     "allow_env": "trial.allow_env",
+    "cpus": "trial.cpus",
+    "memory_mb": "trial.memory_mb",
+    "storage_mb": "trial.storage_mb",
+    "agent_timeout_sec": "trial.agent_timeout_sec",
     "agent_timeout_multiplier": "trial.agent_timeout_multiplier",
     "verifier_timeout_multiplier": "trial.verifier_timeout_multiplier",
     "pass_threshold": "trial.pass_threshold",
@@ -55,7 +62,7 @@ def new_job(options: Options) -> tuple[JobSpec, Path]:
     file: Path | None = options["job_file"]
     values = read_job_file(file) if file else {}
     _merge(values, _overrides(options, values.get("agents")))
-    values["name"], folder = _place(options["output"], values.get("name"))
+    values["name"], folder = _place(options, values)
     if not values.get("tasks"):
         raise JobError("no tasks; name a task or a folder of tasks with -p, or `tasks` in a job file")
     if not values.get("agents"):
@@ -69,7 +76,7 @@ def changed_job(spec: JobSpec, options: Options) -> JobSpec:
     """A stored job with what the options add to it: tasks and agents beside its own, other numbers in their place."""
     values = spec.model_dump(mode="json", exclude_unset=True)
     added = _overrides(options, None)
-    if options["model"] is not None and "agents" not in added:
+    if options["models"] and "agents" not in added:
         raise JobError("-m names the model of agents that are added to the job; give -a or --command too")
     for key in ("tasks", "agents"):
         present = values[key]
@@ -87,31 +94,13 @@ def _overrides(options: Options, agents_of_file: Any) -> dict[str, Any]:
             _put(values, key, list(given) if isinstance(given, tuple) else given)
     if paths := (*options.get("paths", ()), *options.get("more_paths", ())):
         values["tasks"] = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - links stay as they were named
-    if agents := _agents(options, agents_of_file):
+    if agents := agents_asked(options, agents_of_file):
         values["agents"] = agents
     _both_timeouts(options, values)
     _order(options, values)
     if image := values.get("trial", {}).get("image"):
         values["trial"]["image"] = whole_image(image)
     return values
-
-
-def _agents(options: Options, of_file: Any) -> list[dict[str, Any]]:
-    command, model, setup = options.get("command"), options.get("model"), options.get("agent_setup")
-    names = list(options.get("agents", ()))
-    if command is not None and "command" not in names:
-        names.append("command")
-    agents: list[dict[str, Any]] = [{"name": name} for name in names]
-    if not agents and (model or setup) is not None and isinstance(of_file, list):
-        agents = [dict(agent) for agent in of_file if isinstance(agent, dict)]
-    for agent in agents:
-        if command is not None and agent["name"] == "command":
-            agent["command"] = command
-        if model is not None:
-            agent["model"] = model
-        if setup is not None:
-            agent["setup"] = setup
-    return agents
 
 
 def _both_timeouts(options: Options, values: dict[str, Any]) -> None:
@@ -133,12 +122,17 @@ def _order(options: Options, values: dict[str, Any]) -> None:
         _put(values, "run.shuffle_seed", secrets.randbelow(2**31) if seed is None else seed)
 
 
-def _place(output: Path | None, name_in_file: Any) -> tuple[Any, Path]:
-    """The job's name and its folder."""
-    if output is None and name_in_file is not None:
-        return name_in_file, Path("jobs", str(name_in_file))
-    folder = output or new_job_folder()
-    return job_name(folder), folder
+def _place(options: Options, values: dict[str, Any]) -> tuple[Any, Path]:
+    """The job's name and its folder: the one that was named, or one below the folder of jobs."""
+    of_file: str | None = values.pop(JOBS_DIR, None)
+    if output := options["output"]:
+        if options.get("jobs_dir") or options.get("job_name"):
+            raise JobError("-o names the job's own folder; give it, or --jobs-dir and --job-name, not both")
+        return job_name(output), output
+    parent = options.get("jobs_dir") or Path(of_file or "jobs")
+    name = options.get("job_name") or values.get("name")
+    folder = parent / str(name) if name is not None else new_job_folder(parent)
+    return name or job_name(folder), folder
 
 
 def _put(values: dict[str, Any], key: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Job files: a JobSpec in TOML, and what is wrong with one said with file, key and the key that was probably meant."""
+"""Job files: a JobSpec in TOML or YAML, and what is wrong with one: file, key, and the key that was probably meant."""
 
 import difflib
 import json
@@ -10,26 +10,51 @@ from typing import Any
 import tomli
 from pydantic import ValidationError
 
+from seatrial.cli.harbor_config import from_harbor_config, is_harbor_config
 from seatrial.cli.job_images import whole_image
+from seatrial.cli.option_values import agent_files_of
 from seatrial.errors import JobError
 from seatrial.model.base import StrictModel, plain
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 
+_MAX_YAML = 2**20
 _TABLES: dict[str, type[StrictModel]] = {"trial": TrialOptions, "run": RunOptions}
 
 
 def read_job_file(path: Path) -> dict[str, Any]:
     """The values of a job file, its paths taken from where the file is. Raises JobError for what is no job file."""
-    try:
-        values = tomli.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise JobError(f"{path}: the job file cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise JobError(f"{path}: not TOML: {error}") from error
+    values = _parsed(path)
+    if is_harbor_config(values):
+        values = from_harbor_config(values, str(path))
+        _anchor(values, Path.cwd())
+        return values
     if unknown := list(_unknown_keys(values)):
         raise JobError("\n".join(f"{path}: {key}: no such key{_near(key)}" for key in unknown))
     _anchor(values, path.parent.absolute())
     return values
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    kind = "YAML" if path.suffix in (".yaml", ".yml", ".json") else "TOML"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        values = _yaml_table(text) if kind == "YAML" else tomli.loads(text)
+    except OSError as error:
+        raise JobError(f"{path}: the job file cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise JobError(f"{path}: not {kind}: {error}") from error
+    return values
+
+
+def _yaml_table(text: str) -> dict[str, Any]:
+    from seatrial.bounded_yaml import read_documents  # noqa: PLC0415 - slow, and few job files are YAML
+
+    if len(text) > _MAX_YAML:
+        raise ValueError(f"it has more than {_MAX_YAML:,} characters")
+    documents = read_documents(text)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise ValueError("expected one document with keys and values")
+    return documents[0]
 
 
 def build_spec(values: Mapping[str, Any], source: str) -> JobSpec:
@@ -83,11 +108,23 @@ def _near(key: str) -> str:
     return f"; the keys are {', '.join(known)}"
 
 
+def _anchored_files(files: Any, folder: Path) -> Any:
+    """`DIR`, `DIR:/WHERE` or a table of the two, its source taken from a folder."""
+    table = agent_files_of(files) if isinstance(files, str) else files
+    if not isinstance(table, dict) or not isinstance(table.get("source"), str):
+        return table
+    return {**table, "source": os.path.join(folder, table["source"])}  # noqa: PTH118 - links stay as they were named
+
+
 def _anchor(values: dict[str, Any], folder: Path) -> None:
     """Take relative paths from the file's own folder, so that it means the same wherever one stands."""
     tasks = values.get("tasks")
     if isinstance(tasks, list):
         values["tasks"] = [os.path.join(folder, task) if isinstance(task, str) else task for task in tasks]  # noqa: PTH118
+    agents = values.get("agents")
+    for agent in agents if isinstance(agents, list) else ():
+        if isinstance(agent, dict) and isinstance(agent.get("files"), list):
+            agent["files"] = [_anchored_files(files, folder) for files in agent["files"]]
     trial = values.get("trial")
     if not isinstance(trial, dict):
         return

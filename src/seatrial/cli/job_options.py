@@ -5,9 +5,18 @@ from typing import get_args
 
 import click
 
+from seatrial.cli.gates import gate_options
+from seatrial.cli.harbor_options import HARBOR_OPTIONS
 from seatrial.cli.option_groups import Command, OptionGroup, with_options
-from seatrial.cli.option_values import parse_duration, parse_image_map, parse_names
-from seatrial.model.job import ImageFallback, Isolation
+from seatrial.cli.option_values import (
+    parse_agent_env,
+    parse_agent_files,
+    parse_duration,
+    parse_image_map,
+    parse_names,
+    parse_size,
+)
+from seatrial.model.job import AGENT_FILES_DIR, ImageFallback, Isolation
 
 _AT_LEAST_1 = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
@@ -16,12 +25,43 @@ TASKS = OptionGroup(
     "What to run",
     (
         click.option("-p", "--path", "paths", multiple=True, metavar="TASKS", help="A task, or a folder of tasks."),
-        click.option("--include", multiple=True, metavar="GLOB", help="Only tasks whose id matches."),
-        click.option("--exclude", multiple=True, metavar="GLOB", help="No tasks whose id matches."),
-        click.option("-k", "--attempts", type=_AT_LEAST_1, metavar="N", help="Trials of each agent at each task.  [1]"),
+        click.option(
+            *("-i", "--include", "--include-task-name", "-t", "--task", "--task-name"),
+            "include",
+            multiple=True,
+            metavar="GLOB",
+            help="Only tasks whose id or name matches.",
+        ),
+        click.option(
+            *("-x", "--exclude", "--exclude-task-name"),
+            "exclude",
+            multiple=True,
+            metavar="GLOB",
+            help="No tasks whose id or name matches.",
+        ),
+        click.option(
+            *("-l", "--max-tasks", "--n-tasks"),
+            "max_tasks",
+            type=_AT_LEAST_1,
+            metavar="N",
+            help="Only the first N of the chosen tasks.",
+        ),
+        click.option(
+            *("-k", "--attempts", "--n-attempts"),
+            "attempts",
+            type=_AT_LEAST_1,
+            metavar="N",
+            help="Trials of each agent at each task.  [1]",
+        ),
         click.option("--shuffle", is_flag=True, help="Run the trials in a random order."),
         click.option("--seed", type=int, metavar="N", help="The seed of that order."),
-        click.option("--job", "job_file", type=click.Path(path_type=Path), help="A job file (TOML) with any of this."),
+        click.option(
+            *("-c", "--job", "--config"),
+            "job_file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="A job file (TOML or YAML) with any of this, or one of Harbor's.",
+        ),
         click.option(
             "--force", "unfit", flag_value="run", help="Run tasks with errors, or without what no sandbox here has."
         ),
@@ -30,10 +70,43 @@ TASKS = OptionGroup(
 AGENTS = OptionGroup(
     "Agents",
     (
-        click.option("-a", "--agent", "agents", multiple=True, metavar="AGENT", help="Who works: oracle, noop, …"),
-        click.option("-m", "--model", metavar="MODEL", help="The model the agents use."),
-        click.option("--command", metavar="COMMAND", help="Run this shell command as the agent."),
+        click.option(
+            *("-a", "--agent"),
+            "agents",
+            multiple=True,
+            metavar="AGENT",
+            help="Who works: oracle (the task's own solution), noop (does nothing), or a plug-in.",
+        ),
+        click.option(
+            "--command",
+            "commands",
+            multiple=True,
+            metavar="COMMAND",
+            help="Run this shell command in the sandbox as the agent. Each one given is an agent.",
+        ),
+        click.option(
+            "--agent-files",
+            multiple=True,
+            callback=parse_agent_files,
+            metavar="DIR[:/WHERE]",
+            help=f"Put what is in this folder, or this file, into the sandbox for the agent.  [{AGENT_FILES_DIR}]",
+        ),
+        click.option(
+            *("--agent-env", "--ae"),
+            "agent_env",
+            multiple=True,
+            callback=parse_agent_env,
+            metavar="NAME[=VALUE]",
+            help="A variable for the agent; without a value, this machine's.",
+        ),
         click.option("--agent-setup", metavar="COMMAND", help="Installs the agent, once on top of each image."),
+        click.option(
+            *("-m", "--model"),
+            "models",
+            multiple=True,
+            metavar="MODEL",
+            help="The model the agents use. With several, each agent runs with each.",
+        ),
     ),
 )
 MODELS = OptionGroup(
@@ -58,14 +131,15 @@ LIMITS = OptionGroup(
     "Limits and budgets",
     (
         click.option(
-            "-n",
-            "--concurrent",
+            *("-n", "--concurrent", "--n-concurrent"),
+            "concurrent",
             type=_AT_LEAST_1,
             metavar="N",
             help="Trials at a time.  [the number of cores, at least 4]",
         ),
         click.option(
-            "--retries",
+            *("--retries", "-r", "--max-retries"),
+            "retries",
             type=click.IntRange(min=0),
             metavar="N",
             help="Further tries when the machine or a provider fails a trial.  [2]",
@@ -77,6 +151,34 @@ LIMITS = OptionGroup(
             callback=parse_duration,
             metavar="TIME",
             help="Stop after this long: 90s, 30m, 2h.",
+        ),
+        click.option(
+            *("--timeout", "--agent-timeout"),
+            "agent_timeout_sec",
+            callback=parse_duration,
+            metavar="TIME",
+            help="The agent's time, instead of what tasks say: 90s, 30m, 2h.",
+        ),
+        click.option(
+            *("--cpus", "--override-cpus"),
+            "cpus",
+            type=_POSITIVE,
+            metavar="X",
+            help="Processors of a sandbox, instead of what tasks say.",
+        ),
+        click.option(
+            "--memory",
+            "memory_mb",
+            callback=parse_size,
+            metavar="SIZE",
+            help="Memory of a sandbox, instead of what tasks say: 512M, 2G.",
+        ),
+        click.option(
+            "--storage",
+            "storage_mb",
+            callback=parse_size,
+            metavar="SIZE",
+            help="Disk space of a sandbox, instead of what tasks say: 512M, 10G.",
         ),
         click.option(
             "--timeout-multiplier", type=_POSITIVE, metavar="X", help="Stretch the times of agent and verifier.  [1]"
@@ -96,7 +198,12 @@ LIMITS = OptionGroup(
 SANDBOX = OptionGroup(
     "Sandbox and images",
     (
-        click.option("-e", "--backend", metavar="BACKEND", help="embedded, docker, podman, auto or local.  [embedded]"),
+        click.option(
+            *("-e", "--backend", "--env"),
+            "backend",
+            metavar="BACKEND",
+            help="embedded, docker, podman, auto or local.  [embedded]",
+        ),
         click.option(
             "--image", metavar="IMAGE", help="For all tasks: host, a reference, or a folder.  [the task's own]"
         ),
@@ -162,15 +269,32 @@ VERIFICATION = OptionGroup(
 PLACE = OptionGroup(
     "Output",
     (
-        click.option("-o", "--output", type=click.Path(path_type=Path), help="The job folder.  [jobs/<date and time>]"),
+        click.option(
+            *("-o", "--output"),
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="The job's folder.  [jobs/<date and time>]",
+        ),
+        click.option(
+            "--jobs-dir", type=click.Path(path_type=Path), metavar="DIR", help="The folder to make it in.  [jobs]"
+        ),
+        click.option("--job-name", metavar="NAME", help="What to call it there.  [date and time]"),
         click.option(
             "--keep", type=click.Choice(["record", "snapshot"]), help="Keep the sandbox's end state.  [record]"
         ),
     ),
 )
 
+DISPLAY = OptionGroup(
+    "Output",
+    (
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event and line."),
+        click.option("-q", "--quiet", "--silent", "quiet", is_flag=True, help="Show only the summary."),
+    ),
+)
 _PATHS = click.argument("more_paths", metavar="[TASKS]...", nargs=-1)
-NEW_JOB = (TASKS, AGENTS, MODELS, LIMITS, SANDBOX, VERIFICATION, PLACE)
+_OF_JOB = (TASKS, AGENTS, MODELS, LIMITS, SANDBOX, VERIFICATION, PLACE)
+NEW_JOB = (*_OF_JOB[:-1], OptionGroup("Output", (*PLACE.options, *DISPLAY.options, gate_options)))
 
 
 def _only(group: OptionGroup, *names: str) -> OptionGroup:
@@ -179,16 +303,17 @@ def _only(group: OptionGroup, *names: str) -> OptionGroup:
     return OptionGroup(group.title, tuple(chosen))
 
 
-RESUMED_JOB = (
+_OF_RESUMED_JOB = (
     _only(TASKS, "paths", "attempts"),
     AGENTS,
     _only(LIMITS, "concurrent", "retries", "max_trials", "max_wall_sec"),
 )
+RESUMED_JOB = (*_OF_RESUMED_JOB, OptionGroup("Output", (*DISPLAY.options, gate_options)))
 
 
 def new_job_options(command: Command) -> Command:
     """Give a command all options of a new job."""
-    return with_options(command, (_PATHS, *NEW_JOB))
+    return with_options(command, (_PATHS, *_OF_JOB, *HARBOR_OPTIONS))
 
 
 def model_options(command: Command) -> Command:
@@ -198,4 +323,9 @@ def model_options(command: Command) -> Command:
 
 def resumed_job_options(command: Command) -> Command:
     """Give a command the options that may be different when a job is resumed."""
-    return with_options(command, RESUMED_JOB)
+    return with_options(command, _OF_RESUMED_JOB)
+
+
+def display_options(command: Command) -> Command:
+    """Give a command the options that say what is printed meanwhile."""
+    return DISPLAY(command)

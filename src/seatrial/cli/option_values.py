@@ -1,13 +1,18 @@
-"""What people write behind options, as values: lengths of time, images instead of others, names of variables."""
+"""What people write behind options, as values: lengths of time, sizes, files, images, variables."""
 
+import os
 import re
 
 import click
+from pydantic import ValidationError
 
 from seatrial.cli.job_images import whole_image
+from seatrial.model.job import AgentFiles
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _ENDLESS = 1e9
+_MEBIBYTES = {"M": 1, "G": 2**10, "T": 2**20}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_duration(_: click.Context, option: click.Parameter, value: str | None) -> float | None:
@@ -33,8 +38,49 @@ def parse_image_map(_: click.Context, option: click.Parameter, values: tuple[str
 def parse_names(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """Names of variables. Raises click's BadParameter for anything else, patterns included."""
     for value in values:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        if not _NAME.fullmatch(value):
             raise click.BadParameter(
                 f"{value!r} is not the name of a variable; give each by its whole name", param=option
             )
     return values
+
+
+def parse_size(_: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    """A size such as 512M, 2G, 1.5GB or 1T as mebibytes. Raises click's BadParameter for anything else."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([MGT])(?:i?B)?", value.strip(), flags=re.ASCII | re.IGNORECASE)
+    size = round(float(found[1]) * _MEBIBYTES[found[2].upper()]) if found else 0
+    if not 0 < size < _ENDLESS:
+        raise click.BadParameter(f"{value!r} is not a size; write 512M or 2G", param=option)
+    return size
+
+
+def parse_agent_files(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[dict[str, str], ...]:
+    """Words like `my/agent` or `my/agent:/opt/agent` as AgentFiles. Raises click's BadParameter for anything else."""
+    return tuple(_agent_files(value, option) for value in values)
+
+
+def _agent_files(value: str, option: click.Parameter) -> dict[str, str]:
+    files = agent_files_of(value)
+    try:
+        AgentFiles.model_validate(files)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise click.BadParameter(f"{value!r}: {problem}; write DIR or DIR:/WHERE", param=option) from error
+    return {**files, "source": os.path.abspath(files["source"])}  # noqa: PTH100 - links stay as they were named
+
+
+def agent_files_of(text: str) -> dict[str, str]:
+    """`DIR` or `DIR:/WHERE` in the shape of AgentFiles."""
+    source, colon, target = text.rpartition(":/")
+    return {"source": source, "target": f"/{target}"} if colon else {"source": text}
+
+
+def parse_agent_env(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Words like `NAME=value` or `NAME` as a map, the latter as a template that this machine fills in."""
+    pairs = [value.partition("=") for value in values]
+    for name, _equals, _value in pairs:
+        if not _NAME.fullmatch(name):
+            raise click.BadParameter(f"{name!r} is not the name of a variable; write NAME or NAME=VALUE", param=option)
+    return {name: value if equals else f"${{{name}}}" for name, equals, value in pairs}

@@ -6,23 +6,30 @@ from typing import Any
 import click
 
 from seatrial.cli.gates import Gates, gate_options
+from seatrial.cli.harbor_options import HARBOR_SPELLINGS
 from seatrial.cli.job_asked import changed_job
-from seatrial.cli.job_options import resumed_job_options
+from seatrial.cli.job_options import RESUMED_JOB, display_options, resumed_job_options
 from seatrial.cli.job_running import carry_out, terminated_like_interrupted
+from seatrial.cli.option_groups import grouped
 from seatrial.cli.progress import choose_display
 from seatrial.jobs.api import prepare_resume
 from seatrial.store.job_store import JobStore
 
+_EXAMPLES = """
+seatrial resume jobs/first
+seatrial resume jobs/first --retry-failed
+seatrial resume jobs/first --extend -k 8
+"""
 
-@click.command("resume")
+
+@click.command("resume", cls=grouped(*RESUMED_JOB, unlisted=HARBOR_SPELLINGS), epilog=_EXAMPLES)
 @click.argument("job", type=click.Path(path_type=Path))
 @click.option("--extend", is_flag=True, help="Let -p, -a and -k add tasks, agents and attempts.")
 @click.option("--retry-failed", is_flag=True, help="Run trials again that the machinery failed.")
 @click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it.")
 @resumed_job_options
 @gate_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event and line.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
+@display_options
 @click.pass_context
 def command(context: click.Context, /, job: Path, **options: Any) -> None:
     """Go on with the job in folder JOB: trials that have a record are not run again.

@@ -5,18 +5,29 @@ from typing import Any
 import click
 
 from seatrial.cli.gates import Gates, gate_options
+from seatrial.cli.harbor_options import HARBOR_SPELLINGS
 from seatrial.cli.job_asked import new_job
-from seatrial.cli.job_options import new_job_options
+from seatrial.cli.job_options import NEW_JOB, display_options, new_job_options
 from seatrial.cli.job_running import carry_out, terminated_like_interrupted
+from seatrial.cli.option_groups import grouped
 from seatrial.cli.progress import choose_display
 from seatrial.jobs.api import prepare_job
 
+_EXAMPLES = """
+seatrial run -p examples/tasks -a oracle -a noop
+seatrial run -p my/tasks --agent-files my/agent \\
+    --command 'python3 /agent/agent.py'
+seatrial run -p my/tasks -i 'easy-*' -k 4 -n 8 --timeout 10m -o jobs/easy \\
+    --command 'my-agent' --agent-setup 'pip install my-agent' \\
+    -m gpt-5-mini --upstream openai --max-cost 0.50
+seatrial run -c job.toml
+"""
 
-@click.command("run")
+
+@click.command("run", cls=grouped(*NEW_JOB, unlisted=HARBOR_SPELLINGS), epilog=_EXAMPLES)
 @new_job_options
 @gate_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event and line.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
+@display_options
 @click.pass_context
 def command(
     context: click.Context, /, fail_under: float | None, max_failed: float, as_json: bool, quiet: bool, **options: Any

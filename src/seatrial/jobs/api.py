@@ -10,6 +10,7 @@ from pathlib import Path
 
 from seatrial.agents.api import make_agent
 from seatrial.concurrency import complete
+from seatrial.jobs.agents import locked_agent
 from seatrial.jobs.attempt import shielded
 from seatrial.jobs.backends import make_backend
 from seatrial.jobs.images import open_images, with_images
@@ -99,7 +100,7 @@ def run_trial(
 ) -> TrialRecord:
     """Run one trial and wait for its record; its files stay in `folder` if one is given. Raises UsageError."""
     task = task if isinstance(task, Task) else load_task(task)
-    chosen = _agents(agent)[0]
+    chosen = locked_agent(_agents(agent)[0])
     check_images([task], options)
     check_variables({task.id: task.config}, [chosen], options)
     spec = TrialSpec(
@@ -109,6 +110,7 @@ def run_trial(
         agent=make_agent(chosen),
         options=options,
         agent_setup=chosen.setup,
+        agent_files=chosen.files,
     )
 
     async def run(place: Path) -> TrialRecord:

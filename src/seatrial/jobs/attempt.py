@@ -13,7 +13,7 @@ from seatrial.errors import StoreError, TrialError
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.retry import backoff_sec, should_retry
 from seatrial.jobs.writer import Writer
-from seatrial.model.job import Isolation
+from seatrial.model.job import TrialOptions
 from seatrial.model.record import AgentRef, Failure, SandboxRef, TaskRef, TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
@@ -60,6 +60,7 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> Tria
         job=bench.store.file.spec.name,
         options=bench.store.file.spec.trial,
         agent_setup=plan.agent.setup,
+        agent_files=plan.agent.files,
     )
     earlier = bench.earlier_tries.get(plan.trial_id, 0)
     for tries in count(1):
@@ -129,13 +130,13 @@ def _again(bench: Workbench, record: TrialRecord, tries: int) -> bool:
     return record.failure is not None and should_retry(record.failure, tries, bench.store.file.spec.run.retries)
 
 
-def memory_of(task: Task, isolation: Isolation) -> int:
-    """How much memory a trial of a task declares; with a separate verifier, for both of its sandboxes."""
+def memory_of(task: Task, options: TrialOptions) -> int:
+    """How much memory a trial of a task may take; with a separate verifier, both of its sandboxes."""
     environment, verifier = task.config.environment, task.config.verifier
-    own = environment.memory_mb or 0
-    if "separate" not in (isolation, verifier.environment_mode):
+    own = options.memory_mb or environment.memory_mb or 0
+    if "separate" not in (options.isolation, verifier.environment_mode):
         return own
-    return own + ((verifier.environment or environment).memory_mb or 0)
+    return own + ((verifier.environment.memory_mb or 0) if verifier.environment else own)
 
 
 def shielded(observe: Observer) -> Observer:

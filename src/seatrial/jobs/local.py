@@ -60,7 +60,7 @@ async def carry_out(
 
     async def work(bench: Workbench) -> None:
         while plan := queue.take():
-            async with admission.place(memory_of(tasks[plan.task_id], store.file.spec.trial.isolation)):
+            async with admission.place(memory_of(tasks[plan.task_id], store.file.spec.trial)):
                 if not queue.start():
                     return
                 record = await carry_out_trial(bench, plan, tasks[plan.task_id])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from seatrial.errors import JobError
 from seatrial.gateway.pricing import find_price, load_prices
 from seatrial.jobs.attempt import TrialRunner
-from seatrial.model.job import AgentOptions, ModelOptions
+from seatrial.model.job import WITHOUT_MODEL, AgentOptions, JobSpec, ModelOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.trial.events import Observer
@@ -17,6 +17,9 @@ from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
     from seatrial.gateway.access import ModelAccess
+
+
+_UPSTREAMS = "add --upstream openai, --upstream anthropic or --upstream https://HOST/v1"
 
 
 def check_model(options: ModelOptions, agents: Sequence[AgentOptions]) -> None:
@@ -33,6 +36,15 @@ def check_model(options: ModelOptions, agents: Sequence[AgentOptions]) -> None:
                 f"the cost of {model} is not known, so it cannot be limited; give its price in a file with --prices, "
                 "or limit --max-tokens instead"
             )
+
+
+def model_notices(spec: JobSpec) -> list[str]:
+    """What the user should know who names models and no way to them."""
+    models = sorted({agent.model for agent in spec.agents if agent.model and agent.name not in WITHOUT_MODEL})
+    if not models or spec.model.upstream is not None:
+        return []
+    named = ", ".join(models)
+    return [f"no upstream is named, so agents get the name {named} and no way to it; {_UPSTREAMS}"]
 
 
 @asynccontextmanager

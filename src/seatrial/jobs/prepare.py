@@ -6,10 +6,11 @@ from pathlib import Path
 
 from seatrial.agents.api import make_agents
 from seatrial.errors import JobError
+from seatrial.jobs.agents import changed_agents, with_locked_agents
 from seatrial.jobs.backends import check_backend
 from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
-from seatrial.jobs.models import check_model
+from seatrial.jobs.models import check_model, model_notices
 from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
 from seatrial.jobs.select import select_tasks
@@ -62,7 +63,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     a task, an agent or backend does not exist.
     """
     ensure_free(folder)
-    spec = _with_whole_paths(spec)
+    spec = with_locked_agents(_with_whole_paths(spec))
     check_backend(spec.trial.backend)
     check_model(spec.model, spec.agents)
     make_agents(spec.agents)
@@ -76,7 +77,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     left_out = (*selection.unreadable, *choice.left_out)
     store = JobStore.create(folder, make_job_file(spec, choice.fit, selection.files, left_out))
     told = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
-    notices = [*told, *denied, *_seal_notices(store)]
+    notices = [*told, *denied, *model_notices(spec), *_seal_notices(store)]
     return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
 
 
@@ -106,7 +107,7 @@ def prepare_resume(
         store.make_own()
     notices: list[str] = []
     if spec is not None:
-        notices = _take_over(store, _with_whole_paths(spec), extend=extend)
+        notices = _take_over(store, with_locked_agents(_with_whole_paths(spec)), extend=extend)
     if retry_failed:
         notices += _set_failures_aside(store)
     trials = remaining(_plan(store.file), store.finished())
@@ -117,6 +118,7 @@ def prepare_resume(
         check_backend(spec.trial.backend)
         check_model(spec.model, spec.agents)
         make_agents(spec.agents)
+        _refuse(folder, changed_agents({plan.agent.title: plan.agent for plan in trials}.values()))
         check_images(tasks.values(), spec.trial)
         configs = {task.id: task.config for task in tasks.values()}
         notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)

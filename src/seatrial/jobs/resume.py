@@ -28,7 +28,7 @@ def compare_specs(old: JobSpec, new: JobSpec) -> list[str]:
 
 def extensions(old: JobSpec, new: JobSpec) -> list[str]:
     """What a new spec adds to a job, or may add: which tasks it chooses is known when they have been looked for."""
-    found = _compare(old, new, ("tasks", "include", "exclude"))
+    found = _compare(old, new, ("tasks", "include", "exclude", "max_tasks"))
     if new.attempts > old.attempts:
         found.append(f"attempts: was {old.attempts}, is {new.attempts}")
     titles = {agent.title for agent in old.agents}

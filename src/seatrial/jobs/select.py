@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 
 from seatrial.errors import JobError
@@ -37,7 +38,8 @@ def select_tasks(spec: JobSpec, known: Mapping[Path, str] | None = None) -> Sele
     """
     datasets = [load_dataset(path) for path in spec.tasks]
     tasks = _named({task.root: task for dataset in datasets for task in dataset.outlines}.values(), known or {})
-    chosen = {task.id: task for task in tasks if _is_chosen(spec, (task.id, task.name))}
+    matching = (task for task in tasks if _is_chosen(spec, (task.id, task.name)))
+    chosen = {task.id: task for task in islice(matching, spec.max_tasks)}
     broken = _broken(datasets)
     names = sorted({name for task in tasks for name in (task.id, task.name)}.union(task.id for task in broken))
     unreadable = [task for task in broken if _is_chosen(spec, (task.id,))]

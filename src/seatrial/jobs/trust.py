@@ -53,6 +53,8 @@ def _agent(agent: AgentOptions) -> Iterator[str]:
     for what, command in (("runs", agent.command), ("is set up by", agent.setup)):
         if command is not None:
             yield f"the agent {agent.title!r} {what} {command!r}"
+    for files in agent.files:
+        yield f"the agent {agent.title!r} gets the files in {files.source!r}"
     if taken := sorted({name for name, _ in templates_in(agent.env)}):
         yield f"the agent {agent.title!r} gets your variables {_listed(taken)}"
 

@@ -5,10 +5,11 @@ content of every task, so that a resumed job is the same job or says what is dif
 """
 
 import hashlib
+import posixpath
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.config import Positive
@@ -28,6 +29,16 @@ ImageFallback = Literal["python", "host", "refuse"]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Count = Annotated[int, Field(ge=1)]
 
+AGENT_FILES_DIR = "/agent"
+"""Where an agent's own files lie in its sandbox, unless another folder is named."""
+
+WITHOUT_MODEL = frozenset({"noop", "nop", "oracle"})
+"""The agents that come with Seatrial and ask no model anything."""
+
+_NOT_FOR_AGENTS = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/logs", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"),
+    *("/solution", "/task", "/tests"),
+)
 _MAX_TASK, _MAX_AGENT = 120, 40  # with the rest they stay below 200 bytes; a file name may have 255
 _PLAIN_TASK = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_MAX_TASK - 1}}}", re.ASCII)
 _PLAIN_AGENT = re.compile(rf"[A-Za-z0-9_-]{{1,{_MAX_AGENT}}}", re.ASCII)
@@ -54,10 +65,35 @@ def trial_id(task_id: str, agent: str, attempt: int) -> str:
     return f"{before}{attempt}{after}"
 
 
+class AgentFiles(StrictModel):
+    """Files of this machine that an agent finds in its sandbox: `source`, or all that is in it, lies in `target`.
+
+    `digest` is what they were when the job began.
+    """
+
+    source: Annotated[str, Field(min_length=1)]
+    target: str = AGENT_FILES_DIR
+    digest: Sha256 | None = None
+
+    @field_validator("target")
+    @classmethod
+    def _is_a_folder_of_its_own(cls, target: str) -> str:
+        if not target.startswith("/") or posixpath.normpath(target) != target or target.startswith("//"):
+            raise ValueError("expected an absolute path without '..', '.' and a slash at its end, such as /agent")
+        if (
+            target == "/"
+            or target.startswith(tuple(f"{each}/" for each in _NOT_FOR_AGENTS))
+            or target in _NOT_FOR_AGENTS
+        ):
+            raise ValueError("expected a folder that is not of the system, the task or its tests, such as /agent")
+        return target
+
+
 class AgentOptions(StrictModel):
     """One agent of a job. `name` is a plug-in; `label` tells two of the same name apart. `env` may have templates.
 
-    `setup` is a shell command that installs it: run once on top of each image, for all trials there.
+    `setup` is a shell command that installs it: run once on top of each image, for all trials there. `files` are laid
+    out for it before it starts.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -66,6 +102,7 @@ class AgentOptions(StrictModel):
     setup: str | None = None
     model: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
+    files: tuple[AgentFiles, ...] = ()
 
     @property
     def title(self) -> str:
@@ -82,7 +119,7 @@ class TrialOptions(StrictModel):
     verifiers work with programs and settings as the agent left them. With the `verdict` `exit_status`, a verifier that
     writes no reward file is judged by its exit status, whatever the task says. `allow_env` are the variables of this
     machine that task.toml may take by `${NAME}`. `unfit` tasks have errors that lint names, or ask for what no sandbox
-    here has.
+    here has. `cpus`, `memory_mb`, `storage_mb` and `agent_timeout_sec` go before what tasks say of themselves.
     """
 
     backend: str = "embedded"
@@ -94,6 +131,10 @@ class TrialOptions(StrictModel):
     enforcement: Literal["required", "partial"] = "required"
     network: Literal["task", "none"] = "task"
     private_hosts: Literal["refuse", "allow"] = "refuse"
+    cpus: Positive | None = None
+    memory_mb: Count | None = None
+    storage_mb: Count | None = None
+    agent_timeout_sec: Positive | None = None
     agent_timeout_multiplier: Positive = 1.0
     verifier_timeout_multiplier: Positive = 1.0
     pass_threshold: Fraction01 = 1.0
@@ -146,12 +187,16 @@ class RunOptions(StrictModel):
 
 
 class JobSpec(StrictModel):
-    """What to run. `tasks` are paths of tasks or folders of tasks; globs choose among their ids."""
+    """What to run. `tasks` are paths of tasks or folders of tasks; globs choose among their ids.
+
+    Of those that are chosen, the first `max_tasks` are run.
+    """
 
     name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     tasks: Annotated[tuple[str, ...], Field(min_length=1)]
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    max_tasks: Count | None = None
     agents: Annotated[tuple[AgentOptions, ...], Field(min_length=1)]
     attempts: Count = 1
     trial: TrialOptions = TrialOptions()

@@ -38,13 +38,21 @@ class TaskRef(StrictModel):
     source: str | None = None
 
 
+class AgentFilesRef(StrictModel):
+    """Files of an agent: where they lay in its sandbox, and what they were."""
+
+    target: str
+    digest: Sha256
+
+
 class AgentRef(StrictModel):
-    """Which agent, driven by which model."""
+    """Which agent, driven by which model, with which files of its own."""
 
     name: str
     version: str | None = None
     command: str | None = None
     model: str | None = None
+    files: tuple[AgentFilesRef, ...] = ()
 
 
 class LimitSpec(StrictModel):

@@ -69,9 +69,9 @@ class TaskFiles:
         ]
 
 
-def list_files(root: Path, bounds: Bounds = TASK_BOUNDS) -> TaskFiles:
+def list_files(root: Path, bounds: Bounds = TASK_BOUNDS, ignored: Container[str] = IGNORED_FOLDERS) -> TaskFiles:
     """Walk a folder without following links. Raises OSError when it cannot be read, OversizeError beyond bounds."""
-    regular, links, special, size = walk(str(root), bounds)
+    regular, links, special, size = walk(str(root), bounds, ignored)
     home = os.path.realpath(root) if links else ""
     escaping = [link for link in sorted(links) if not _stays_inside(home, link)]
     return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)), size)

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from seatrial.agents.files import describe_files
 from seatrial.errors import TrialError
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import (
+    AgentRef,
     ArtifactRecord,
     ChangeCounts,
     Failure,
@@ -100,7 +102,7 @@ class TrialLog:
             trial_id=spec.trial_id,
             job=spec.job,
             task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
-            agent=spec.agent.ref,
+            agent=_agent_ref(spec),
             sandbox=self.sandbox,
             attempt=spec.attempt,
             times=tuple(self._times),
@@ -133,6 +135,12 @@ class TrialLog:
             return judged[None]
         named = {name: evaluation for name, evaluation in judged.items() if name}
         return combine(named, self._spec.task.config.multi_step_reward_strategy)
+
+
+def _agent_ref(spec: TrialSpec) -> AgentRef:
+    if not spec.agent_files:
+        return spec.agent.ref
+    return spec.agent.ref.model_copy(update={"files": describe_files(spec.agent_files)})
 
 
 def _believed(log: RoundLog, evaluation: EvaluationResult) -> EvaluationResult:

@@ -30,6 +30,7 @@ _PRIVATE_RANGES = tuple(
     )
 )
 _SHARE_OF_MEMORY = 0.75
+_AS_DECLARED = TrialOptions()
 
 
 def image_policy(options: TrialOptions) -> ImagePolicy:
@@ -80,9 +81,13 @@ def refuse_impossible(task: Task, options: TrialOptions) -> None:
         )
 
 
-def limits_asked(environment: EnvironmentSpec) -> LimitSpec:
-    """The limits the task declares."""
-    return LimitSpec(cpus=environment.cpus, memory_mb=environment.memory_mb, storage_mb=environment.storage_mb)
+def limits_asked(environment: EnvironmentSpec, options: TrialOptions) -> LimitSpec:
+    """The limits that the run asks for, and where it asks for none, those the task declares."""
+    return LimitSpec(
+        cpus=options.cpus or environment.cpus,
+        memory_mb=options.memory_mb or environment.memory_mb,
+        storage_mb=options.storage_mb or environment.storage_mb,
+    )
 
 
 def limits_to_set(asked: LimitSpec, capabilities: Capabilities) -> LimitSpec:
@@ -145,8 +150,8 @@ def choose_place(
     options: TrialOptions,
     capabilities: Capabilities,
 ) -> Place:
-    """The sandbox for a task, or for its verifier when `environment` is the verifier's own."""
-    asked = limits_asked(environment)
+    """The sandbox for a task, or for its verifier when `environment` is the verifier's own, whose limits stay."""
+    asked = limits_asked(environment, options if environment is task.config.environment else _AS_DECLARED)
     workdir = environment.workdir or _own_workdir(image) or task.workdir
     sandbox = SandboxSpec(
         image=image.image,

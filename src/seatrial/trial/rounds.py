@@ -53,6 +53,11 @@ class Round:
             network=step.network or task.network,
         )
 
+    def agent_seconds(self, options: TrialOptions) -> float | None:
+        """How long the agent may work; None for as long as it likes. A run may say so for all tasks."""
+        seconds = options.agent_timeout_sec or self.agent.timeout_sec
+        return seconds * options.agent_timeout_multiplier if seconds else None
+
     @property
     def verifier(self) -> VerifierPhaseSpec:
         """The verifier's phase."""

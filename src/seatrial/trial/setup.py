@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from seatrial.agents.api import AgentLaunch
+from seatrial.agents.files import pack_agent_files
 from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.config import HealthcheckSpec
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox
@@ -39,6 +40,8 @@ async def stage_round(
 ) -> None:
     """Put in place what this round's agent may see, and wait until its surroundings are ready."""
     await put_packed(sandbox, "/", packed_for_agent(spec, of, launch.trees if launch else {}))
+    if launch and spec.agent_files:
+        await put_packed(sandbox, "/", pack_agent_files(spec.agent_files))
     if files := of.workdir_files():
         await put_packed(sandbox, place.workdir, packed_tree(spec, files))
         if (files / "setup.sh").is_file():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from seatrial.agents.api import Agent
 from seatrial.images.resolver import HOST_ONLY, ImageResolver
-from seatrial.model.job import TrialOptions
+from seatrial.model.job import AgentFiles, TrialOptions
 from seatrial.model.task import Task
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
@@ -26,3 +26,4 @@ class TrialSpec:
     model: "ModelAccess | None" = None
     images: ImageResolver = HOST_ONLY
     agent_setup: str | None = None
+    agent_files: tuple[AgentFiles, ...] = ()

@@ -1,0 +1,90 @@
+"""Which files of this machine a shell command takes for files of the sandbox. Reads names only, and guesses nothing."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from seatrial.errors import JobError
+from seatrial.model.job import AGENT_FILES_DIR, AgentFiles, AgentOptions
+
+_INTERPRETER = re.compile(r"(python[0-9.]*|bash|sh|dash|zsh|node|deno|bun|ruby|perl|php|Rscript)")
+_SEPARATORS = frozenset({"&&", "||", ";", "|", "&", "(", ")"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+def check_command(agent: AgentOptions) -> None:
+    """Raise JobError for a command that runs a script of this machine which the sandbox will not have, and say how."""
+    if agent.command is None:
+        return
+    for script in scripts_in(agent.command):
+        if os.path.isfile(script) and _is_ours(script):  # noqa: PTH113
+            raise JobError(_way_out(agent, script))
+
+
+def scripts_in(command: str) -> list[str]:
+    """The programs that a command starts, and the scripts it has interpreters run, as they are written."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        words = list(lexer)
+    except ValueError:  # the shell will say what is wrong with it
+        return []
+    return [script for simple in _split(words) for script in _scripts_of(simple)]
+
+
+def _split(words: Sequence[str]) -> Iterator[list[str]]:
+    """The simple commands of a line."""
+    simple: list[str] = []
+    for word in words:
+        if word in _SEPARATORS:
+            yield simple
+            simple = []
+        else:
+            simple.append(word)
+    yield simple
+
+
+def _scripts_of(words: Sequence[str]) -> Iterator[str]:
+    words = [word for word in words if not _ASSIGNMENT.match(word)]
+    if not words:
+        return
+    yield words[0]
+    if not _INTERPRETER.fullmatch(words[0].rpartition("/")[2]):
+        return
+    for word in words[1:]:
+        if word in ("-c", "-m", "-e"):
+            return
+        if not word.startswith("-"):
+            yield word
+            return
+
+
+def _is_ours(script: str) -> bool:
+    """Whether a name means a file of this machine: a path from here, or a whole one to something below here."""
+    if not script.startswith("/"):
+        return "/" in script or "." in script
+    return script.startswith(f"{os.getcwd()}/")  # noqa: PTH109
+
+
+def _way_out(agent: AgentOptions, script: str) -> str:
+    inside = _inside(script, agent.files)
+    here, _, name = os.path.normpath(script).rpartition("/")
+    bring = "" if inside else f"add --agent-files {shlex.quote(here or name)} and "
+    rewritten = (agent.command or "").replace(script, inside or f"{AGENT_FILES_DIR}/{name}")
+    return (
+        f"{script} is on this machine, not in the sandbox; {bring}write --command {shlex.quote(rewritten)}. "
+        "If a file of the sandbox is meant, write its whole path"
+    )
+
+
+def _inside(script: str, files: Sequence[AgentFiles]) -> str | None:
+    """Where a file of this machine lies in the sandbox, None where it does not."""
+    path = os.path.abspath(script)  # noqa: PTH100 - links stay as they were named
+    for each in files:
+        source = os.path.abspath(each.source)  # noqa: PTH100
+        if path == source:
+            return f"{each.target}/{os.path.basename(source)}"  # noqa: PTH119
+        if path.startswith(f"{source}/"):
+            return f"{each.target}/{path[len(source) + 1 :]}"
+    return None

@@ -1,0 +1,74 @@
+"""Which agents a command line asks for: every --command is one, and so is every agent with every model."""
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seatrial.agents.command_line import scripts_in
+from seatrial.errors import JobError
+from seatrial.model.job import WITHOUT_MODEL
+
+Agent = dict[str, Any]
+_ODD = re.compile(r"[^A-Za-z0-9_-]+", re.ASCII)
+
+
+def agents_asked(options: Mapping[str, Any], of_file: Any) -> list[Agent]:
+    """The agents in the shape of AgentOptions; those of a job file where only more is said about them.
+
+    Raises JobError for what says something about no agent.
+    """
+    agents = _named(options)
+    said = {"setup": options.get("agent_setup"), "env": options.get("agent_env"), "files": options.get("agent_files")}
+    said = {name: value for name, value in said.items() if value}
+    models: Sequence[str] = options.get("models") or ()
+    if not agents and (models or said) and isinstance(of_file, list):
+        agents = [dict(agent) for agent in of_file if isinstance(agent, dict)]
+    if not agents and said:
+        raise JobError("--agent-setup, --agent-env and --agent-files are about an agent; give --command or -a too")
+    return [agent for each in agents for agent in _with_models(_with(each, said), models)]
+
+
+def _named(options: Mapping[str, Any]) -> list[Agent]:
+    commands: Sequence[str] = tuple(dict.fromkeys(options.get("commands") or ()))
+    names = list(dict.fromkeys(options.get("agents", ())))
+    if not commands:
+        return [{"name": name} for name in names]
+    others: list[Agent] = [{"name": name} for name in names if name != "command"]
+    if len(commands) == 1:
+        return [*others, {"name": "command", "command": commands[0]}]
+    labels = _labels(commands, taken=names)
+    return [*others, *({"name": "command", "label": labels[each], "command": each} for each in commands)]
+
+
+def _labels(commands: Sequence[str], taken: Sequence[str]) -> dict[str, str]:
+    """A name for each command that tells it from the others: that of its script, numbered where it must be."""
+    labels: dict[str, str] = {}
+    for command in commands:
+        name = _script_name(command)
+        names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+        labels[command] = next(each for each in names if each not in (*taken, *labels.values()))
+    return labels
+
+
+def _script_name(command: str) -> str:
+    script = (scripts_in(command) or ["command"])[-1].rpartition("/")[2]
+    stem, _, _ = script.partition(".")
+    return _ODD.sub("-", stem).strip("-") or "command"
+
+
+def _with(agent: Agent, said: Mapping[str, Any]) -> Agent:
+    """An agent with what is said about all of them; variables are added to its own."""
+    return {**agent, **said, **({"env": {**agent.get("env", {}), **said["env"]}} if "env" in said else {})}
+
+
+def _with_models(agent: Agent, models: Sequence[str]) -> list[Agent]:
+    """One agent for each model. Those that ask no model are not multiplied."""
+    if not models:
+        return [agent]
+    if len(models) == 1:
+        return [{**agent, "model": models[0]}]
+    if agent.get("name") in WITHOUT_MODEL:
+        return [agent]
+    title = agent.get("label") or agent["name"]
+    return [{**agent, "model": model, "label": f"{title}-{model}"} for model in dict.fromkeys(models)]

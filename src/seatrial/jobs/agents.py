@@ -1,0 +1,41 @@
+"""The agents of a job as it is stored: with the files they bring along pinned down, and commands that can be found."""
+
+import os
+from collections.abc import Iterable
+
+from seatrial.agents.command_line import check_command
+from seatrial.agents.files import have_changed, lock_files
+from seatrial.errors import JobError
+from seatrial.model.job import AgentOptions, JobSpec
+
+
+def with_locked_agents(spec: JobSpec) -> JobSpec:
+    """The spec with what each agent's files are now. Raises JobError for files or a command that cannot be."""
+    if spec.trial.backend != "local":  # there, commands run on this machine
+        for agent in spec.agents:
+            check_command(agent)
+    return spec.model_copy(update={"agents": tuple(map(locked_agent, spec.agents))})
+
+
+def locked_agent(agent: AgentOptions) -> AgentOptions:
+    """The agent with what its files are now. Raises JobError."""
+    if not agent.files:
+        return agent
+    files = tuple(map(lock_files, agent.files))
+    folders = [each.target for each in files if os.path.isdir(each.source)]  # noqa: PTH112
+    if repeated := {target for target in folders if folders.count(target) > 1}:
+        raise JobError(
+            f"agent {agent.title!r}: more than one folder goes to {min(repeated)}; say where the others go, as in "
+            f"--agent-files {files[-1].source}:/agent-2"
+        )
+    return agent.model_copy(update={"files": files})
+
+
+def changed_agents(agents: Iterable[AgentOptions]) -> list[str]:
+    """The files of agents that are not what they were when the job began, one line each."""
+    return [
+        f"agents.{agent.title}.files: {files.source} has changed, or is not there any more"
+        for agent in agents
+        for files in agent.files
+        if have_changed(files)
+    ]

@@ -19,6 +19,7 @@ COMMANDS = {
     "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
+    "init": "Make a new task that works, to change into one of your own.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
     "resume": "Go on with a job that was stopped, or add to it.",
     "run": "Run agents on tasks, each trial in a sandbox of its own.",

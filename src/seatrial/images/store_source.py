@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from seatrial.errors import BuildError, ImageError
+from seatrial.errors import BuildError, ImageError, ImageFetchError
 from seatrial.images.build import BuildMeans, BuildSpec, Built, build_image
 from seatrial.images.building.bases import ResolveBase, host_key
 from seatrial.images.building.events import BuildEvent, StepBegan, StepLog, ignore_events
@@ -51,7 +51,7 @@ class StoreSource:
         return await pull_image(self._store, reference, options, tell)
 
     async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
-        """An image from the Dockerfile of a task, with its folder as the context. The map counts for its bases too.
+        """An image from the Dockerfile of a task, its folder the context. Map and fallback count for its bases too.
 
         Raises OversizeError for a context that is too large, before it is read.
         """
@@ -67,7 +67,14 @@ class StoreSource:
                 return HOST_IMAGE
             if plan.kind == "directory":
                 raise ImageError(f"{plan.name}: a directory cannot be built upon; `seatrial images load` a tar of it")
-            return await self._pull(plan.name, platform, say)
+            try:
+                return await self._pull(plan.name, platform, say)
+            except ImageFetchError as error:
+                if not policy.may_fall_back(plan.name):
+                    raise
+                say(str(error))
+            say(f"{request.dockerfile} is built on this machine's own system instead, which is not reproducible")
+            return HOST_IMAGE
 
         await asyncio.to_thread(walk, str(request.dockerfile.parent), TASK_BOUNDS, ())
         spec = BuildSpec(request.dockerfile.parent, request.dockerfile, timeout_sec=request.build_timeout_sec)

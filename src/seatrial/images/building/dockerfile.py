@@ -13,6 +13,8 @@ from seatrial.images.building.words import ESCAPE, WordError, parse_list, quotes
 _DIRECTIVE = re.compile(r"#\s*([a-zA-Z][a-zA-Z0-9]*)\s*=\s*(.+?)\s*")
 _DIRECTIVES = frozenset({"syntax", "escape", "check"})
 _HEREDOC = re.compile(r"\d*<<(-?)([^<]+)")
+_BARE_HEREDOC = re.compile(r"\d*<<-?")
+_NAME = re.compile(r"""\w+|'\w+'|"\w+\"""", re.ASCII)
 _WITH_HEREDOCS = frozenset({"RUN", "COPY", "ADD"})
 _FLAG = re.compile(r"""--(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')*(?:\s+|$)""", re.DOTALL)
 _FIRST_SPACE = re.compile(r"\s+")
@@ -138,7 +140,8 @@ class _Reader:
             return instruction
         if not quotes_match(text, self._escape):
             return instruction
-        opened = [opened for word in split_raw(text, self._escape) if (opened := parse_opening(word, self._escape))]
+        words = _with_names(split_raw(text, self._escape), self._lines[self._position :], keyword)
+        opened = [opened for word in words if (opened := parse_opening(word, self._escape))]
         return replace(instruction, heredocs=tuple(self._fill(heredoc, instruction.line) for heredoc in opened))
 
     def _fill(self, heredoc: Heredoc, line: int) -> Heredoc:
@@ -149,6 +152,23 @@ class _Reader:
                 return replace(heredoc, content=content)
             content += f"{text}\n"
         raise BuildError(f"{self._name}:{line}: the here-document is not ended by a line with {heredoc.name!r}")
+
+
+def _with_names(words: list[str], following: list[str], keyword: str) -> list[str]:
+    """The words with the name of a here-document joined to a `<<` that stands alone, as a shell reads it.
+
+    `$((1 << 3))` looks the same, so there must be a line with nothing but that name.
+    """
+    if keyword != "RUN":
+        return words
+    joined: list[str] = []
+    for word in words:
+        bare = joined[-1] if joined and _BARE_HEREDOC.fullmatch(joined[-1]) else None
+        if bare and _NAME.fullmatch(word) and any(line.lstrip("\t") == word.strip("'\"") for line in following):
+            joined[-1] = bare + word
+        else:
+            joined.append(word)
+    return joined
 
 
 def parse_opening(word: str, escape: str = ESCAPE) -> Heredoc | None:

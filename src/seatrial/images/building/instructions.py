@@ -162,7 +162,7 @@ def _run(instruction: Instruction, flags: Flags, escape: str) -> Run:
     command = _command(instruction.arguments)
     script = None
     if instruction.heredocs:
-        opening = parse_opening(instruction.arguments, escape)
+        opening = parse_opening("".join(instruction.arguments.split(None, 1)), escape)
         first = instruction.heredocs[0]
         if opening is None:  # part of a command line: the shell gets it as it was written
             bodies = [f"\n{document.content}{document.name}" for document in instruction.heredocs]

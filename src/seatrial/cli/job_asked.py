@@ -32,6 +32,7 @@ _KEYS = {
     "network": "trial.network",
     "private_hosts": "trial.private_hosts",
     "allow_env": "trial.allow_env",
+    "ca_file": "trial.ca_file",
     "cpus": "trial.cpus",
     "memory_mb": "trial.memory_mb",
     "storage_mb": "trial.storage_mb",

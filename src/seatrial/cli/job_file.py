@@ -128,6 +128,8 @@ def _anchor(values: dict[str, Any], folder: Path) -> None:
     trial = values.get("trial")
     if not isinstance(trial, dict):
         return
+    if isinstance(trial.get("ca_file"), str):
+        trial["ca_file"] = os.path.join(folder, trial["ca_file"])  # noqa: PTH118
     if isinstance(trial.get("image"), str):
         trial["image"] = whole_image(trial["image"], str(folder))
     mapped = trial.get("image_map")

@@ -1,5 +1,6 @@
 """The options of a job, under the headings of `seatrial run --help`. `job_asked` turns them into a JobSpec."""
 
+import os
 from pathlib import Path
 from typing import get_args
 
@@ -221,6 +222,12 @@ SANDBOX = OptionGroup(
         ),
         click.option(
             "--force-build", "build", flag_value="always", help="Build Dockerfiles even if an image is named."
+        ),
+        click.option(
+            "--ca-file",
+            callback=lambda _, __, value: value and os.path.abspath(value),  # noqa: PTH100 - links stay
+            metavar="FILE",
+            help="Certificates (PEM) to trust in builds, set-ups, sandboxes and model calls.",
         ),
         click.option("--network", type=click.Choice(["task", "none"]), help="What the task says, or none.  [task]"),
         click.option(

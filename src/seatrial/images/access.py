@@ -18,6 +18,7 @@ from seatrial.errors import ImageError, ImageFetchError
 from seatrial.images.credentials import Credentials
 from seatrial.images.patience import PassingError, UnreachedError, Wait, patiently, retry_after
 from seatrial.images.places import Place, is_loopback
+from seatrial.sandbox.ca_file import client_trust
 
 _REDIRECTS = 5
 _MAX_TOKEN_ANSWER = 2**20
@@ -33,9 +34,10 @@ class NotThereError(ImageError):
     """The registry does not have what was asked for."""
 
 
-def new_session() -> aiohttp.ClientSession:
+def new_session(ca_file: str | None = None) -> aiohttp.ClientSession:
     """Connections to registries, through the proxy of the environment if it names one."""
-    return aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, auto_decompress=False)
+    connector = aiohttp.TCPConnector(ssl=client_trust(ca_file))
+    return aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT, trust_env=True, auto_decompress=False)
 
 
 class Access:

@@ -75,6 +75,7 @@ class BuildMeans:
     resolve_base: ResolveBase
     open_backend: Callable[[], AbstractAsyncContextManager[SandboxBackend]]
     observer: Observer = ignore_events
+    ca: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +269,7 @@ class _Build:
             network=self._spec.network,
             run_timeout_sec=self._spec.run_timeout_sec,
             observer=self._means.observer,
+            ca=self._means.ca,
         )
 
     async def _open_backend(self) -> SandboxBackend:

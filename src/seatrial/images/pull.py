@@ -36,6 +36,7 @@ class PullOptions:
     registries: RegistryOptions = field(default_factory=lambda: read_options(os.environ))
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     wait: Wait = asyncio.sleep
+    ca_file: str | None = None
 
 
 async def pull_image(
@@ -72,7 +73,7 @@ class _Pull:
     async def run(self) -> StoredImage:
         """Try one place after the other."""
         failures: list[ImageError] = []
-        async with new_session() as session:
+        async with new_session(self._options.ca_file) as session:
             for place in places_of(self._reference, self._options.registries):
                 try:
                     self._check_reach(place)

@@ -14,13 +14,14 @@ from seatrial.images.building.run_step import RunCommand, run_step
 from seatrial.images.building.step_cache import StepCache, make_key
 from seatrial.images.building.words import WordError
 from seatrial.images.choice import ImagePolicy, ImageRequest, plan_asked, plan_named
-from seatrial.images.platforms import Platform
+from seatrial.images.platforms import Platform, host_platform
 from seatrial.images.progress import LayerProgress
 from seatrial.images.pull import PullOptions, pull_image
 from seatrial.images.resolver import Say
 from seatrial.images.store import Store, open_store
 from seatrial.images.stored import StoredImage
 from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, Image, Network, SandboxBackend
+from seatrial.sandbox.ca_file import read_ca
 from seatrial.tasks.layout import TASK_BOUNDS, walk
 
 SETUP_TIMEOUT_SEC = 1800.0
@@ -31,9 +32,10 @@ class StoreSource:
 
     has_host = True
 
-    def __init__(self, store: Store, backend: SandboxBackend) -> None:
+    def __init__(self, store: Store, backend: SandboxBackend, ca_file: str | None = None) -> None:
         self._store = store
         self._backend = backend
+        self._ca_file = ca_file
 
     async def fetch(self, reference: str, say: Say) -> Image:
         """An image of the store, pulled first if it is not there."""
@@ -47,7 +49,7 @@ class StoreSource:
                 told.add(progress.image)
                 say(f"pulling {reference}")
 
-        options = PullOptions(platform=platform) if platform else PullOptions()
+        options = PullOptions(platform=platform or host_platform(), ca_file=self._ca_file)
         return await pull_image(self._store, reference, options, tell)
 
     async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
@@ -94,7 +96,7 @@ class StoreSource:
 
     async def _set_up(self, image: Image, setup: str, key: str) -> Path:
         env = {"PATH": DEFAULT_PATH, **image.config.env}
-        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "0", Network("public"), SETUP_TIMEOUT_SEC)
+        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "0", Network("public"), SETUP_TIMEOUT_SEC, ca=self._ca)
         log = StepLog(StepCache(self._store).log_of(key), ignore_events)
         try:
             return await run_step(self._backend, self._store, image, command, log)
@@ -116,11 +118,15 @@ class StoreSource:
         async def backend() -> AsyncIterator[SandboxBackend]:
             yield self._backend
 
-        return await build_image(spec, BuildMeans(self._store, resolve, backend, observe))
+        return await build_image(spec, BuildMeans(self._store, resolve, backend, observe, self._ca))
+
+    @property
+    def _ca(self) -> bytes | None:
+        return read_ca(self._ca_file) if self._ca_file else None
 
 
 @asynccontextmanager
-async def open_store_source(backend: SandboxBackend) -> AsyncIterator[StoreSource]:
+async def open_store_source(backend: SandboxBackend, ca_file: str | None = None) -> AsyncIterator[StoreSource]:
     """The store as a source of images for the length of a block."""
     async with open_store() as store:
-        yield StoreSource(store, backend)
+        yield StoreSource(store, backend, ca_file)

@@ -58,8 +58,8 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
     with job.store.lock(), one_interrupt():
         async with (
             make_backend(spec.trial.backend) as backend,
-            open_images(backend, lambda line: tell(Notice(line))) as images,
-            model_access(spec.model) as access,
+            open_images(backend, lambda line: tell(Notice(line)), spec.trial.ca_file) as images,
+            model_access(spec.model, spec.trial.ca_file) as access,
         ):
             run = with_model(with_images(run_one, images), access)
             return await carry_out(job.store, job.trials, job.tasks, backend, observe, run)
@@ -114,7 +114,7 @@ def run_trial(
     )
 
     async def run(place: Path) -> TrialRecord:
-        async with make_backend(options.backend) as backend, open_images(backend) as images:
+        async with make_backend(options.backend) as backend, open_images(backend, ca_file=options.ca_file) as images:
             return await run_one(replace(spec, images=images), backend, place)
 
     if folder is not None:

@@ -15,17 +15,21 @@ from seatrial.sandbox.api import Image, SandboxBackend
 from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
-OpenSource = Callable[[SandboxBackend], AbstractAsyncContextManager[ImageSource]]
+OpenSource = Callable[[SandboxBackend, str | None], AbstractAsyncContextManager[ImageSource]]
 
 
 @asynccontextmanager
-async def open_images(backend: SandboxBackend, say: Say = unheard) -> AsyncIterator[ImageResolver]:
-    """The images for an open backend, for the length of a block."""
+async def open_images(
+    backend: SandboxBackend, say: Say = unheard, ca_file: str | None = None
+) -> AsyncIterator[ImageResolver]:
+    """The images for an open backend, for the length of a block; registries are trusted by the certificates given."""
     backend = backend.chosen if isinstance(backend, AutoBackend) else backend
     name = (await backend.probe()).backend
     open_source = _SOURCES.get(name)
     async with AsyncExitStack() as stack:
-        source = _OnDemand(lambda: open_source(backend), stack, has_host=name == "embedded") if open_source else None
+        source = None
+        if open_source:
+            source = _OnDemand(lambda: open_source(backend, ca_file), stack, has_host=name == "embedded")
         yield await stack.enter_async_context(open_resolver(source, say))
 
 
@@ -64,13 +68,13 @@ class _OnDemand:
         return await (await self._opened()).extend(image, setup, say)
 
 
-def _from_the_store(backend: SandboxBackend) -> AbstractAsyncContextManager[ImageSource]:
+def _from_the_store(backend: SandboxBackend, ca_file: str | None) -> AbstractAsyncContextManager[ImageSource]:
     from seatrial.images.store_source import open_store_source  # noqa: PLC0415 - an HTTP client, slow to import
 
-    return open_store_source(backend)
+    return open_store_source(backend, ca_file)
 
 
-def _from_the_daemon(backend: SandboxBackend) -> AbstractAsyncContextManager[ImageSource]:
+def _from_the_daemon(backend: SandboxBackend, _: str | None) -> AbstractAsyncContextManager[ImageSource]:
     from seatrial.images.engine_source import open_engine_source  # noqa: PLC0415
     from seatrial.sandbox.engine.backend import EngineBackend  # noqa: PLC0415
 

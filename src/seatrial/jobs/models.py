@@ -48,7 +48,7 @@ def model_notices(spec: JobSpec) -> list[str]:
 
 
 @asynccontextmanager
-async def model_access(options: ModelOptions) -> AsyncIterator["ModelAccess | None"]:
+async def model_access(options: ModelOptions, ca_file: str | None = None) -> AsyncIterator["ModelAccess | None"]:
     """What the trials of a job need to reach their model, for the length of a block; None when there is none."""
     if options.upstream is None:
         yield None
@@ -64,7 +64,7 @@ async def model_access(options: ModelOptions) -> AsyncIterator["ModelAccess | No
         max_cost_usd=options.max_cost_usd,
     )
     prices = load_prices(Path(options.prices) if options.prices else None)
-    async with open_upstream(options.upstream) as upstream:
+    async with open_upstream(options.upstream, ca_file=ca_file) as upstream:
         yield ModelAccess(upstream, limits, prices)
 
 

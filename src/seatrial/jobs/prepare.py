@@ -20,6 +20,7 @@ from seatrial.jobs.variables import check_variables
 from seatrial.model.config import TaskConfig
 from seatrial.model.job import JobFile, JobSpec, LockedTask
 from seatrial.model.task import Task
+from seatrial.sandbox.ca_file import client_trust
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
@@ -65,6 +66,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     ensure_free(folder)
     spec = with_locked_agents(_with_whole_paths(spec))
     check_backend(spec.trial.backend)
+    _check_ca_file(spec)
     check_model(spec.model, spec.agents)
     make_agents(spec.agents)
     selection = select_tasks(spec)
@@ -116,6 +118,7 @@ def prepare_resume(
     if trials:
         spec = store.file.spec
         check_backend(spec.trial.backend)
+        _check_ca_file(spec)
         check_model(spec.model, spec.agents)
         make_agents(spec.agents)
         _refuse(folder, changed_agents({plan.agent.title: plan.agent for plan in trials}.values()))
@@ -147,6 +150,11 @@ def _plan(file: JobFile) -> list[TrialPlan]:
     without = {(entry.task, entry.agent) for entry in file.left_out if entry.agent is not None}
     ids = [task.id for task in file.tasks]
     return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without)
+
+
+def _check_ca_file(spec: JobSpec) -> None:
+    if spec.trial.ca_file:
+        client_trust(spec.trial.ca_file)
 
 
 def _with_whole_paths(spec: JobSpec) -> JobSpec:

@@ -36,6 +36,8 @@ def _place(spec: JobSpec) -> Iterator[str]:
         yield f"{image!r} is the image or folder in place of {name!r}"
     if trial.allow_env:
         yield f"tasks get your variables {_listed(trial.allow_env)}"
+    if trial.ca_file:
+        yield f"sandboxes and model calls trust the certificates in {trial.ca_file!r}"
     if trial.private_hosts == "allow":
         yield "tasks may reach services of this machine and its network"
     if trial.enforcement == "partial":

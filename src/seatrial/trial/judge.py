@@ -14,6 +14,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
 from seatrial.model.record import Appeal, FileChanges, IsolationLevel, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult, Sandbox
+from seatrial.sandbox.ca_file import VERIFIER_CA, read_ca
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
@@ -21,7 +22,7 @@ from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.tasks.allowed import task_variables
 from seatrial.trial.court import Court
 from seatrial.trial.parcels import packed_tests, packed_tree
-from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, verifier_image
+from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, trusted, verifier_image
 from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
 from seatrial.trial.work import Work
@@ -96,6 +97,8 @@ async def _judge(
         else:
             staged = stage_tests(tests, agent_result)
             await _show_solution(court, room.sandbox)
+        if ca_file := court.spec.options.ca_file:
+            await put_file(room.sandbox, VERIFIER_CA, read_ca(ca_file), phase=staged.phase)
         ended = await run_tests(room.sandbox, staged, _plan(court), folder)
         files = await fetch_files(room.sandbox, staged, court.of.judged.verifier, folder / "files")
     raw = RawArtifacts(files, work.output, ended.exit_code, ended.timed_out)
@@ -192,7 +195,7 @@ def _plan(court: Court) -> VerifierPlan:
     return VerifierPlan(
         workdir=phase.workdir or config.verifier.workdir or _own_workdir(court) or court.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
-        env=task_variables(phase.env, options.allow_env),
+        env={**trusted(options, VERIFIER_CA), **task_variables(phase.env, options.allow_env)},
         user=court.of.verifier_user,
         network=choose_network(policy, options, court.place.capabilities),
     )

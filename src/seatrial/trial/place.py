@@ -2,7 +2,7 @@
 
 import ipaddress
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from seatrial.errors import HostUnsupportedError
@@ -13,6 +13,7 @@ from seatrial.model.job import TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
+from seatrial.sandbox.ca_file import AGENT_CA, ca_variables
 from seatrial.sandbox.division import DOT_ENTRIES
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.allowed import task_variables
@@ -158,10 +159,17 @@ def choose_place(
         limits=limits_to_set(asked, capabilities),
         enforcement=options.enforcement,
         workdir=workdir,
-        env=task_variables(environment.env, options.allow_env),
+        env={**trusted(options, AGENT_CA), **task_variables(environment.env, options.allow_env)},
         system_folders=(*system_folders(image.image, workdir), *_homes(task, image)),
     )
     return Place(sandbox, asked, capabilities, image.how)
+
+
+def trusted(options: TrialOptions, place: str) -> Mapping[str, str]:
+    """The variables that lead to the user's certificates at a place inside; none where none are given."""
+    if options.ca_file is None:
+        return {}
+    return ca_variables(options.ca_file if options.backend == "local" else place)  # local has this machine's own paths
 
 
 def _homes(task: Task, image: ResolvedImage) -> tuple[str, ...]:

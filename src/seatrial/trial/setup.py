@@ -11,7 +11,8 @@ from seatrial.agents.files import pack_agent_files
 from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.config import HealthcheckSpec
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox
-from seatrial.sandbox.transfer import get_file, put_packed
+from seatrial.sandbox.ca_file import AGENT_CA, read_ca
+from seatrial.sandbox.transfer import get_file, put_file, put_packed
 from seatrial.trial.parcels import packed_for_agent, packed_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
@@ -25,6 +26,8 @@ _MAX_PASSWD_BYTES = 2**20
 async def stage_task(sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place) -> None:
     """Put the task's files in place, once per trial."""
     await _check_users(sandbox, rounds_of(of.task), place)
+    if spec.options.ca_file:
+        await put_file(sandbox, AGENT_CA, read_ca(spec.options.ca_file))
     if of.task.layout.environment_files and _lacks_files(of, place):
         await put_packed(sandbox, place.workdir, packed_tree(spec, of.task.root / "environment", skip=_BUILD_FILES))
 

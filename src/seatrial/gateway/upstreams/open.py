@@ -42,13 +42,17 @@ _HOMES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def make_upstream(text: str, environ: Mapping[str, str] = os.environ) -> Upstream:
-    """The upstream a text names, not started yet. Raises UsageError that says what is wrong with it."""
+def make_upstream(text: str, environ: Mapping[str, str] = os.environ, ca_file: str | None = None) -> Upstream:
+    """The upstream a text names, not started yet. Raises UsageError that says what is wrong with it.
+
+    A provider is trusted by the certificates in `ca_file`, if there is one.
+    """
+    trust = {"ca_file": ca_file} if ca_file else {}
     kind, colon, rest = text.strip().partition(":")
     if kind in {"http", "https"} and colon:
-        return _provider(text.strip(), {}, environ)
+        return _provider(text.strip(), trust, environ)
     if kind == "cache":
-        return _cached(text, rest, environ)
+        return _cached(text, rest, environ, ca_file)
     if kind in {"scripted", "replay"}:
         if not rest:
             raise UsageError(f"{kind} needs a file: {kind}:FILE")
@@ -57,14 +61,17 @@ def make_upstream(text: str, environ: Mapping[str, str] = os.environ) -> Upstrea
     name, comma, settings = kind.partition(",")
     if name in _PROVIDERS:
         at_home = not rest or bool(comma)
-        return _provider(f",{settings}{colon}{rest}" if at_home else rest, _named(name, at_home=at_home), environ)
+        values = {**_named(name, at_home=at_home), **trust}
+        return _provider(f",{settings}{colon}{rest}" if at_home else rest, values, environ)
     return _plugin(kind, rest, text)
 
 
 @asynccontextmanager
-async def open_upstream(text: str, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Upstream]:
+async def open_upstream(
+    text: str, environ: Mapping[str, str] = os.environ, ca_file: str | None = None
+) -> AsyncIterator[Upstream]:
     """The upstream a text names, for the length of a block. Raises UsageError that says what is wrong with it."""
-    upstream = make_upstream(text, environ)
+    upstream = make_upstream(text, environ, ca_file)
     if isinstance(upstream, AbstractAsyncContextManager):
         async with upstream:
             yield upstream
@@ -76,11 +83,11 @@ def _named(name: str, *, at_home: bool) -> Mapping[str, Any]:
     return {**_PROVIDERS[name], **(_HOMES[name] if at_home else {})}
 
 
-def _cached(text: str, rest: str, environ: Mapping[str, str]) -> Upstream:
+def _cached(text: str, rest: str, environ: Mapping[str, str], ca_file: str | None) -> Upstream:
     folder, _, inner = rest.partition(",")
     if not folder or not inner:
         raise UsageError(f"{text!r} should be cache:FOLDER,UPSTREAM, as in cache:answers,openai")
-    return CachedUpstream(make_upstream(inner, environ), Path(folder).expanduser(), scope=inner)
+    return CachedUpstream(make_upstream(inner, environ, ca_file), Path(folder).expanduser(), scope=inner)
 
 
 def _provider(text: str, defaults: Mapping[str, Any], environ: Mapping[str, str]) -> Upstream:

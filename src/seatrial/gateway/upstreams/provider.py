@@ -36,6 +36,7 @@ from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.slots import Slots
 from seatrial.model.trace import Dialect
+from seatrial.sandbox.ca_file import client_trust
 
 _MOST_ERROR_BYTES = 1024 * 1024
 _HIDDEN = "[key]"
@@ -244,7 +245,9 @@ def _read_key(options: ProviderOptions, environ: Mapping[str, str]) -> str | Non
 def _open_session(options: ProviderOptions) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         # The slots are the only limit: a second one here would make requests wait where no time-out looks.
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300),
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=60, ttl_dns_cache=300, ssl=client_trust(options.ca_file)
+        ),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_sec),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "identity"},  # a server that compresses holds a stream back until it has enough

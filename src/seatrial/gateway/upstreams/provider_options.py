@@ -23,6 +23,7 @@ class ProviderOptions(StrictModel):
     first_byte_timeout_sec: Seconds = 600.0
     idle_timeout_sec: Seconds = 120.0
     longest_wait_sec: Seconds = 60.0
+    ca_file: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("base_url")

@@ -37,6 +37,7 @@ class Workshop:
     network: Network
     run_timeout_sec: float | None
     observer: Observer
+    ca: bytes | None = None
 
 
 async def carry_out(what: Run | Copy | Noted, stage: Stage, shop: Workshop) -> How:
@@ -63,6 +64,7 @@ async def _run(run: Run, stage: Stage, shop: Workshop) -> How:
         timeout_sec=shop.run_timeout_sec,
         script=(run.script.name, run.script.text) if run.script else None,
         caches=tuple(resolve(stage.view, _from(stage.draft.workdir, stage.expand(path))) for path in run.caches),
+        ca=shop.ca,
     )
     if not command.argv:
         raise WordError("the list is empty: there is nothing to run")

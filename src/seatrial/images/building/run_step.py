@@ -17,9 +17,11 @@ from seatrial.images.store import Store
 from seatrial.images.workers import remove_trees
 from seatrial.sandbox.api import ExecSpec, Image, Network, SandboxBackend, SandboxSpec
 from seatrial.sandbox.archive import closing, open_folder
+from seatrial.sandbox.ca_file import ca_variables
 from seatrial.sandbox.session import open_sandbox
 
 _SCRIPTS = ".seatrial-scripts"
+_CA = f"/{_SCRIPTS}/ca.pem"
 _NOWHERE = Path(os.devnull)
 _MAX_LOG = 64 * 2**20
 _TAIL_LINES = 30
@@ -39,6 +41,8 @@ class RunCommand:
     timeout_sec: float | None
     script: tuple[str, str] | None = None
     caches: tuple[str, ...] = ()
+    ca: bytes | None = None
+    """Certificates to trust meanwhile; they do not get into the layer."""
 
 
 async def run_step(backend: SandboxBackend, store: Store, image: Image, command: RunCommand, log: StepLog) -> Path:
@@ -47,7 +51,7 @@ async def run_step(backend: SandboxBackend, store: Store, image: Image, command:
         result = await sandbox.exec(
             ExecSpec(
                 command.argv,
-                env=command.env,
+                env={**ca_variables(_CA), **command.env} if command.ca else command.env,
                 cwd=command.workdir,
                 user=command.user,
                 timeout_sec=command.timeout_sec,
@@ -56,7 +60,7 @@ async def run_step(backend: SandboxBackend, store: Store, image: Image, command:
                 stderr_path=_NOWHERE,
                 max_output=_MAX_LOG,
                 on_output=log.write,
-                files=("/", _pack(command)) if command.script or command.caches else None,
+                files=("/", _pack(command)) if command.script or command.caches or command.ca else None,
             )
         )
         if result.exit_code != 0:
@@ -86,11 +90,16 @@ def _pack(command: RunCommand) -> bytes:
             tar.addfile(folder)
         if command.script:
             name, text = command.script
-            content = text.encode("utf-8", "surrogateescape")
-            file = tarfile.TarInfo(script_path(name).lstrip("/"))
-            file.size, file.mode = len(content), 0o755
-            tar.addfile(file, io.BytesIO(content))
+            _add(tar, script_path(name), text.encode("utf-8", "surrogateescape"))
+        if command.ca:
+            _add(tar, _CA, command.ca)
     return buffer.getvalue()
+
+
+def _add(tar: tarfile.TarFile, path: str, content: bytes) -> None:
+    file = tarfile.TarInfo(path.lstrip("/"))
+    file.size, file.mode = len(content), 0o755
+    tar.addfile(file, io.BytesIO(content))
 
 
 def _failure(exit_code: int | None, command: RunCommand, log: StepLog) -> str:

@@ -1,0 +1,54 @@
+"""The certificates that a user trusts, in sandboxes: which file may be one, where it lies, which variables lead to it.
+
+Only certificates are taken from the file; a key that stands beside them stays here.
+"""
+
+import re
+import ssl
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from seatrial.errors import JobError
+
+AGENT_CA = "/task/ca.pem"
+VERIFIER_CA = "/tests/.ca.pem"
+VARIABLES = (
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"),
+    *("AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT"),
+)
+_MAX_BYTES = 8 * 2**20
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+
+@lru_cache(maxsize=4)
+def read_ca(path: str) -> bytes:
+    """The certificates of a file. Raises JobError for one that has none, or cannot be read."""
+    try:
+        if Path(path).stat().st_size > _MAX_BYTES:
+            raise JobError(f"--ca-file {path}: it has more than {_MAX_BYTES // 2**20} MiB; name a file of certificates")
+        found = _CERTIFICATE.findall(Path(path).read_bytes())
+    except OSError as error:
+        raise JobError(f"--ca-file {path}: it cannot be read: {error.strerror}") from error
+    if not found:
+        raise JobError(
+            f"--ca-file {path}: it has no certificates; expected a PEM file with lines -----BEGIN CERTIFICATE-----, "
+            "such as /etc/ssl/certs/ca-certificates.crt"
+        )
+    return b"\n".join([*found, b""])
+
+
+def ca_variables(place: str) -> Mapping[str, str]:
+    """What leads usual programs to certificates at a place inside."""
+    return dict.fromkeys(VARIABLES, place)
+
+
+@lru_cache(maxsize=4)
+def client_trust(path: str | None) -> ssl.SSLContext | bool:
+    """What our own clients trust: the certificates of a file, or what this machine does."""
+    if path is None:
+        return True
+    try:
+        return ssl.create_default_context(cadata=read_ca(path).decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise JobError(f"--ca-file {path}: its certificates cannot be used: {error.reason or error}") from error

@@ -55,14 +55,22 @@ def test_every_option_has_its_place(tmp_path):
         *["--verdict", "exit_status", "--trust", "as-left"],
         *["--keep", "snapshot", "--retries", 0, "--max-trials", 9, "--max-wall", "1h30m", "--shuffle", "--seed", 7],
         *["--include", "a*", "--include", "b*", "--exclude", "c", "-o", tmp_path / "my-job"],
+        *["--cpus", 1.5, "--memory", "2G", "--storage", "512M", "--timeout", "10m", "--ca-file", tmp_path / "ca.pem"],
+        *["--max-tasks", 9, "--agent-env", "KEY", "--agent-env", "MODE=a=b", "--agent-files", f"{tmp_path}:/opt/x"],
     )
     assert folder == tmp_path / "my-job"
+    files = ({"source": str(tmp_path), "target": "/opt/x"},)
+    brought = {"env": {"KEY": "${KEY}", "MODE": "a=b"}, "files": files}
     assert spec.model_dump(exclude_unset=True) == {
         "name": "my-job",
         "tasks": (f"{tmp_path}/a", f"{tmp_path}/b"),
         "include": ("a*", "b*"),
         "exclude": ("c",),
-        "agents": ({"name": "oracle", "model": "mini"}, {"name": "command", "command": "run me", "model": "mini"}),
+        "max_tasks": 9,
+        "agents": (
+            {"name": "oracle", "model": "mini", **brought},
+            {"name": "command", "command": "run me", "model": "mini", **brought},
+        ),
         "attempts": 3,
         "trial": {
             "backend": "local",
@@ -78,6 +86,11 @@ def test_every_option_has_its_place(tmp_path):
             "verdict": "exit_status",
             "trust": "as_left",
             "keep": "snapshot",
+            "cpus": 1.5,
+            "memory_mb": 2048,
+            "storage_mb": 512,
+            "agent_timeout_sec": 600.0,
+            "ca_file": f"{tmp_path}/ca.pem",
         },
         "run": {"concurrent": 4, "retries": 0, "max_trials": 9, "max_wall_sec": 5400.0, "shuffle_seed": 7},
     }
@@ -189,6 +202,47 @@ def test_a_mistake_is_named_with_file_and_key(tmp_path, text, complaint):
     with pytest.raises(JobError) as raised:
         new("--job", path, *options, *([] if "agents" in text else ["-a", "noop"]))
     assert f"{path}: {complaint}" in str(raised.value)
+
+
+def test_files_of_a_job_file_are_taken_from_where_it_lies(tmp_path):
+    text = "files = ['mine', 'more:/opt/more', {source = 'x', target = '/x'}]\n[trial]\nca_file = 'ca.pem'\n"
+    (tmp_path / "job.toml").write_text(f"tasks = ['.']\n[[agents]]\nname = 'command'\ncommand = 'x'\n{text}")
+    spec = new("--job", tmp_path / "job.toml")[0]
+    assert [(each.source, each.target) for each in spec.agents[0].files] == [
+        (f"{tmp_path}/mine", "/agent"),
+        (f"{tmp_path}/more", "/opt/more"),
+        (f"{tmp_path}/x", "/x"),
+    ]
+    assert spec.trial.ca_file == f"{tmp_path}/ca.pem"
+
+
+def test_a_job_file_may_be_yaml(tmp_path):
+    (tmp_path / "job.yaml").write_text("tasks: [here]\nagents: [{name: noop}]\nattempts: 2\ntrial: {cpus: 2}\n")
+    spec = new("-c", tmp_path / "job.yaml")[0]
+    assert (spec.tasks, spec.attempts, spec.trial.cpus) == ((f"{tmp_path}/here",), 2, 2.0)
+    (tmp_path / "job.yaml").write_text("- a\n")
+    with pytest.raises(JobError, match=r"job\.yaml: not YAML: expected one document with keys and values"):
+        new("-c", tmp_path / "job.yaml")
+
+
+@pytest.mark.parametrize(
+    ("options", "folder"),
+    [
+        (["--jobs-dir", "d", "--job-name", "n"], "d/n"),
+        (["--job-name", "n"], "jobs/n"),
+        (["-o", "x/y"], "x/y"),
+    ],
+)
+def test_where_a_job_goes(options, folder, tmp_path):
+    spec, place = new("-p", tmp_path, "-a", "noop", *options)
+    assert (spec.name, place) == (folder.rpartition("/")[2], Path(folder))
+
+
+def test_a_folder_of_jobs_alone_holds_a_job_of_this_moment(tmp_path):
+    spec, place = new("-p", tmp_path, "-a", "noop", "--jobs-dir", tmp_path / "d")
+    assert (place.parent, place.name) == (tmp_path / "d", spec.name)
+    with pytest.raises(JobError, match="-o names the job's own folder"):
+        new("-p", tmp_path, "-a", "noop", "--jobs-dir", "d", "-o", "e")
 
 
 def test_a_missing_name_of_an_agent_is_said(tmp_path):

@@ -11,7 +11,8 @@ import pytest
 from seatrial.errors import BuildError, ImageFetchError, OversizeError
 from seatrial.images.archives import load_images
 from seatrial.images.choice import ImagePolicy, ImageRequest
-from seatrial.images.store import open_store
+from seatrial.images.resolver import unheard
+from seatrial.images.store import Store, open_store
 from seatrial.images.store_source import StoreSource
 from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
@@ -30,8 +31,9 @@ T = TypeVar("T")
 class Bench:
     """A source with a small image in its store, and how often its backend made a sandbox."""
 
-    def __init__(self, source: StoreSource, backend: EmbeddedBackend) -> None:
+    def __init__(self, source: StoreSource, store: Store, backend: EmbeddedBackend) -> None:
         self.source = source
+        self.plain_source = StoreSource(store, backend)
         self.said: list[str] = []
         self._backend = backend
 
@@ -41,7 +43,7 @@ class Bench:
             return (result.stdout + result.stderr).decode()
 
 
-def on_bench(tmp_path: Path, work: Callable[[Bench], Awaitable[T]]) -> T:
+def on_bench(tmp_path: Path, work: Callable[[Bench], Awaitable[T]], ca_file: str | None = None) -> T:
     program = Path(BUSYBOX or "").read_bytes()
     tools = [link(f"bin/{name}", "busybox") for name in ("sh", "cat", "echo", "id", "mkdir", "ls")]
     passwd = entry("etc/passwd", content=b"root:x:0:0::/root:/bin/sh\nal:x:1000:1000::/:/bin/sh\n")
@@ -55,7 +57,7 @@ def on_bench(tmp_path: Path, work: Callable[[Bench], Awaitable[T]]) -> T:
             EmbeddedBackend() as backend,
         ):
             await load_images(store, tmp_path / "small.tar", "test/small:1")
-            return await work(Bench(StoreSource(store, backend), backend))
+            return await work(Bench(StoreSource(store, backend, ca_file), store, backend))
 
     return asyncio.run(play())
 
@@ -88,6 +90,40 @@ def test_a_dockerfile_is_built_with_its_folder_as_the_context_and_the_map_counts
     said, lines = on_bench(tmp_path, work)
     assert said == "a note\nmore\n1000\n"
     assert lines == [f"building {dockerfile}"]
+
+
+def test_this_machine_stands_in_for_a_base_that_cannot_be_had_where_the_run_says_so(tmp_path):
+    dockerfile = write_dockerfile(tmp_path, "FROM python:3.99\nRUN echo built > /opt/note\n")
+    request = ImageRequest(dockerfile=dockerfile)
+
+    async def work(bench: Bench) -> tuple[str, list[str]]:
+        with pytest.raises(ImageFetchError, match=r"python:3\.99 cannot be pulled"):
+            await bench.source.build(request, ImagePolicy(fallback="refuse"), unheard)
+        image = await bench.source.build(request, POLICY, bench.said.append)
+        assert not image.reproducible
+        return await bench.run(image, "cat /opt/note"), bench.said
+
+    said, lines = on_bench(tmp_path, work)
+    assert said == "built\n"
+    assert f"{dockerfile} is built on this machine's own system instead, which is not reproducible" in lines
+
+
+def test_certificates_are_there_while_a_build_runs_and_in_no_layer(tmp_path):
+    block = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    (tmp_path / "ca.pem").write_text(block)
+    dockerfile = write_dockerfile(tmp_path, "FROM test/small:1\nRUN cat $SSL_CERT_FILE > /opt/seen\n")
+    request = ImageRequest(dockerfile=dockerfile)
+
+    async def work(bench: Bench) -> tuple[str, str]:
+        image = await bench.source.build(request, POLICY, bench.said.append)
+        found_in_cache = await bench.plain_source.build(request, POLICY, bench.said.append)
+        assert found_in_cache.layers == image.layers
+        setup = await bench.source.extend(image, "cat $PIP_CERT >> /opt/seen", bench.said.append)
+        return await bench.run(setup, "cat /opt/seen"), await bench.run(setup, "ls -a /")
+
+    seen, root = on_bench(tmp_path, work, str(tmp_path / "ca.pem"))
+    assert seen == block * 2
+    assert ".seatrial-scripts" not in root
 
 
 @pytest.mark.parametrize("line", ["FROM /etc", "FROM host", "FROM test/small:1\nCOPY --from=/etc passwd /x"])

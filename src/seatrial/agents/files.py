@@ -50,14 +50,19 @@ def pack_agent_files(files: tuple[AgentFiles, ...]) -> bytes:
 
     Raises AgentSetupError for files that have changed since: trials of one job must have the same agent.
     """
+    _refuse_changed(files)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for each in files:
             for path, name in _placed(each):
                 tar.add(path, arcname=name, recursive=False, filter=_readable)
+    _refuse_changed(files)  # while they were read
+    return buffer.getvalue()
+
+
+def _refuse_changed(files: Iterable[AgentFiles]) -> None:
     if changed := [each.source for each in files if have_changed(each)]:
         raise AgentSetupError(f"{changed[0]}: the agent's files have changed since the job began; run a new job")
-    return buffer.getvalue()
 
 
 def _placed(files: AgentFiles) -> Iterator[tuple[str, str]]:

@@ -122,3 +122,25 @@ def test_however_lines_are_broken_the_words_are_the_same(words):
     plain = parse_dockerfile("RUN " + " ".join(words)).instructions[0]
     broken = parse_dockerfile("RUN " + " \\\n  # comment\n".join(words)).instructions[0]
     assert plain.arguments.split() == broken.arguments.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("RUN cat > f << 'EOF'\n$x\nEOF\n", ["EOF"]),
+        ('RUN cat <<- EOF > f && cat << "B"\n\tx\n\tEOF\ny\nB\n', ["EOF", "B"]),
+        ("RUN << EOF\necho hi\nEOF\n", ["EOF"]),
+        ("RUN echo $((1 << 3)) $((x << y))\nRUN x\n", []),
+        ("RUN echo a << b\n", []),
+        ("COPY << EOF /x\n", []),
+    ],
+)
+def test_a_space_before_the_name_of_a_here_document_is_as_good_as_none(text, names):
+    found = parse_dockerfile(f"FROM a\n{text}CMD end").instructions
+    assert [document.name for document in found[1].heredocs] == names
+    assert found[-1].keyword == "CMD"
+
+
+def test_such_a_document_alone_is_the_script():
+    (step,) = [each.what for each in read_steps(parse_dockerfile("FROM a\nRUN << EOF\necho hi\nEOF\n"))][1:]
+    assert step.command.words == ("echo hi\n",)

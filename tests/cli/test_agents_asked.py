@@ -1,0 +1,46 @@
+"""Several models and several commands are several agents, each with a name of its own."""
+
+import pytest
+
+from seatrial.cli.agents_asked import agents_asked
+from seatrial.errors import JobError
+from seatrial.model.job import AgentOptions
+
+
+def titles(**options) -> list[tuple[str, str | None, str | None]]:
+    agents = [AgentOptions(**agent) for agent in agents_asked(options, options.pop("of_file", None))]
+    return [(agent.title, agent.command, agent.model) for agent in agents]
+
+
+def test_each_agent_runs_with_each_model_and_those_without_one_run_once():
+    assert titles(agents=("oracle", "mine", "nop"), models=("a", "b", "a")) == [
+        ("oracle", None, None),
+        ("mine-a", None, "a"),
+        ("mine-b", None, "b"),
+        ("nop", None, None),
+    ]
+
+
+def test_each_command_is_an_agent_named_after_its_script():
+    commands = ("python3 /agent/fast.py -v", "bash /agent/slow.sh", "/x/fast.py", "mini-agent --yolo", "é")
+    assert [title for title, _, _ in titles(commands=commands)] == ["fast", "slow", "fast-2", "mini-agent", "command"]
+
+
+def test_one_command_is_called_command_and_the_same_one_twice_is_one():
+    assert titles(commands=("run me", "run me"), agents=("command",)) == [("command", "run me", None)]
+
+
+def test_commands_and_models_multiply():
+    found = titles(commands=("a.py", "b.py"), models=("x", "y"))
+    assert [title for title, _, _ in found] == ["a-x", "a-y", "b-x", "b-y"]
+
+
+def test_what_is_said_about_agents_goes_to_those_of_a_job_file():
+    of_file = [{"name": "command", "command": "x", "env": {"A": "1"}}]
+    (agent,) = agents_asked({"agent_env": {"B": "2"}, "agent_setup": "install"}, of_file)
+    assert agent == {"name": "command", "command": "x", "env": {"A": "1", "B": "2"}, "setup": "install"}
+
+
+def test_what_is_said_about_no_agent_is_refused():
+    with pytest.raises(JobError, match="are about an agent; give --command or -a too"):
+        agents_asked({"agent_setup": "install"}, None)

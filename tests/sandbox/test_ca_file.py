@@ -1,0 +1,36 @@
+"""Which file has certificates, and what is taken from it."""
+
+import ssl
+
+import pytest
+
+from seatrial.errors import JobError
+from seatrial.sandbox.ca_file import client_trust, read_ca
+
+BLOCK = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----"
+
+
+def test_certificates_are_taken_and_keys_are_not(tmp_path):
+    path = tmp_path / "a.pem"
+    key = "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----"
+    path.write_text("\n".join(["# words", BLOCK.format("one"), key, BLOCK.format("two")]))
+    assert read_ca(str(path)).decode() == f"{BLOCK.format('one')}\n{BLOCK.format('two')}\n"
+
+
+def test_what_has_none_is_refused_with_an_example(tmp_path):
+    (tmp_path / "a.pem").write_text("nothing")
+    with pytest.raises(JobError, match=r"a.pem: it has no certificates; expected a PEM file"):
+        read_ca(str(tmp_path / "a.pem"))
+    with pytest.raises(JobError, match=r"none.pem: it cannot be read: No such file"):
+        read_ca(str(tmp_path / "none.pem"))
+
+
+def test_our_clients_refuse_what_is_no_certificate(tmp_path):
+    (tmp_path / "a.pem").write_text(BLOCK.format("bm9uZQ=="))
+    with pytest.raises(JobError, match="its certificates cannot be used"):
+        client_trust(str(tmp_path / "a.pem"))
+
+
+def test_without_a_file_our_clients_trust_what_the_machine_does():
+    assert client_trust(None) is True
+    assert not isinstance(client_trust(None), ssl.SSLContext)

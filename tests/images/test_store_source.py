@@ -17,6 +17,7 @@ from seatrial.images.store_source import StoreSource
 from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.way_out import WayOut
 from tests.images.support import archive, entry, folder, link, needs_root
 
 BUSYBOX = shutil.which("busybox")
@@ -57,7 +58,7 @@ def on_bench(tmp_path: Path, work: Callable[[Bench], Awaitable[T]], ca_file: str
             EmbeddedBackend() as backend,
         ):
             await load_images(store, tmp_path / "small.tar", "test/small:1")
-            return await work(Bench(StoreSource(store, backend, ca_file), store, backend))
+            return await work(Bench(StoreSource(store, backend, WayOut(ca_file)), store, backend))
 
     return asyncio.run(play())
 

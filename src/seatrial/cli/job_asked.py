@@ -33,6 +33,7 @@ _KEYS = {
     "private_hosts": "trial.private_hosts",
     "allow_env": "trial.allow_env",
     "ca_file": "trial.ca_file",
+    "proxy": "trial.proxy",
     "cpus": "trial.cpus",
     "memory_mb": "trial.memory_mb",
     "storage_mb": "trial.storage_mb",

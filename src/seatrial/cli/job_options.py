@@ -229,6 +229,12 @@ SANDBOX = OptionGroup(
             metavar="FILE",
             help="Certificates (PEM) to trust in builds, set-ups, sandboxes and model calls.",
         ),
+        click.option(
+            "--use-proxy",
+            "proxy",
+            flag_value="host",
+            help="Reach the network through this machine's HTTPS_PROXY, in builds, set-ups and sandboxes.",
+        ),
         click.option("--network", type=click.Choice(["task", "none"]), help="What the task says, or none.  [task]"),
         click.option(
             "--allow-private-hosts",

@@ -20,8 +20,8 @@ from seatrial.images.pull import PullOptions, pull_image
 from seatrial.images.resolver import Say
 from seatrial.images.store import Store, open_store
 from seatrial.images.stored import StoredImage
-from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, Image, Network, SandboxBackend
-from seatrial.sandbox.ca_file import read_ca
+from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, Image, SandboxBackend
+from seatrial.sandbox.way_out import STRAIGHT, WayOut
 from seatrial.tasks.layout import TASK_BOUNDS, walk
 
 SETUP_TIMEOUT_SEC = 1800.0
@@ -32,10 +32,10 @@ class StoreSource:
 
     has_host = True
 
-    def __init__(self, store: Store, backend: SandboxBackend, ca_file: str | None = None) -> None:
+    def __init__(self, store: Store, backend: SandboxBackend, way_out: WayOut = STRAIGHT) -> None:
         self._store = store
         self._backend = backend
-        self._ca_file = ca_file
+        self._way_out = way_out
 
     async def fetch(self, reference: str, say: Say) -> Image:
         """An image of the store, pulled first if it is not there."""
@@ -49,7 +49,7 @@ class StoreSource:
                 told.add(progress.image)
                 say(f"pulling {reference}")
 
-        options = PullOptions(platform=platform or host_platform(), ca_file=self._ca_file)
+        options = PullOptions(platform=platform or host_platform(), ca_file=self._way_out.ca_file)
         return await pull_image(self._store, reference, options, tell)
 
     async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
@@ -79,7 +79,8 @@ class StoreSource:
             return HOST_IMAGE
 
         await asyncio.to_thread(walk, str(request.dockerfile.parent), TASK_BOUNDS, ())
-        spec = BuildSpec(request.dockerfile.parent, request.dockerfile, timeout_sec=request.build_timeout_sec)
+        folder, network = request.dockerfile.parent, self._way_out.network
+        spec = BuildSpec(folder, request.dockerfile, timeout_sec=request.build_timeout_sec, network=network)
         built = await self._build(spec, resolve, f"building {request.dockerfile}", say)
         return built.image
 
@@ -96,7 +97,8 @@ class StoreSource:
 
     async def _set_up(self, image: Image, setup: str, key: str) -> Path:
         env = {"PATH": DEFAULT_PATH, **image.config.env}
-        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "0", Network("public"), SETUP_TIMEOUT_SEC, ca=self._ca)
+        network, ca = self._way_out.network, self._way_out.ca
+        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "0", network, SETUP_TIMEOUT_SEC, ca=ca)
         log = StepLog(StepCache(self._store).log_of(key), ignore_events)
         try:
             return await run_step(self._backend, self._store, image, command, log)
@@ -118,15 +120,11 @@ class StoreSource:
         async def backend() -> AsyncIterator[SandboxBackend]:
             yield self._backend
 
-        return await build_image(spec, BuildMeans(self._store, resolve, backend, observe, self._ca))
-
-    @property
-    def _ca(self) -> bytes | None:
-        return read_ca(self._ca_file) if self._ca_file else None
+        return await build_image(spec, BuildMeans(self._store, resolve, backend, observe, self._way_out.ca))
 
 
 @asynccontextmanager
-async def open_store_source(backend: SandboxBackend, ca_file: str | None = None) -> AsyncIterator[StoreSource]:
+async def open_store_source(backend: SandboxBackend, way_out: WayOut = STRAIGHT) -> AsyncIterator[StoreSource]:
     """The store as a source of images for the length of a block."""
     async with open_store() as store:
-        yield StoreSource(store, backend, ca_file)
+        yield StoreSource(store, backend, way_out)

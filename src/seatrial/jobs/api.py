@@ -24,6 +24,7 @@ from seatrial.jobs.variables import check_variables
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
+from seatrial.sandbox.way_out import WayOut
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.events import Notice, Observer, unobserved
@@ -58,7 +59,7 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
     with job.store.lock(), one_interrupt():
         async with (
             make_backend(spec.trial.backend) as backend,
-            open_images(backend, lambda line: tell(Notice(line)), spec.trial.ca_file) as images,
+            open_images(backend, lambda line: tell(Notice(line)), _way_out(spec.trial)) as images,
             model_access(spec.model, spec.trial.ca_file) as access,
         ):
             run = with_model(with_images(run_one, images), access)
@@ -114,7 +115,7 @@ def run_trial(
     )
 
     async def run(place: Path) -> TrialRecord:
-        async with make_backend(options.backend) as backend, open_images(backend, ca_file=options.ca_file) as images:
+        async with make_backend(options.backend) as backend, open_images(backend, way_out=_way_out(options)) as images:
             return await run_one(replace(spec, images=images), backend, place)
 
     if folder is not None:
@@ -122,6 +123,10 @@ def run_trial(
         return complete(lambda: run(folder))
     with tempfile.TemporaryDirectory(prefix="seatrial-") as scratch:
         return complete(lambda: run(Path(scratch)))
+
+
+def _way_out(options: TrialOptions) -> WayOut:
+    return WayOut(options.ca_file, options.proxy)
 
 
 def new_job_folder(parent: Path = Path("jobs")) -> Path:

@@ -12,24 +12,25 @@ from seatrial.jobs.attempt import TrialRunner
 from seatrial.jobs.backends import AutoBackend
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Image, SandboxBackend
+from seatrial.sandbox.way_out import STRAIGHT, WayOut
 from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
-OpenSource = Callable[[SandboxBackend, str | None], AbstractAsyncContextManager[ImageSource]]
+OpenSource = Callable[[SandboxBackend, WayOut], AbstractAsyncContextManager[ImageSource]]
 
 
 @asynccontextmanager
 async def open_images(
-    backend: SandboxBackend, say: Say = unheard, ca_file: str | None = None
+    backend: SandboxBackend, say: Say = unheard, way_out: WayOut = STRAIGHT
 ) -> AsyncIterator[ImageResolver]:
-    """The images for an open backend, for the length of a block; registries are trusted by the certificates given."""
+    """The images for an open backend, for the length of a block; `way_out` is what builds and set-ups reach."""
     backend = backend.chosen if isinstance(backend, AutoBackend) else backend
     name = (await backend.probe()).backend
     open_source = _SOURCES.get(name)
     async with AsyncExitStack() as stack:
         source = None
         if open_source:
-            source = _OnDemand(lambda: open_source(backend, ca_file), stack, has_host=name == "embedded")
+            source = _OnDemand(lambda: open_source(backend, way_out), stack, has_host=name == "embedded")
         yield await stack.enter_async_context(open_resolver(source, say))
 
 
@@ -68,13 +69,13 @@ class _OnDemand:
         return await (await self._opened()).extend(image, setup, say)
 
 
-def _from_the_store(backend: SandboxBackend, ca_file: str | None) -> AbstractAsyncContextManager[ImageSource]:
+def _from_the_store(backend: SandboxBackend, way_out: WayOut) -> AbstractAsyncContextManager[ImageSource]:
     from seatrial.images.store_source import open_store_source  # noqa: PLC0415 - an HTTP client, slow to import
 
-    return open_store_source(backend, ca_file)
+    return open_store_source(backend, way_out)
 
 
-def _from_the_daemon(backend: SandboxBackend, _: str | None) -> AbstractAsyncContextManager[ImageSource]:
+def _from_the_daemon(backend: SandboxBackend, _: WayOut) -> AbstractAsyncContextManager[ImageSource]:
     from seatrial.images.engine_source import open_engine_source  # noqa: PLC0415
     from seatrial.sandbox.engine.backend import EngineBackend  # noqa: PLC0415
 

@@ -38,6 +38,8 @@ def _place(spec: JobSpec) -> Iterator[str]:
         yield f"tasks get your variables {_listed(trial.allow_env)}"
     if trial.ca_file:
         yield f"sandboxes and model calls trust the certificates in {trial.ca_file!r}"
+    if trial.proxy == "host":
+        yield "sandboxes and builds reach the network through your proxy"
     if trial.private_hosts == "allow":
         yield "tasks may reach services of this machine and its network"
     if trial.enforcement == "partial":

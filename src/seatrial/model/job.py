@@ -120,7 +120,8 @@ class TrialOptions(StrictModel):
     writes no reward file is judged by its exit status, whatever the task says. `allow_env` are the variables of this
     machine that task.toml may take by `${NAME}`. `unfit` tasks have errors that lint names, or ask for what no sandbox
     here has. `cpus`, `memory_mb`, `storage_mb` and `agent_timeout_sec` go before what tasks say of themselves.
-    `ca_file` has the certificates that builds, set-ups, sandboxes and our own clients trust.
+    `ca_file` has the certificates that builds, set-ups, sandboxes and our own clients trust; with a `proxy` of `host`,
+    the former three reach the network through the one this machine uses.
     """
 
     backend: str = "embedded"
@@ -147,6 +148,7 @@ class TrialOptions(StrictModel):
     allow_env: tuple[VariableName, ...] = ()
     unfit: Literal["refuse", "run"] = "refuse"
     ca_file: str | None = None
+    proxy: Literal["direct", "host"] = "direct"
 
 
 class ModelOptions(StrictModel):

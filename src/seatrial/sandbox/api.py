@@ -62,16 +62,22 @@ class Image:
 HOST_IMAGE = Image("host", base="host")
 
 
+ProxyUse = Literal["direct", "host"]
+"""Whether the network is reached straight, or through the proxy that this machine itself uses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Network:
     """Who a command may reach.
 
     `hosts` (names, `*.name`, addresses, CIDR) are the ones an `allowlist` opens; with `public`, listed addresses open
-    ranges that are closed otherwise, such as private networks.
+    ranges that are closed otherwise, such as private networks. With a `proxy` of `host`, names are reached through the
+    one in this machine's HTTPS_PROXY or HTTP_PROXY.
     """
 
     mode: NetworkMode = "none"
     hosts: tuple[str, ...] = ()
+    proxy: ProxyUse = "direct"
 
 
 NO_NETWORK = Network()

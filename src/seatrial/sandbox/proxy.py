@@ -19,8 +19,9 @@ from typing import Protocol, Self
 from seatrial.descriptors import share, taking_part
 from seatrial.errors import UsageError
 from seatrial.sandbox import hosts
-from seatrial.sandbox.api import Network
+from seatrial.sandbox.api import Network, ProxyUse
 from seatrial.sandbox.hosts import Address, HostPolicy
+from seatrial.sandbox.proxy_connect import ParentProxy, connect, connect_through
 from seatrial.sandbox.proxy_http import MAX_HEAD, Refusal, RequestHead
 from seatrial.sandbox.proxy_relay import Peer, dismiss, read_head, relay, reset, tunnel
 
@@ -82,6 +83,7 @@ class Grant:
     user: str
     password: str = field(repr=False)
     policy: HostPolicy
+    proxy: ProxyUse = "direct"
     attempts: dict[Attempt, int] = field(default_factory=dict)
     """How often what was tried, first things first; beyond MAX_ATTEMPTS different ones the rest is left out."""
     connections: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
@@ -149,7 +151,7 @@ class ForwardProxy:
                 policy = HostPolicy(mode, hosts.parse_patterns(network.hosts), self._options.allow_private)
             case "none" | "host" as mode:
                 raise UsageError(f'network mode "{mode}" has no use for a proxy; "allowlist" and "public" have')
-        grant = Grant(secrets.token_hex(8), secrets.token_hex(16), policy)
+        grant = Grant(secrets.token_hex(8), secrets.token_hex(16), policy, network.proxy)
         self._grants[grant.user] = grant
         return grant
 
@@ -202,7 +204,7 @@ class ForwardProxy:
         try:
             self._admit(client, grant)
             unknown.discard(client)
-            origin = await self._reach(head, grant.policy)
+            origin = await self._reach(head, grant)
         except Refusal as refusal:
             grant.note(attempt(refusal.reason))
             raise
@@ -233,18 +235,21 @@ class ForwardProxy:
         grant.connections.add(task)
         task.add_done_callback(grant.connections.discard)
 
-    async def _reach(self, head: RequestHead, policy: HostPolicy) -> Peer:
+    async def _reach(self, head: RequestHead, grant: Grant) -> Peer:
         """A connection to an address of the host that was checked. Raises Refusal (403, 502, 504)."""
+        policy = grant.policy
         if policy.mode == "allowlist" and not hosts.is_allowed(str(head.host), head.port, policy.patterns):
             listed = ", ".join(pattern.text for pattern in policy.patterns) or "nothing"
             raise Refusal(403, f"{head.authority} is not allowed; allowed: {listed}")
         deadline = asyncio.get_running_loop().time() + self._options.connect_timeout_sec
+        if grant.proxy == "host" and (parent := ParentProxy.for_host(head.host)):
+            return await connect_through(parent, head, deadline)
         refusals = {address: _refusal_of(address, head.port, policy) for address in await self._look_up(head, deadline)}
         reachable = [address for address, refusal in refusals.items() if refusal is None]
         if not reachable:
             reasons = "; ".join(refusal for refusal in refusals.values() if refusal)
             raise Refusal(403, f"{head.authority} is not allowed: {reasons}")
-        return await _connect(reachable, head, deadline)
+        return await connect(reachable, head, deadline)
 
     async def _look_up(self, head: RequestHead, deadline: float) -> list[Address]:
         if not isinstance(head.host, str):
@@ -282,19 +287,3 @@ def _refusal_of(address: Address, port: int, policy: HostPolicy) -> str | None:
     if not address.is_loopback and is_own_address(address) and not hosts.is_listed(address, port, policy.patterns):
         return f"{address} is an address of the machine that runs the sandbox"
     return None
-
-
-async def _connect(addresses: Sequence[Address], head: RequestHead, deadline: float) -> Peer:
-    """The first connection that comes about; each address gets its share of the time that is left."""
-    loop = asyncio.get_running_loop()
-    status, failures = 502, []
-    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-        try:
-            async with asyncio.timeout((deadline - loop.time()) / left):
-                return Peer(*await asyncio.open_connection(str(address), head.port, limit=MAX_HEAD))
-        except TimeoutError:
-            status = 504
-            failures.append(f"{address} took too long")
-        except OSError as error:
-            failures.append(f"{address}: {error.strerror or error}")
-    raise Refusal(status, f"{head.authority} cannot be reached: {'; '.join(failures)}")

@@ -104,7 +104,7 @@ def choose_network(policy: NetworkPolicy, options: TrialOptions, capabilities: C
     """The network of a phase. Raises HostUnsupportedError for one the backend or the operator refuses."""
     if options.network == "none":
         policy = NetworkPolicy(mode="no-network")
-    network = Network(_MODES[policy.mode], policy.allowed_hosts)  # type: ignore[arg-type]
+    network = Network(_MODES[policy.mode], policy.allowed_hosts, options.proxy)  # type: ignore[arg-type]
     private = [host for host in network.hosts if _is_private(host)]
     if private and options.private_hosts == "refuse":
         raise HostUnsupportedError(

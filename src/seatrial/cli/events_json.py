@@ -64,6 +64,7 @@ def _finished(record: TrialRecord, agent: str) -> dict[str, Any]:
         "outcome": record.outcome,
         "reward": record.evaluation.reward if record.evaluation else None,
         "failure": record.failure.model_dump(mode="json") if record.failure else None,
+        "warnings": [warning.model_dump(mode="json") for warning in record.warnings],
         "usage": record.model_usage.model_dump(mode="json") if record.model_usage else None,
     }
 

@@ -199,12 +199,24 @@ class Failure(StrictModel):
     retryable: bool = False
 
 
+class TrialWarning(StrictModel):
+    """Why a verdict may say little about the agent, which changes no reward. Trials are counted by `code`.
+
+    `agent_not_started`: its command could not be started. `no_model_call`: it was given a model and never called it.
+    `calls_refused`: the gateway refused every call it made. `calls_unanswered`: none of its calls got an answer.
+    """
+
+    code: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    message: str
+
+
 class TrialRecord(StrictModel):
     """One stored trial: either an evaluation or a failure, never both, never neither.
 
     `attempt` counts the trials of one agent at one task, all of which count; `tries` how often this one had to be
     started because the machinery failed, of which only the last counts. `disputed_reward` is what the reward would be
-    if verdicts on the agent's own system were believed, where they are higher.
+    if verdicts on the agent's own system were believed, where they are higher. `warnings` say why its verdict may tell
+    little.
     """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
@@ -229,6 +241,7 @@ class TrialRecord(StrictModel):
     pass_threshold: Fraction01 = 1.0
     evaluation: EvaluationResult | None = None
     disputed_reward: Fraction01 | None = None
+    warnings: tuple[TrialWarning, ...] = ()
     failure: Failure | None = None
 
     @model_validator(mode="after")

@@ -25,7 +25,7 @@ from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 _log = logging.getLogger(__name__)
 _TYPEWRITERS = ("dumb", "unknown")  # terminals on which nothing can be drawn over
 
-Ended = Literal["complete", "trial budget", "wall budget", "interrupted", "failed"]
+Ended = Literal["complete", "trial budget", "wall budget", "agent warnings", "interrupted", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +186,7 @@ def conclude_in_words(end: Ending) -> None:
 _STOPPED = {
     "trial budget": "Stopped: the budget of trials is used up.",
     "wall budget": "Stopped: the budget of time is used up.",
+    "agent warnings": "Stopped: an agent never really ran.",
     "interrupted": "Interrupted; what has finished is kept.",
     "failed": "Stopped by an error; what has finished is kept.",
 }

@@ -18,7 +18,14 @@ from seatrial.jobs.api import prepare_job
 @click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
 @click.pass_context
 def command(
-    context: click.Context, /, fail_under: float | None, max_failed: float, as_json: bool, quiet: bool, **options: Any
+    context: click.Context,
+    /,
+    fail_under: float | None,
+    max_failed: float,
+    max_invalid: float,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     """Run agents on tasks and keep complete records of it.
 
@@ -28,5 +35,6 @@ def command(
     spec, folder = new_job(options)
     with terminated_like_interrupted():
         job = prepare_job(spec, folder)
-        code = carry_out(job, choose_display(as_json=as_json, quiet=quiet), Gates(fail_under, max_failed))
+        gates = Gates(fail_under, max_failed, max_invalid)
+        code = carry_out(job, choose_display(as_json=as_json, quiet=quiet), gates)
     context.exit(code)

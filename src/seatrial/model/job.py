@@ -135,7 +135,11 @@ class ModelOptions(StrictModel):
 
 
 class RunOptions(StrictModel):
-    """How a job is carried out on this machine, which has no part in what its results mean."""
+    """How a job is carried out on this machine, which has no part in what its results mean.
+
+    With `preflight`, each agent is tried out before its first trial. A job whose agent never really runs in its first
+    trials is stopped, unless it is to `keep_going`.
+    """
 
     concurrent: Count | None = None
     starting: Count | None = None
@@ -143,6 +147,8 @@ class RunOptions(StrictModel):
     max_trials: Count | None = None
     max_wall_sec: Positive | None = None
     shuffle_seed: int | None = None
+    preflight: bool = True
+    keep_going: bool = False
 
 
 class JobSpec(StrictModel):

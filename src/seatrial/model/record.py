@@ -28,6 +28,9 @@ IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
 Baseline = Literal["judged", "silent"]
 """What a verifier that said nothing after the agent does with an environment in which no agent has been."""
 
+NEVER_RAN = frozenset({"agent_not_started", "no_model_call", "calls_refused", "calls_unanswered"})
+"""The warnings that speak of an agent that never really ran; see TrialWarning."""
+
 
 class TaskRef(StrictModel):
     """Which task, and exactly which content of it."""
@@ -257,6 +260,11 @@ class TrialRecord(StrictModel):
             return "cancelled" if self.failure.kind == "cancelled" else "infrastructure_error"
         assert self.evaluation is not None  # noqa: S101 - the validator above
         return outcome_of(self.evaluation, self.pass_threshold, self._baseline)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether its agent never really ran, so that its reward says little about that agent."""
+        return any(warning.code in NEVER_RAN for warning in self.warnings)
 
     @property
     def _baseline(self) -> Baseline | None:

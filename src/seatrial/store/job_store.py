@@ -162,14 +162,15 @@ class JobStore:
         return complete(read_lines(self._read_index()), finished, self._read_entry)
 
     def set_aside(self, trial_id: str) -> None:
-        """Move a trial that the machinery failed to the tries, so that it can be run again.
+        """Move a trial that the machinery failed, or whose agent never really ran, to the tries, to be run again.
 
         Raises JobError for any other trial: a result is never run again until it suits.
         """
         record = self.record(trial_id)
-        if record.outcome not in ("infrastructure_error", "cancelled"):
+        if record.outcome not in ("infrastructure_error", "cancelled") and not record.never_ran:
             raise JobError(
-                f"{trial_id}: ended as {record.outcome}, which counts; only failed infrastructure is run again"
+                f"{trial_id}: ended as {record.outcome}, which counts; only failed infrastructure and agents that never "
+                "really ran are run again"
             )
         # The index first: after a crash in between, the record is simply read again.
         with storing(self.path / "index.jsonl"):

@@ -1,6 +1,7 @@
 """Which first trials of an agent say that it never really runs."""
 
 from pathlib import Path
+from typing import Any
 
 from seatrial.jobs.agent_watch import AgentWatch
 from seatrial.jobs.plan import TrialPlan, plan_trials
@@ -29,7 +30,9 @@ def verdicts(trials: list[TrialPlan], *ends: dict, order: list[int] | None = Non
     ]
 
 
-DEAD, WELL, BROKEN = {"warnings": (SILENT,)}, {}, {"failure": broken_machine()}
+DEAD: dict[str, Any] = {"warnings": (SILENT,)}
+WELL: dict[str, Any] = {}
+BROKEN: dict[str, Any] = {"failure": broken_machine()}
 
 
 def test_three_of_many():

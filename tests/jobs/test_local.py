@@ -193,14 +193,6 @@ def test_time_that_is_not_over_ends_nothing(make_job):
     assert (outcome.finished, outcome.stopped, outcome.reason) == (3, "complete", None)
 
 
-def test_what_comes_before_the_first_trial_is_part_of_the_time(make_job):
-    job, trials = make_job(run=RunOptions(max_wall_sec=0.05)), FakeTrials()
-    outcome = asyncio.run(
-        carry_out(job.store, job.trials, job.tasks, NullBackend(), run=trials, before=asyncio.Event().wait)
-    )
-    assert (outcome.started, outcome.stopped, trials.ran) == (0, "wall budget", [])
-
-
 NEVER_CALLED = TrialWarning(code="no_model_call", message="it never called")
 
 

@@ -40,7 +40,8 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
         ended = "interrupted"
     except SeatrialError as error:
         code = 2 if isinstance(error, UsageError) else 1
-        display.conclude(Ending(job.store.path, "failed", None, [str(error)], code))
+        ended = "failed" if job.store.exists else "refused"
+        display.conclude(Ending(job.store.path, ended, None, [str(error)], code))
         raise
     end = _ending(job, ended, reason, gates)
     display.conclude(end)

@@ -70,12 +70,12 @@ class AgentWatch:
             self._tell(Notice(f"Warning: agent {title!r}, {code} in {trial_id}: {message}{advice}", urgent=True))
 
     def _reason(self, title: str, record: TrialRecord, decisive: int) -> str:
-        trials = "the only trial" if decisive == 1 else f"the first {decisive} trials"
+        trials = "its only trial" if decisive == 1 else f"its first {decisive} trials"
         last = record.warnings[-1] if record.warnings else None
         why = f" ({last.code}: {last.message})" if last else ""
         resume = shlex.join(("seatrial", "resume", str(self._folder)))
         return (
-            f"the agent {title!r} never really ran in {trials} of it{why}. If its command or model is wrong, start a new "
+            f"the agent {title!r} never really ran in {trials}{why}. If its command or model is wrong, start a new "
             f"job. If something else was, correct it and run these trials again: {resume} --retry-warned. To let them "
             f"count and go on: {resume} --keep-going"
         )

@@ -4,7 +4,7 @@ A fixed number of workers take one trial after the other, so a job of any size n
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -50,14 +50,12 @@ async def carry_out(
     backend: SandboxBackend,
     observe: Observer = unobserved,
     run: TrialRunner = run_trial,
-    before: Callable[[], Awaitable[None]] | None = None,
 ) -> JobOutcome:
     """Run the trials that have no record yet, on an open backend, within the budgets of the job's spec.
 
-    `before` comes before the first of them and is part of the job's time. A trial that fails, in whatever way, is a
-    record and no concern of the others. Raises what `before` does, StoreError when results cannot be stored and
-    SandboxError when no sandbox starts any more; then, when cancelled, and when the time is over or an agent never
-    really runs, what runs is torn down and unrecorded, and the job can be resumed.
+    A trial that fails, in whatever way, is a record and no concern of the others. Raises StoreError when results
+    cannot be stored and SandboxError when no sandbox starts any more; then, when cancelled, and when the time is over
+    or an agent never really runs, what runs is torn down and unrecorded, and the job can be resumed.
     """
     finished = store.finished()
     options = store.file.spec.run
@@ -82,11 +80,6 @@ async def carry_out(
                     reasons.append(reason)
                     queue.close("agent warnings")
 
-    async def work_all(bench: Workbench) -> None:
-        if before:
-            await before()
-        await side_by_side(lambda: work(bench), min(concurrent, len(queue.trials)))
-
     with ExitStack() as stack:
         bench = Workbench(
             store,
@@ -97,9 +90,9 @@ async def carry_out(
             make_agents(store.file.spec.agents),
         )
         stack.enter_context(_closing(queue, options.max_wall_sec))
-        await unless(queue.closed, work_all(bench))
+        await unless(queue.closed, side_by_side(lambda: work(bench), min(concurrent, len(queue.trials))))
     if queue.stopped == "wall budget":
-        reasons.append(_out_of_time(queue))
+        reasons.append(out_of_time(queue.started - queue.done))
     planned = len(finished.union(plan.trial_id for plan in trials))
     return JobOutcome(store, planned, len(store.finished()), queue.started, queue.stopped, "; ".join(reasons) or None)
 
@@ -115,7 +108,7 @@ def _closing(queue: TrialQueue, seconds: float | None) -> Iterator[None]:
             timer.cancel()
 
 
-def _out_of_time(queue: TrialQueue) -> str:
-    running = queue.started - queue.done
+def out_of_time(running: int) -> str:
+    """Why a job has ended before its end, and what became of the trials that were running."""
     trials = "1 trial that was running" if running == 1 else f"{running} trials that were running"
     return f"the time of --max-wall is over: {trials} had to end, without a record; resuming the job runs them again"

@@ -48,12 +48,16 @@ class TasksOnDemand(Mapping[str, Task]):
 
 @dataclass(frozen=True, slots=True)
 class PreparedJob:
-    """A job with the trials that are to be run, the tasks they need, and what the user should know."""
+    """A job with the trials that are to be run, the tasks they need, and what the user should know.
+
+    One that `is_new` has just been made.
+    """
 
     store: JobStore
     trials: list[TrialPlan]
     tasks: Mapping[str, Task]
     notices: list[str] = field(default_factory=list)
+    is_new: bool = False
 
 
 def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
@@ -78,7 +82,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     store = JobStore.create(folder, make_job_file(spec, choice.fit, selection.files, left_out))
     told = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
     notices = [*told, *denied, *_seal_notices(store)]
-    return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
+    return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices, is_new=True)
 
 
 def prepare_resume(

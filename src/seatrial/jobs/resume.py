@@ -12,7 +12,8 @@ def compare_specs(old: JobSpec, new: JobSpec) -> list[str]:
 
     How a job is carried out (`run`) does not matter, and what only adds to a job is told by `extensions`.
     """
-    found = _compare(old, new, ("name",)) + _compare(old.trial, new.trial, TrialOptions.model_fields, "trial.")
+    fields = TrialOptions.model_fields.keys() - {"unfit"}  # which tasks there may be, not what their results mean
+    found = _compare(old, new, ("name",)) + _compare(old.trial, new.trial, sorted(fields), "trial.")
     found += _compare(old.model, new.model, ModelOptions.model_fields, "model.")
     if new.attempts < old.attempts:
         found.append(f"attempts: was {old.attempts}, is {new.attempts}, which is fewer")

@@ -12,7 +12,7 @@ from seatrial.model.config import EnvironmentSpec, NetworkPolicy
 from seatrial.model.job import TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
-from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
+from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, NetworkMode, SandboxSpec
 from seatrial.sandbox.division import DOT_ENTRIES
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.allowed import task_variables
@@ -20,7 +20,7 @@ from seatrial.tasks.needs import Need, needs_of
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.verify.system.facts import system_folders
 
-_MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
+_MODES: dict[str, NetworkMode] = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
 _PIDS = 4096
 _PRIVATE_RANGES = tuple(
     ipaddress.ip_network(text)
@@ -94,11 +94,16 @@ def limits_to_set(asked: LimitSpec, capabilities: Capabilities) -> LimitSpec:
     return LimitSpec(**{**bounds, **declared})
 
 
+def network_mode(policy: NetworkPolicy, options: TrialOptions) -> NetworkMode:
+    """What a backend has to be able to do for a policy."""
+    return "none" if options.network == "none" else _MODES[policy.mode]
+
+
 def choose_network(policy: NetworkPolicy, options: TrialOptions, capabilities: Capabilities) -> Network:
     """The network of a phase. Raises HostUnsupportedError for one the backend or the operator refuses."""
     if options.network == "none":
         policy = NetworkPolicy(mode="no-network")
-    network = Network(_MODES[policy.mode], policy.allowed_hosts)  # type: ignore[arg-type]
+    network = Network(network_mode(policy, options), policy.allowed_hosts)
     private = [host for host in network.hosts if _is_private(host)]
     if private and options.private_hosts == "refuse":
         raise HostUnsupportedError(

@@ -22,7 +22,9 @@ def ended(plan: TrialPlan, **changes) -> TrialRecord:
     return record(plan.task_id, agent=plan.agent.title, **changes)
 
 
-def verdicts(trials: list[TrialPlan], *ends: dict, order: list[int] | None = None, resumed: bool = False) -> list[bool]:
+def verdicts(
+    trials: list[TrialPlan], *ends: dict[str, Any], order: list[int] | None = None, resumed: bool = False
+) -> list[bool]:
     """After which trials the job should stop, finished in a certain order."""
     watch = AgentWatch(trials, Path("job"), lambda _: None, resumed=resumed)
     return [

@@ -9,6 +9,7 @@
     │   ├── ArtifactsError       the folder or file to score is not there
     │   ├── RubricError          dimensions, weights or strategy make no sense
     │   ├── JobError             a job cannot be planned, started or resumed as asked
+    │   │   └── PreflightError   an agent was tried out before its first trial, and cannot work
     │   └── HostUnsupportedError this machine cannot do what was asked
     ├── StoreError               results cannot be written or read
     └── TrialError               a trial could not be run; recorded, never scored
@@ -80,6 +81,10 @@ class RubricError(UsageError):
 
 class JobError(UsageError):
     """A job cannot be planned, started, resumed or read as asked; the message says what stands in the way."""
+
+
+class PreflightError(JobError):
+    """An agent or its model was tried out before anything was spent, and cannot work; the message says what to do."""
 
 
 class HostUnsupportedError(UsageError):

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import logging
 import os
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,11 @@ import pytest
 from seatrial.errors import SandboxError, StoreError
 from seatrial.jobs.local import carry_out
 from seatrial.jobs.prepare import PreparedJob
-from seatrial.jobs.queue import TrialQueue
 from seatrial.model.job import RunOptions
+from seatrial.model.record import TrialWarning
 from seatrial.store.job_store import JobStore
 from seatrial.testing.null import NullBackend
-from seatrial.trial.events import PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from seatrial.trial.events import Notice, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
 from tests.jobs.samples import FakeTrials, Watcher, broken_machine, record_for
 
 ALL = {"add.noop.1", "merge.noop.1", "sort.noop.1"}
@@ -169,17 +168,48 @@ def test_a_budget_of_trials_ends_a_run_that_can_be_resumed(make_job):
     assert sorted(trials.ran) == sorted(ALL)
 
 
-def test_a_budget_of_time_lets_what_runs_finish(make_job, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("seatrial.jobs.local.TrialQueue", partial(TrialQueue, clock=lambda: now[0]))
+def test_when_the_time_is_over_what_runs_ends_without_a_record_and_can_be_resumed(make_job):
+    torn_down: list[str] = []
 
-    def act(spec, _):
-        now[0] += 10
+    async def trial(spec, backend, folder, observe):
+        if spec.task.id == "merge":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                torn_down.append(spec.trial_id)
         return record_for(spec)
 
-    job = make_job(run=RunOptions(concurrent=1, max_wall_sec=15))
-    outcome = asyncio.run(carry_out(job.store, job.trials, job.tasks, NullBackend(), run=FakeTrials(act)))
-    assert (outcome.finished, outcome.started, outcome.stopped) == (2, 2, "wall budget")
+    job = make_job(run=RunOptions(concurrent=1, max_wall_sec=0.2))
+    outcome = asyncio.run(carry_out(job.store, job.trials, job.tasks, NullBackend(), run=trial))
+    assert (outcome.finished, outcome.started, outcome.stopped) == (1, 2, "wall budget")
+    assert "1 trial that was running had to end, without a record" in (outcome.reason or "")
+    assert torn_down == ["merge.noop.1"]
+    assert list((job.store.path / ".drafts").iterdir()) == []
+    assert run(job, FakeTrials()).finished == 3
+
+
+def test_time_that_is_not_over_ends_nothing(make_job):
+    outcome = run(make_job(run=RunOptions(max_wall_sec=3600)), FakeTrials())
+    assert (outcome.finished, outcome.stopped, outcome.reason) == (3, "complete", None)
+
+
+NEVER_CALLED = TrialWarning(code="no_model_call", message="it never called")
+
+
+def test_a_job_whose_agent_never_really_runs_stops_and_says_how_to_go_on(make_job):
+    job = make_job(attempts=4, run=RunOptions(concurrent=1))
+    dead, watcher = FakeTrials(lambda spec, _: record_for(spec, warnings=(NEVER_CALLED,))), Watcher()
+    outcome = run(job, dead, watcher)
+    assert (outcome.stopped, outcome.started, len(job.store.finished())) == ("agent warnings", 3, 3)
+    assert f"seatrial resume {job.store.path} --retry-warned" in (outcome.reason or "")
+    (told,) = watcher.of(Notice)
+    assert (told.urgent, "it never called" in told.text) == (True, True)
+
+
+def test_a_job_that_is_to_keep_going_does(make_job):
+    job = make_job(run=RunOptions(concurrent=1, keep_going=True))
+    outcome = run(job, FakeTrials(lambda spec, _: record_for(spec, warnings=(NEVER_CALLED,))))
+    assert (outcome.stopped, outcome.finished) == ("complete", 3)
 
 
 def test_never_more_at_once_than_asked_for(make_job):
@@ -235,7 +265,7 @@ def test_no_more_tasks_of_asyncio_than_trials_that_may_run(make_job):
 
     job = make_job(attempts=100, run=RunOptions(concurrent=4))
     asyncio.run(carry_out(job.store, job.trials, job.tasks, NullBackend(), run=trial))
-    assert max(most) <= 5
+    assert max(most) <= 4 + 3  # the run, the work, and who waits for its time to be over
 
 
 def test_results_that_cannot_be_stored_end_the_run_with_the_reason(make_job):

@@ -1,4 +1,4 @@
-"""Handing out trials within budgets, by a clock that the test winds."""
+"""Handing out trials until there are none, a budget is used up, or somebody closes the queue."""
 
 from seatrial.jobs.plan import plan_trials
 from seatrial.jobs.queue import TrialQueue
@@ -26,23 +26,12 @@ def test_a_budget_that_is_enough_is_not_used_up():
     assert (taken(queue), queue.stopped) == (["a", "b", "c"], "complete")
 
 
-def test_a_budget_of_time():
-    now = [100.0]
-    queue = TrialQueue(PLANS, max_wall_sec=10, clock=lambda: now[0])
+def test_a_queue_that_is_closed_hands_out_and_starts_nothing():
+    queue = TrialQueue(PLANS)
     assert queue.take() == PLANS[0]
     assert queue.start()
-    now[0] = 110.0
+    queue.close("wall budget")
+    queue.close("agent warnings")
     assert queue.take() is None
     assert not queue.start()
-    assert (queue.started, queue.stopped) == (1, "wall budget")
-
-
-def test_time_that_runs_out_after_the_last_trial_does_not_matter():
-    now = [0.0]
-    queue = TrialQueue(PLANS, max_wall_sec=10, clock=lambda: now[0])
-    for _ in PLANS:
-        assert queue.take()
-        assert queue.start()
-    now[0] = 11.0
-    assert queue.take() is None
-    assert queue.stopped == "complete"
+    assert (queue.started, queue.stopped, queue.closed.is_set()) == (1, "wall budget", True)

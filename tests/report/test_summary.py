@@ -27,6 +27,7 @@ class Trial:
     put_back: int = 0
     task_id: str = "t"
     broken: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 def trials(agent="a", **rewards):
@@ -81,6 +82,7 @@ def test_as_json_everything_is_there():
         "disputed": 0,
         "believed_mean": None,
         "curated": 0,
+        "warnings": {},
     }
 
 
@@ -111,6 +113,18 @@ def test_disputed_verdicts_have_a_mean_of_their_own_and_change_no_other():
     assert tally.mean == pytest.approx(1 / 3)
     assert (tally.disputed, tally.curated) == (1, 2)
     assert tally.believed_mean == pytest.approx(2 / 3)
+
+
+def test_trials_are_counted_by_what_they_are_warned_of_and_scored_all_the_same():
+    entries = [
+        Trial("a", "fail", 0.0, warnings=("no_model_call",)),
+        Trial("a", "pass", 1.0, warnings=("no_model_call",)),
+        Trial("b", "fail", 0.0, warnings=("agent_not_started",)),
+    ]
+    summary = summarise(entries, {"a": 2, "b": 1})
+    assert summary.agents["a"].mean == 0.5
+    assert summary_json(summary)["agents"]["a"]["warnings"] == {"no_model_call": 2}
+    assert summary.total.warnings == {"no_model_call": 2, "agent_not_started": 1}
 
 
 def test_what_models_used_is_summed_over_judged_and_failed_trials():

@@ -30,6 +30,7 @@ users = st.builds(
 )
 entries |= users
 entries |= st.builds(replace, entries, disputed_reward=st.none() | numbers, put_back=counts, broken=st.booleans())
+entries |= st.builds(replace, entries, warnings=st.lists(text, max_size=2).map(tuple))
 
 
 @given(st.lists(entries, unique_by=lambda entry: entry.trial_id))

@@ -85,6 +85,11 @@ def why_declined(agent: Agent, task: TaskOutline) -> str | None:
         raise UsageError(f"the agent {name!r} failed on {task.id}: {type(error).__name__}: {error}") from error
 
 
+def is_reference(agent: Agent) -> bool:
+    """Whether an agent is there to measure tasks, not to be measured: it needs no model, whatever the job has."""
+    return getattr(agent, "is_reference", False)
+
+
 def make_agent(options: AgentOptions) -> Agent:
     """The agent that options describe. Raises UsageError for an unknown name or options it cannot use."""
     name = _OTHER_NAMES.get(options.name, options.name)

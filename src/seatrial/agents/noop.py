@@ -12,6 +12,8 @@ from seatrial.model.record import AgentRef
 class NoopAgent:
     """Leaves the sandbox as it finds it."""
 
+    is_reference = True
+
     def __init__(self, options: AgentOptions) -> None:
         if options.command is not None:
             raise UsageError(f"the agent {options.name!r} runs nothing, so it takes no command")

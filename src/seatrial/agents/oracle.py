@@ -16,6 +16,8 @@ _SOLUTION_DIR = "/solution"
 class OracleAgent:
     """Lays out solution/ and runs its solve.sh or solve.py. Nobody else ever sees that folder."""
 
+    is_reference = True
+
     def __init__(self, options: AgentOptions) -> None:
         if options.command is not None:
             raise UsageError(f"the agent {options.name!r} runs the task's own solution, so it takes no command")

@@ -33,8 +33,8 @@ class JsonDisplay:
                 _write("phase", trial_id=trial_id, phase=phase, step=step)
             case TrialRetried(trial_id=trial_id, tries=tries, failure=failure):
                 _write("retry", trial_id=trial_id, tries=tries, failure=failure.model_dump(mode="json"))
-            case Notice(text=text):
-                _write("notice", text=text)
+            case Notice(text=text, urgent=urgent):
+                _write("notice", text=text, urgent=urgent)
             case TrialFinished(record=record):
                 agent = self._agents.pop(record.trial_id, record.agent.name)
                 _write("trial_finished", **_finished(record, agent))
@@ -64,6 +64,7 @@ def _finished(record: TrialRecord, agent: str) -> dict[str, Any]:
         "outcome": record.outcome,
         "reward": record.evaluation.reward if record.evaluation else None,
         "failure": record.failure.model_dump(mode="json") if record.failure else None,
+        "warnings": [warning.model_dump(mode="json") for warning in record.warnings],
         "usage": record.model_usage.model_dump(mode="json") if record.model_usage else None,
     }
 

@@ -16,10 +16,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What a job must reach: a mean reward of every agent, and a share of trials the machinery may fail at most."""
+    """What a job must reach: a mean reward of every agent, and how large a share of trials may have no verdict.
+
+    Those that could not be run are `failed`; those whose verifier could not judge are `invalid`.
+    """
 
     fail_under: float | None = None
     max_failed: float = 0.0
+    max_invalid: float = 0.0
 
 
 def gate_options(command: Command) -> Command:
@@ -28,15 +32,23 @@ def gate_options(command: Command) -> Command:
     failed = click.option(
         "--max-failed", type=share, default=0.0, metavar="SHARE", help="Exit with 1 if more trials fail to run.  [0]"
     )
+    invalid = click.option(
+        "--max-invalid",
+        type=share,
+        default=0.0,
+        metavar="SHARE",
+        help="Exit with 1 if the verifier cannot judge more trials.  [0]",
+    )
     under = click.option(
         "--fail-under", type=share, metavar="REWARD", help="Exit with 1 if an agent's mean reward is lower."
     )
-    return under(failed(command))
+    return under(failed(invalid(command)))
 
 
 def missed_gates(summary: JobSummary, gates: Gates) -> list[str]:
     """Why a job is not good enough, one line per reason; nothing when it is."""
-    return [*_low_means(summary, gates.fail_under), *_failures(summary, gates.max_failed)]
+    failures, invalid = _failures(summary, gates.max_failed), _invalid(summary, gates.max_invalid)
+    return [*_low_means(summary, gates.fail_under), *failures, *invalid]
 
 
 def _low_means(summary: JobSummary, fail_under: float | None) -> Iterator[str]:
@@ -55,4 +67,13 @@ def _failures(summary: JobSummary, max_failed: float) -> Iterator[str]:
         yield (
             f"the machinery failed {failed} of {finished} trials, more than the share --max-failed {max_failed:g}; "
             "--retry-failed of `seatrial resume` runs them again"
+        )
+
+
+def _invalid(summary: JobSummary, max_invalid: float) -> Iterator[str]:
+    invalid, judged = summary.total.invalid, summary.total.scored + summary.total.invalid
+    if invalid and invalid / judged > max_invalid:
+        yield (
+            f"the verifier could not judge {invalid} of {judged} trials, more than the share --max-invalid "
+            f"{max_invalid:g}; `seatrial show` lists them as verifier_error, and a trial shows why"
         )

@@ -56,6 +56,8 @@ _KEYS = {
     "retries": "run.retries",
     "max_trials": "run.max_trials",
     "max_wall_sec": "run.max_wall_sec",
+    "preflight": "run.preflight",
+    "keep_going": "run.keep_going",
 }
 
 

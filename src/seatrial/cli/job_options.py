@@ -151,7 +151,15 @@ LIMITS = OptionGroup(
             "max_wall_sec",
             callback=parse_duration,
             metavar="TIME",
-            help="Stop after this long: 90s, 30m, 2h.",
+            help="Stop after this long, also what runs then: 90s, 30m, 2h.",
+        ),
+        click.option(
+            "--preflight/--no-preflight", default=None, help="Try each agent out before its first trial.  [preflight]"
+        ),
+        click.option(
+            "--keep-going/--stop-early",
+            default=None,
+            help="What to do when an agent never really runs in its first trials.  [stop-early]",
         ),
         click.option(
             *("--timeout", "--agent-timeout"),

@@ -12,7 +12,7 @@ from seatrial.cli.gates import Gates, missed_gates
 from seatrial.cli.long_run import settle_in
 from seatrial.cli.progress import Beginning, Display, Ended, Ending
 from seatrial.errors import SeatrialError, UsageError
-from seatrial.jobs.api import PreparedJob, run_prepared
+from seatrial.jobs.api import JobOutcome, PreparedJob, run_prepared
 from seatrial.report.summary import planned_trials, summarise_job
 from seatrial.report.text import harmless
 
@@ -26,20 +26,24 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
     """
     for notice in job.notices:
         click.echo(f"Note: {harmless(notice)}", err=True)
+    ended: Ended
+    reason: str | None = None
     try:
         try:
             display.begin(_beginning(job))
             settle_in()
-            ended: Ended = asyncio.run(_run(job, display))
+            outcome = asyncio.run(_run(job, display))
+            ended, reason = outcome.stopped, outcome.reason
         finally:
             display.close()
     except (KeyboardInterrupt, asyncio.CancelledError):
         ended = "interrupted"
     except SeatrialError as error:
         code = 2 if isinstance(error, UsageError) else 1
-        display.conclude(Ending(job.store.path, "failed", None, [str(error)], code))
+        ended = "failed" if job.store.exists else "refused"
+        display.conclude(Ending(job.store.path, ended, None, [str(error)], code))
         raise
-    end = _ending(job, ended, gates)
+    end = _ending(job, ended, reason, gates)
     display.conclude(end)
     return end.exit_code
 
@@ -58,14 +62,14 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-async def _run(job: PreparedJob, display: Display) -> Ended:
+async def _run(job: PreparedJob, display: Display) -> JobOutcome:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - a coroutine that runs is in a task
     loop = asyncio.get_running_loop()
     # In the loop an exception could hit any trial; cancelling lets each of them tidy up.
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        return (await run_prepared(job, display.observe)).stopped
+        return await run_prepared(job, display.observe)
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
 
@@ -76,8 +80,8 @@ def _beginning(job: PreparedJob) -> Beginning:
     return Beginning(file.spec.name, job.store.path, sum(planned_trials(file).values()), earlier)
 
 
-def _ending(job: PreparedJob, ended: Ended, gates: Gates) -> Ending:
+def _ending(job: PreparedJob, ended: Ended, reason: str | None, gates: Gates) -> Ending:
     summary = summarise_job(job.store.entries(), job.store.file)
-    reasons = missed_gates(summary, gates)
+    reasons = [*filter(None, (reason,)), *missed_gates(summary, gates)]
     code = _INTERRUPTED if ended == "interrupted" else int(bool(reasons) or ended != "complete")
     return Ending(job.store.path, ended, summary, reasons, code)

@@ -25,7 +25,7 @@ from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 _log = logging.getLogger(__name__)
 _TYPEWRITERS = ("dumb", "unknown")  # terminals on which nothing can be drawn over
 
-Ended = Literal["complete", "trial budget", "wall budget", "interrupted", "failed"]
+Ended = Literal["complete", "trial budget", "wall budget", "agent warnings", "interrupted", "failed", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,9 @@ def conclude_in_words(end: Ending) -> None:
         show_summary(end.summary)
         for reason in end.reasons:
             click.echo(reason, err=True)
-    if end.ended == "complete":
+    if end.ended == "refused":
+        click.echo("Nothing was run, and no job was made.", err=True)
+    elif end.ended == "complete":
         click.echo(f"Look at it with: {shlex.join(('seatrial', 'show', str(end.folder)))}", err=True)
     else:
         go_on = shlex.join(("seatrial", "resume", str(end.folder)))
@@ -186,6 +188,7 @@ def conclude_in_words(end: Ending) -> None:
 _STOPPED = {
     "trial budget": "Stopped: the budget of trials is used up.",
     "wall budget": "Stopped: the budget of time is used up.",
+    "agent warnings": "Stopped: an agent never really ran.",
     "interrupted": "Interrupted; what has finished is kept.",
     "failed": "Stopped by an error; what has finished is kept.",
 }

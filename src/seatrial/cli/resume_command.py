@@ -26,6 +26,8 @@ seatrial resume jobs/first --extend -k 8
 @click.argument("job", type=click.Path(path_type=Path))
 @click.option("--extend", is_flag=True, help="Let -p, -a and -k add tasks, agents and attempts.")
 @click.option("--retry-failed", is_flag=True, help="Run trials again that the machinery failed.")
+@click.option("--retry-warned", is_flag=True, help="Run trials again whose agent never really ran.")
+@click.option("--force", "unfit", flag_value="run", help="Add tasks with errors, or without what no sandbox has.")
 @click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it.")
 @resumed_job_options
 @gate_options
@@ -40,13 +42,14 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
     stored = JobStore.open(job).file.spec
     wanted = changed_job(stored, options)
     spec = None if wanted == stored else wanted
-    gates = Gates(options["fail_under"], options["max_failed"])
+    gates = Gates(options["fail_under"], options["max_failed"], options["max_invalid"])
     with terminated_like_interrupted():
         prepared = prepare_resume(
             job,
             spec=spec,
             extend=options["extend"],
             retry_failed=options["retry_failed"],
+            retry_warned=options["retry_warned"],
             trust_job=options["trust_job"],
         )
         code = carry_out(prepared, choose_display(as_json=options["as_json"], quiet=options["quiet"]), gates)

@@ -30,7 +30,14 @@ seatrial run -c job.toml
 @display_options
 @click.pass_context
 def command(
-    context: click.Context, /, fail_under: float | None, max_failed: float, as_json: bool, quiet: bool, **options: Any
+    context: click.Context,
+    /,
+    fail_under: float | None,
+    max_failed: float,
+    max_invalid: float,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     """Run agents on tasks and keep complete records of it.
 
@@ -40,5 +47,6 @@ def command(
     spec, folder = new_job(options)
     with terminated_like_interrupted():
         job = prepare_job(spec, folder)
-        code = carry_out(job, choose_display(as_json=as_json, quiet=quiet), Gates(fail_under, max_failed))
+        gates = Gates(fail_under, max_failed, max_invalid)
+        code = carry_out(job, choose_display(as_json=as_json, quiet=quiet), gates)
     context.exit(code)

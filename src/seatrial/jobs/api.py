@@ -1,5 +1,6 @@
 """The doors to jobs, for the command line and for scripts: prepare, resume, run; or all in one call."""
 
+import asyncio
 import datetime as dt
 import itertools
 import re
@@ -7,21 +8,25 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from seatrial.agents.api import make_agent
 from seatrial.concurrency import complete
+from seatrial.errors import UsageError
 from seatrial.jobs.agents import locked_agent
 from seatrial.jobs.attempt import shielded
 from seatrial.jobs.backends import make_backend
+from seatrial.jobs.enforceable import check_enforceable
 from seatrial.jobs.images import open_images, with_images
 from seatrial.jobs.interrupts import one_interrupt
-from seatrial.jobs.local import JobOutcome, carry_out
+from seatrial.jobs.local import JobOutcome, carry_out, out_of_time
 from seatrial.jobs.models import model_access, with_model
 from seatrial.jobs.plan import trial_id
+from seatrial.jobs.preflight import Preflight
 from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
 from seatrial.jobs.strangers import check_images
 from seatrial.jobs.variables import check_variables
-from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
+from seatrial.model.job import AgentOptions, JobFile, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.way_out import WayOut
@@ -50,20 +55,55 @@ _USUAL_RUN = RunOptions()
 async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobOutcome:
     """Carry out a prepared job on the backend its spec names. Raises JobError when another run is at it.
 
-    When cancelled or interrupted, what runs is torn down and the job can be resumed.
+    Raises UsageError when it turns out before the first trial that it cannot be done as asked: the machine cannot hold
+    what tasks ask for, or an agent cannot work. A new job is then gone again, as if it had not been asked for. When
+    cancelled or interrupted, what runs is torn down and the job can be resumed.
     """
     if not job.trials:
         finished = len(job.store.finished())
         return JobOutcome(job.store, finished, finished, 0, "complete")
-    spec, tell = job.store.file.spec, shielded(observe)
     with job.store.lock(), one_interrupt():
-        async with (
-            make_backend(spec.trial.backend) as backend,
-            open_images(backend, lambda line: tell(Notice(line)), _way_out(spec.trial)) as images,
-            model_access(spec.model, spec.trial.ca_file) as access,
-        ):
-            run = with_model(with_images(run_one, images), access)
-            return await carry_out(job.store, job.trials, job.tasks, backend, observe, run)
+        try:
+            return await _run_locked(job, observe)
+        except UsageError:
+            if job.is_new:
+                job.store.discard()
+            raise
+
+
+async def _run_locked(job: PreparedJob, observe: Observer) -> JobOutcome:
+    spec, tell = job.store.file.spec, shielded(observe)
+    async with (
+        make_backend(spec.trial.backend) as backend,
+        open_images(backend, lambda line: tell(Notice(line)), _way_out(spec.trial)) as images,
+        model_access(spec.model, spec.trial.ca_file) as access,
+    ):
+        needed = (job.tasks[task_id] for task_id in dict.fromkeys(plan.task_id for plan in job.trials))
+        check_enforceable(needed, spec.trial, await backend.probe())
+        if spec.run.preflight:
+            started = monotonic()
+            try:
+                async with asyncio.timeout(spec.run.max_wall_sec):
+                    await Preflight(job.store, job.tasks, backend, images, access, tell).run(job.trials)
+            except TimeoutError:
+                return _out_of_time(job)
+            job.store.file = _with_less_time(job.store.file, monotonic() - started)
+        run = with_model(with_images(run_one, images), access)
+        return await carry_out(job.store, job.trials, job.tasks, backend, observe, run)
+
+
+def _out_of_time(job: PreparedJob) -> JobOutcome:
+    finished = len(job.store.finished())
+    return JobOutcome(job.store, finished + len(job.trials), finished, 0, "wall budget", out_of_time(0))
+
+
+def _with_less_time(file: JobFile, spent_sec: float) -> JobFile:
+    """The job with what is left of its time, for this run only: that is not written down."""
+    options = file.spec.run
+    if options.max_wall_sec is None:
+        return file
+    run = options.model_copy(update={"max_wall_sec": max(options.max_wall_sec - spent_sec, 0.0)})
+    return file.model_copy(update={"spec": file.spec.model_copy(update={"run": run})})
 
 
 def run_job(

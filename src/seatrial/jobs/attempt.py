@@ -13,7 +13,7 @@ from seatrial.errors import StoreError, TrialError
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.retry import backoff_sec, should_retry
 from seatrial.jobs.writer import Writer
-from seatrial.model.job import TrialOptions
+from seatrial.model.job import JobFile, TrialOptions
 from seatrial.model.record import AgentRef, Failure, SandboxRef, TaskRef, TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
@@ -51,17 +51,7 @@ class Workbench:
 
 async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> TrialRecord:
     """Run a trial until it has a result, or a failure that will not go away. Every try is kept, the last one counts."""
-    spec = TrialSpec(
-        trial_id=plan.trial_id,
-        task=task,
-        task_digest=bench.digests[plan.task_id],
-        agent=bench.agents[plan.agent.title],
-        attempt=plan.attempt,
-        job=bench.store.file.spec.name,
-        options=bench.store.file.spec.trial,
-        agent_setup=plan.agent.setup,
-        agent_files=plan.agent.files,
-    )
+    spec = trial_spec(bench.store.file, plan, task, bench.agents[plan.agent.title], bench.digests[plan.task_id])
     earlier = bench.earlier_tries.get(plan.trial_id, 0)
     for tries in count(1):
         bench.observe(TrialStarted(plan.trial_id, plan.task_id, plan.agent.title, earlier + tries))
@@ -74,6 +64,21 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> Tria
         if pause := backoff_sec(tries):
             await asyncio.sleep(pause)
     raise AssertionError("counting never ends")
+
+
+def trial_spec(job: JobFile, plan: TrialPlan, task: Task, agent: Agent, digest: str) -> TrialSpec:
+    """What a planned trial of a job needs to know before it starts."""
+    return TrialSpec(
+        trial_id=plan.trial_id,
+        task=task,
+        task_digest=digest,
+        agent=agent,
+        attempt=plan.attempt,
+        job=job.spec.name,
+        options=job.spec.trial,
+        agent_setup=plan.agent.setup,
+        agent_files=plan.agent.files,
+    )
 
 
 async def _try(bench: Workbench, plan: TrialPlan, spec: TrialSpec, number: int, tries: int) -> TrialRecord:

@@ -3,12 +3,15 @@
 A fixed number of workers take one trial after the other, so a job of any size needs the memory of those that run.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents
-from seatrial.concurrency import side_by_side
+from seatrial.concurrency import side_by_side, unless
 from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
+from seatrial.jobs.agent_watch import AgentWatch
 from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memory_of, shielded
 from seatrial.jobs.breaker import Breaker
 from seatrial.jobs.plan import TrialPlan
@@ -27,13 +30,17 @@ _LEAST_CONCURRENT = 4  # trials wait for models and clocks more than they comput
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """How far a job has come. `planned` and `finished` are of the whole job, `started` of this run."""
+    """How far a job has come. `planned` and `finished` are of the whole job, `started` of this run.
+
+    `reason` says more about a run that was ended while trials were running, and what to do.
+    """
 
     store: JobStore
     planned: int
     finished: int
     started: int
     stopped: Stop
+    reason: str | None = None
 
 
 async def carry_out(
@@ -47,16 +54,18 @@ async def carry_out(
     """Run the trials that have no record yet, on an open backend, within the budgets of the job's spec.
 
     A trial that fails, in whatever way, is a record and no concern of the others. Raises StoreError when results
-    cannot be stored and SandboxError when no sandbox starts any more; then, and when cancelled, what runs is torn down
-    and unrecorded, and the job can be resumed.
+    cannot be stored and SandboxError when no sandbox starts any more; then, when cancelled, and when the time is over
+    or an agent never really runs, what runs is torn down and unrecorded, and the job can be resumed.
     """
     finished = store.finished()
-    left = remaining(trials, finished)
     options = store.file.spec.run
+    queue = TrialQueue(remaining(trials, finished), options.max_trials)
     concurrent = options.concurrent or max(_LEAST_CONCURRENT, cores())
-    queue = TrialQueue(left, options.max_trials, options.max_wall_sec)
     admission = Admission(concurrent, machine_memory_mb())
     breaker = Breaker(max(_MANY_IN_A_ROW, 2 * concurrent))
+    tell = notices_once(shielded(observe))
+    watch = AgentWatch(queue.trials, store.path, tell, resumed=bool(finished))
+    reasons: list[str] = []
 
     async def work(bench: Workbench) -> None:
         while plan := queue.take():
@@ -66,11 +75,40 @@ async def carry_out(
                 record = await carry_out_trial(bench, plan, tasks[plan.task_id])
                 queue.done += 1
                 breaker.note(record)
+                reason = watch.note(plan, record)
+                if reason and not options.keep_going:
+                    reasons.append(reason)
+                    queue.close("agent warnings")
 
-    with Writer() as writer:
-        limited = LimitedStarts(backend, options.starting or 2 * cores())
-        agents = make_agents(store.file.spec.agents)
-        bench = Workbench(store, limited, notices_once(shielded(observe)), run, writer, agents)
-        await side_by_side(lambda: work(bench), min(concurrent, len(left)))
+    with ExitStack() as stack:
+        bench = Workbench(
+            store,
+            LimitedStarts(backend, options.starting or 2 * cores()),
+            tell,
+            run,
+            stack.enter_context(Writer()),
+            make_agents(store.file.spec.agents),
+        )
+        stack.enter_context(_closing(queue, options.max_wall_sec))
+        await unless(queue.closed, side_by_side(lambda: work(bench), min(concurrent, len(queue.trials))))
+    if queue.stopped == "wall budget":
+        reasons.append(out_of_time(queue.started - queue.done))
     planned = len(finished.union(plan.trial_id for plan in trials))
-    return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)
+    return JobOutcome(store, planned, len(store.finished()), queue.started, queue.stopped, "; ".join(reasons) or None)
+
+
+@contextmanager
+def _closing(queue: TrialQueue, seconds: float | None) -> Iterator[None]:
+    """Close a queue when its time is over, unless the block ends before."""
+    timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, queue.close, "wall budget")
+    try:
+        yield
+    finally:
+        if timer:
+            timer.cancel()
+
+
+def out_of_time(running: int) -> str:
+    """Why a job has ended before its end, and what became of the trials that were running."""
+    trials = "1 trial that was running" if running == 1 else f"{running} trials that were running"
+    return f"the time of --max-wall is over: {trials} had to end, without a record; resuming the job runs them again"

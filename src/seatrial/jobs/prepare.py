@@ -19,6 +19,7 @@ from seatrial.jobs.trust import require_own
 from seatrial.jobs.variables import check_variables
 from seatrial.model.config import TaskConfig
 from seatrial.model.job import JobFile, JobSpec, LockedTask
+from seatrial.model.record import NEVER_RAN
 from seatrial.model.task import Task
 from seatrial.sandbox.ca_file import client_trust
 from seatrial.store.job_file import ensure_free
@@ -49,12 +50,16 @@ class TasksOnDemand(Mapping[str, Task]):
 
 @dataclass(frozen=True, slots=True)
 class PreparedJob:
-    """A job with the trials that are to be run, the tasks they need, and what the user should know."""
+    """A job with the trials that are to be run, the tasks they need, and what the user should know.
+
+    One that `is_new` has just been made.
+    """
 
     store: JobStore
     trials: list[TrialPlan]
     tasks: Mapping[str, Task]
     notices: list[str] = field(default_factory=list)
+    is_new: bool = False
 
 
 def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
@@ -80,7 +85,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     store = JobStore.create(folder, make_job_file(spec, choice.fit, selection.files, left_out))
     told = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
     notices = [*told, *denied, *model_notices(spec), *_seal_notices(store)]
-    return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices)
+    return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices, is_new=True)
 
 
 def prepare_resume(
@@ -89,11 +94,13 @@ def prepare_resume(
     spec: JobSpec | None = None,
     extend: bool = False,
     retry_failed: bool = False,
+    retry_warned: bool = False,
     trust_job: bool = False,
 ) -> PreparedJob:
     """The rest of a job. Without a spec it is the stored one; with one, it must mean the same, or more with `extend`.
 
-    `retry_failed` has trials that the machinery failed run again. Only tasks with trials left are loaded. Raises
+    `retry_failed` has trials that the machinery failed run again, `retry_warned` all whose agent never really ran,
+    whatever their reward. Only tasks with trials left are loaded. Raises
     JobError that lists every difference when the spec or a task is not what it was, and one that lists what the job
     does when somebody else made it: `trust_job` is the user's word for all of that, and is remembered.
     """
@@ -112,6 +119,8 @@ def prepare_resume(
         notices = _take_over(store, with_locked_agents(_with_whole_paths(spec)), extend=extend)
     if retry_failed:
         notices += _set_failures_aside(store)
+    if retry_warned:
+        notices += _set_warned_aside(store)
     trials = remaining(_plan(store.file), store.finished())
     needed = {plan.task_id for plan in trials}
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
@@ -192,10 +201,22 @@ def _set_failures_aside(store: JobStore) -> list[str]:
     failed = [entry.trial_id for entry in store.entries() if entry.outcome in ("infrastructure_error", "cancelled")]
     if not failed:
         return ["no trial has failed by infrastructure, so none is run again"]
-    with store.lock():
-        for trial_id in failed:
-            store.set_aside(trial_id)
+    _set_aside(store, failed)
     return [f"{len(failed)} trials that failed by infrastructure are run again"]
+
+
+def _set_warned_aside(store: JobStore) -> list[str]:
+    warned = [entry.trial_id for entry in store.entries() if NEVER_RAN.intersection(entry.warnings)]
+    _set_aside(store, warned)
+    if not warned:
+        return ["the agent really ran in every finished trial, so none is run again"]
+    return [f"{len(warned)} trials in which the agent never really ran are run again"]
+
+
+def _set_aside(store: JobStore, trial_ids: Sequence[str]) -> None:
+    with store.lock():
+        for trial_id in trial_ids:
+            store.set_aside(trial_id)
 
 
 def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, TaskOutline]:

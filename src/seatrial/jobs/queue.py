@@ -1,50 +1,45 @@
-"""The trials that wait for their turn, and the budgets that may end a run before they get it."""
+"""The trials that wait for their turn, and what may end a run before they get it."""
 
-import time
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Sequence
 from typing import Literal
 
 from seatrial.jobs.plan import TrialPlan
 
-Stop = Literal["complete", "trial budget", "wall budget"]
+Stop = Literal["complete", "trial budget", "wall budget", "agent warnings"]
 
 
 class TrialQueue:
-    """Hands out trials in order until there are none or a budget is used up. What runs may always finish."""
+    """Hands out trials in order until there are none, a budget is used up, or it is closed.
 
-    def __init__(
-        self,
-        trials: Sequence[TrialPlan],
-        max_trials: int | None = None,
-        max_wall_sec: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    What runs may finish when the budget of trials is used up; `closed` ends it.
+    """
+
+    def __init__(self, trials: Sequence[TrialPlan], max_trials: int | None = None) -> None:
         self.started = self.done = 0
-        self._trials = iter(trials if max_trials is None else trials[:max_trials])
-        self._cut_short = max_trials is not None and len(trials) > max_trials
-        self._clock = clock
-        self._end = None if max_wall_sec is None else clock() + max_wall_sec
-        self._out_of_time = False
+        self.closed = asyncio.Event()
+        self.trials = trials if max_trials is None else trials[:max_trials]
+        self._waiting = iter(self.trials)
+        self._stopped: Stop = "complete" if len(self.trials) == len(trials) else "trial budget"
 
     def take(self) -> TrialPlan | None:
         """The next trial, or None when there is none to be started any more."""
-        plan = next(self._trials, None)
-        return None if plan is None or not self._in_time() else plan
+        return None if self.closed.is_set() else next(self._waiting, None)
 
     def start(self) -> bool:
         """Whether a trial that was taken may start now, after it had to wait for a place."""
-        if not self._in_time():
+        if self.closed.is_set():
             return False
         self.started += 1
         return True
 
+    def close(self, reason: Stop) -> None:
+        """Start no more trials, and end those that run. The first reason counts."""
+        if not self.closed.is_set():
+            self._stopped = reason
+            self.closed.set()
+
     @property
     def stopped(self) -> Stop:
         """Why no more trials are started."""
-        if self._out_of_time:
-            return "wall budget"
-        return "trial budget" if self._cut_short else "complete"
-
-    def _in_time(self) -> bool:
-        self._out_of_time = self._out_of_time or (self._end is not None and self._clock() >= self._end)
-        return not self._out_of_time
+        return self._stopped

@@ -12,7 +12,9 @@ def compare_specs(old: JobSpec, new: JobSpec) -> list[str]:
 
     How a job is carried out (`run`) does not matter, and what only adds to a job is told by `extensions`.
     """
-    found = _compare(old, new, ("name",)) + _compare(old.trial, new.trial, TrialOptions.model_fields, "trial.")
+    # Which unfit tasks there may be says nothing about what results mean.
+    of_trials = [name for name in TrialOptions.model_fields if name != "unfit"]
+    found = _compare(old, new, ("name",)) + _compare(old.trial, new.trial, of_trials, "trial.")
     found += _compare(old.model, new.model, ModelOptions.model_fields, "model.")
     if new.attempts < old.attempts:
         found.append(f"attempts: was {old.attempts}, is {new.attempts}, which is fewer")

@@ -180,7 +180,11 @@ class ModelOptions(StrictModel):
 
 
 class RunOptions(StrictModel):
-    """How a job is carried out on this machine, which has no part in what its results mean."""
+    """How a job is carried out on this machine, which has no part in what its results mean.
+
+    With `preflight`, each agent is tried out before its first trial. A job whose agent never really runs in its first
+    trials is stopped, unless it is to `keep_going`.
+    """
 
     concurrent: Count | None = None
     starting: Count | None = None
@@ -188,6 +192,8 @@ class RunOptions(StrictModel):
     max_trials: Count | None = None
     max_wall_sec: Positive | None = None
     shuffle_seed: int | None = None
+    preflight: bool = True
+    keep_going: bool = False
 
 
 class JobSpec(StrictModel):
@@ -207,11 +213,20 @@ class JobSpec(StrictModel):
     model: ModelOptions = ModelOptions()
     run: RunOptions = RunOptions()
 
+    @field_validator("agents")
+    @classmethod
+    def _one_agent_is_named_once(cls, agents: tuple[AgentOptions, ...]) -> tuple[AgentOptions, ...]:
+        return tuple(agent for index, agent in enumerate(agents) if agent not in agents[:index])
+
     @model_validator(mode="after")
     def _agents_can_be_told_apart(self) -> Self:
-        titles = [agent.title for agent in self.agents]
-        if repeated := {title for title in titles if titles.count(title) > 1}:
-            raise ValueError(f"two agents are called {min(repeated)!r}; give one of them a `label`")
+        found: dict[str, AgentOptions] = {}
+        for agent in self.agents:
+            other = found.setdefault(agent.title, agent)
+            names = [name for name in AgentOptions.model_fields if getattr(agent, name) != getattr(other, name)]
+            if names:
+                differ = f"two agents are called {agent.title!r} and differ in {', '.join(names)}"
+                raise ValueError(f"{differ}; give one of them a `label`")
         return self
 
 

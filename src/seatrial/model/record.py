@@ -28,6 +28,9 @@ IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
 Baseline = Literal["judged", "silent"]
 """What a verifier that said nothing after the agent does with an environment in which no agent has been."""
 
+NEVER_RAN = frozenset({"agent_not_started", "no_model_call", "calls_refused", "calls_unanswered"})
+"""The warnings that speak of an agent that never really ran; see TrialWarning."""
+
 
 class TaskRef(StrictModel):
     """Which task, and exactly which content of it."""
@@ -207,12 +210,24 @@ class Failure(StrictModel):
     retryable: bool = False
 
 
+class TrialWarning(StrictModel):
+    """Why a verdict may say little about the agent, which changes no reward. Trials are counted by `code`.
+
+    `agent_not_started`: its command could not be started. `no_model_call`: it was given a model and never called it.
+    `calls_refused`: the gateway refused every call it made. `calls_unanswered`: none of its calls got an answer.
+    """
+
+    code: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    message: str
+
+
 class TrialRecord(StrictModel):
     """One stored trial: either an evaluation or a failure, never both, never neither.
 
     `attempt` counts the trials of one agent at one task, all of which count; `tries` how often this one had to be
     started because the machinery failed, of which only the last counts. `disputed_reward` is what the reward would be
-    if verdicts on the agent's own system were believed, where they are higher.
+    if verdicts on the agent's own system were believed, where they are higher. `warnings` say why its verdict may tell
+    little.
     """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
@@ -237,6 +252,7 @@ class TrialRecord(StrictModel):
     pass_threshold: Fraction01 = 1.0
     evaluation: EvaluationResult | None = None
     disputed_reward: Fraction01 | None = None
+    warnings: tuple[TrialWarning, ...] = ()
     failure: Failure | None = None
 
     @model_validator(mode="after")
@@ -252,6 +268,11 @@ class TrialRecord(StrictModel):
             return "cancelled" if self.failure.kind == "cancelled" else "infrastructure_error"
         assert self.evaluation is not None  # noqa: S101 - the validator above
         return outcome_of(self.evaluation, self.pass_threshold, self._baseline)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether its agent never really ran, so that its reward says little about that agent."""
+        return any(warning.code in NEVER_RAN for warning in self.warnings)
 
     @property
     def _baseline(self) -> Baseline | None:

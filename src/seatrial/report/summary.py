@@ -7,7 +7,7 @@ about an agent; they are counted beside it, so that a reader sees how much of wh
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, get_args
 
 from seatrial.jobs.plan import LeftOutCount, count_left_out
@@ -77,6 +77,11 @@ class Finished(Protocol):
         """How many files its verifier did not meet as the agent left them."""
         ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The codes of what makes its verdict doubtful, such as an agent that never started."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
@@ -94,7 +99,7 @@ class Tally:
     """Trials counted together. `mean` and `interval` are over the scored ones, None when there are none.
 
     `believed_mean` is the mean if all `disputed` verdicts were believed. In `curated` trials the verifier did not meet
-    everything as the agent left it.
+    everything as the agent left it. `warnings` counts trials by the codes they are tagged with.
     `usage` is over all that have a record, judged or not, since all of them are paid for; None when none had a model.
     """
 
@@ -106,6 +111,7 @@ class Tally:
     disputed: int = 0
     believed_mean: float | None = None
     curated: int = 0
+    warnings: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def finished(self) -> int:
@@ -188,7 +194,8 @@ def _tally(entries: list[Finished], planned: int, broken: Collection[str]) -> Ta
     ordered = {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
     interval = None if mean is None else wilson(mean, len(rewards))
     curated = sum(entry.put_back > 0 for entry in entries)
-    return Tally(planned, ordered, mean, interval, _total_usage(entries), *_disputes(scored), curated)
+    warnings = Counter(code for entry in entries for code in entry.warnings)
+    return Tally(planned, ordered, mean, interval, _total_usage(entries), *_disputes(scored), curated, dict(warnings))
 
 
 def _counted(entry: Finished, broken: Collection[str]) -> Outcome:
@@ -235,6 +242,7 @@ def tally_json(tally: Tally) -> dict[str, Any]:
         "disputed": tally.disputed,
         "believed_mean": tally.believed_mean,
         "curated": tally.curated,
+        "warnings": dict(tally.warnings),
     }
 
 

@@ -46,6 +46,7 @@ def headline(record: TrialRecord) -> list[Fact]:
     ]
     if record.failure:
         facts.append(("failure", f"{record.failure.phase}: {record.failure.cause}: {record.failure.message}"))
+    facts += [("warning", f"{warning.code}: {warning.message}") for warning in record.warnings]
     return [(label, harmless(value)) for label, value in facts]
 
 

@@ -23,6 +23,7 @@ class TrialEntry:
 
     What its model used is None without a model; a cost that is not known is None too. `put_back` counts the files that
     its verifier did not meet as the agent left them. `broken` is a verifier that has no verdict on anything untouched.
+    `warnings` are the codes of the record's.
     """
 
     trial_id: str
@@ -42,18 +43,21 @@ class TrialEntry:
     disputed_reward: float | None = None
     put_back: int = 0
     broken: bool = False
+    warnings: tuple[str, ...] = ()
 
 
-_WITHOUT_MODEL, _UNDISPUTED = 10, 14
-"""How many values a line has when no model was used, and when the verifier met everything as the agent left it."""
+_WITHOUT_MODEL, _UNDISPUTED, _WITHOUT_WARNINGS = 10, 14, 17
+"""How many values a line has when no model was used, when the verifier met everything as the agent left it, and when
+there are no warnings.
+"""
 
 _KINDS: tuple[tuple[type, ...], ...] = (
     *((str,), (str,), (str,), (int,), (str,), (float, NoneType), (int,)),
     *((float, NoneType), (str, NoneType), (str, NoneType)),
     *((int, NoneType), (int, NoneType), (int, NoneType), (float, NoneType)),
-    *((float, NoneType), (int,), (bool,)),
+    *((float, NoneType), (int,), (bool,), (list,)),
 )
-_LENGTHS = (len(_KINDS), _UNDISPUTED, _WITHOUT_MODEL)
+_LENGTHS = (len(_KINDS), _WITHOUT_WARNINGS, _UNDISPUTED, _WITHOUT_MODEL)
 _values = attrgetter(*(field.name for field in fields(TrialEntry)))
 
 
@@ -80,6 +84,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         disputed_reward=record.disputed_reward,
         put_back=sum(run.restored_count + run.hidden_count for run in _runs(record)),
         broken=any(run.baseline == "silent" for run in _runs(record)),
+        warnings=tuple(warning.code for warning in record.warnings),
     )
 
 
@@ -91,8 +96,10 @@ def _runs(record: TrialRecord) -> list[VerifierRun]:
 def write_line(entry: TrialEntry) -> bytes:
     """The line of an entry."""
     values = _values(entry)
-    if not entry.put_back and not entry.broken and entry.disputed_reward is None:
-        values = values[: _WITHOUT_MODEL if entry.model_calls is None else _UNDISPUTED]
+    if not entry.warnings:
+        values = values[:_WITHOUT_WARNINGS]
+        if not entry.put_back and not entry.broken and entry.disputed_reward is None:
+            values = values[: _WITHOUT_MODEL if entry.model_calls is None else _UNDISPUTED]
     return orjson.dumps(values) + b"\n"
 
 
@@ -121,6 +128,8 @@ def _take(values: list[Any], found: dict[str, TrialEntry]) -> None:
     if kinds == (str,):
         found.pop(values[0], None)
     elif len(kinds) in _LENGTHS and all(map(contains, _KINDS, kinds)) and values[4] in _OUTCOMES:
+        if len(values) > _WITHOUT_WARNINGS:
+            values[-1] = tuple(map(str, values[-1]))
         found[values[0]] = TrialEntry(*values)
 
 

@@ -1,6 +1,8 @@
 """Reading job.json, and telling a folder that may become a job from one that may not."""
 
+import errno
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,6 +32,19 @@ def ensure_free(folder: Path) -> None:
         raise JobError(
             f"{folder}: is not empty ({foreign[0]} is in it) and holds no job; choose an empty or new folder"
         )
+
+
+def make_folders(folder: Path, names: Iterable[str]) -> None:
+    """Make the folder of a new job and those in it. Raises JobError that says where and why that is not possible."""
+    try:
+        for name in names:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        there = next(parent for parent in (folder, *folder.absolute().parents) if parent.is_dir())
+        # Such as /proc, which says that what is to be made there does not exist.
+        odd = error.errno == errno.ENOENT
+        why = "it takes no new folders" if odd else error.strerror or str(error)
+        raise JobError(f"{folder}: the job's folder cannot be made in {there}: {why}; name another with -o") from error
 
 
 def _foreign(folder: Path) -> set[str]:

@@ -26,9 +26,9 @@ from seatrial.model.record import TrialRecord
 from seatrial.store.draft import RECORD, Draft, move_to_tries
 from seatrial.store.files import read_plain, remove_tree, replace_file, storing, sync_folder, write_all
 from seatrial.store.index import TrialEntry, complete, entry_of, forget_line, read_lines, write_line
-from seatrial.store.job_file import JOB, ensure_free, read_job_file
+from seatrial.store.job_file import JOB, ensure_free, make_folders, read_job_file
 from seatrial.store.lock import locked
-from seatrial.store.seal import add_seal, has_seal
+from seatrial.store.seal import SEAL, add_seal, has_seal
 
 _FOLDERS = ("trials", "tries", ".drafts")
 _MAX_RECORD_BYTES = 256 * 2**20
@@ -48,20 +48,23 @@ class JobStore:
         """A new job. Raises JobError when the folder holds one already, or something else."""
         ensure_free(folder)
         content = to_json(file)
-        with storing(folder):
-            for name in _FOLDERS:
-                (folder / name).mkdir(parents=True, exist_ok=True)
-            with locked(folder):
-                ensure_free(folder)
-                made = cls(folder, file, content)
-                made.make_own()
-                replace_file(folder / JOB, content)
+        make_folders(folder, _FOLDERS)
+        with storing(folder), locked(folder):
+            ensure_free(folder)
+            made = cls(folder, file, content)
+            made.make_own()
+            replace_file(folder / JOB, content)
         return made
 
     @classmethod
     def open(cls, folder: Path) -> "JobStore":
         """The job in a folder. Raises JobError that says why there is none to be read."""
         return cls(folder, *read_job_file(folder))
+
+    @property
+    def exists(self) -> bool:
+        """Whether the job is there; one that was refused before its first trial is not."""
+        return (self.path / JOB).exists()
 
     @property
     def is_own(self) -> bool:
@@ -97,6 +100,17 @@ class JobStore:
                 add_seal(self.path, content)
             replace_file(self.path / JOB, content)
         self.file, self._content = file, content
+
+    def discard(self) -> None:
+        """Remove a job that has no trial, by whoever has its lock, so that the folder is free again."""
+        if self.finished():
+            return
+        with suppress(OSError):
+            for name in (JOB, SEAL, "index.jsonl", ".lock"):
+                (self.path / name).unlink(missing_ok=True)
+            for name in _FOLDERS:
+                remove_tree(self.path / name)
+            self.path.rmdir()
 
     def _refuse_link(self, path: Path) -> None:
         # What is in a stranger's folder is cleared away and written to, and must not be somewhere else.
@@ -162,14 +176,15 @@ class JobStore:
         return complete(read_lines(self._read_index()), finished, self._read_entry)
 
     def set_aside(self, trial_id: str) -> None:
-        """Move a trial that the machinery failed to the tries, so that it can be run again.
+        """Move a trial that the machinery failed, or whose agent never really ran, to the tries, to be run again.
 
         Raises JobError for any other trial: a result is never run again until it suits.
         """
         record = self.record(trial_id)
-        if record.outcome not in ("infrastructure_error", "cancelled"):
+        if record.outcome not in ("infrastructure_error", "cancelled") and not record.never_ran:
             raise JobError(
-                f"{trial_id}: ended as {record.outcome}, which counts; only failed infrastructure is run again"
+                f"{trial_id}: ended as {record.outcome}, which counts; only what the infrastructure failed is run "
+                "again, and agents that never really ran"
             )
         # The index first: after a crash in between, the record is simply read again.
         with storing(self.path / "index.jsonl"):

@@ -46,9 +46,13 @@ class TrialFinished:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to know that is of no single trial: an image is being pulled, or a task's verifier is broken."""
+    """Something to know that is of no single trial: an image is being pulled, or a task's verifier is broken.
+
+    What is `urgent` speaks against results that are being made.
+    """
 
     text: str
+    urgent: bool = False
 
 
 Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished | Notice

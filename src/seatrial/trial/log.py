@@ -25,6 +25,7 @@ from seatrial.model.record import (
     TrialRecord,
     VerifierRun,
 )
+from seatrial.trial.agent_trace import AgentTrace, find_warnings
 from seatrial.trial.combine import combine
 from seatrial.trial.events import Notice, Observer, PhaseStarted
 from seatrial.trial.rounds import Round
@@ -42,6 +43,7 @@ class RoundLog:
     provenance: Provenance | None = None
     evaluation: EvaluationResult | None = None
     disputed: float | None = None
+    trace: AgentTrace | None = None
 
 
 class TrialLog:
@@ -117,6 +119,7 @@ class TrialLog:
             pass_threshold=spec.options.pass_threshold,
             evaluation=None if self._failure else self._evaluation(),
             disputed_reward=None if self._failure else self._disputed(),
+            warnings=() if self._failure else find_warnings([log.trace for log in self.rounds if log.trace]),
             failure=self._failure,
         )
 

@@ -12,7 +12,7 @@ from seatrial.model.config import EnvironmentSpec, NetworkPolicy
 from seatrial.model.job import TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
-from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, SandboxSpec
+from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, NetworkMode, SandboxSpec
 from seatrial.sandbox.ca_file import AGENT_CA, ca_variables
 from seatrial.sandbox.division import DOT_ENTRIES
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
@@ -21,7 +21,7 @@ from seatrial.tasks.needs import Need, needs_of
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.verify.system.facts import system_folders
 
-_MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
+_MODES: dict[str, NetworkMode] = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
 _PIDS = 4096
 _PRIVATE_RANGES = tuple(
     ipaddress.ip_network(text)
@@ -31,7 +31,7 @@ _PRIVATE_RANGES = tuple(
     )
 )
 _SHARE_OF_MEMORY = 0.75
-_AS_DECLARED = TrialOptions()
+AS_DECLARED = TrialOptions()
 
 
 def image_policy(options: TrialOptions) -> ImagePolicy:
@@ -100,11 +100,16 @@ def limits_to_set(asked: LimitSpec, capabilities: Capabilities) -> LimitSpec:
     return LimitSpec(**{**bounds, **declared})
 
 
+def network_mode(policy: NetworkPolicy, options: TrialOptions) -> NetworkMode:
+    """What a backend has to be able to do for a policy."""
+    return "none" if options.network == "none" else _MODES[policy.mode]
+
+
 def choose_network(policy: NetworkPolicy, options: TrialOptions, capabilities: Capabilities) -> Network:
     """The network of a phase. Raises HostUnsupportedError for one the backend or the operator refuses."""
     if options.network == "none":
         policy = NetworkPolicy(mode="no-network")
-    network = Network(_MODES[policy.mode], policy.allowed_hosts, options.proxy)  # type: ignore[arg-type]
+    network = Network(network_mode(policy, options), policy.allowed_hosts, options.proxy)
     private = [host for host in network.hosts if _is_private(host)]
     if private and options.private_hosts == "refuse":
         raise HostUnsupportedError(
@@ -152,7 +157,7 @@ def choose_place(
     capabilities: Capabilities,
 ) -> Place:
     """The sandbox for a task, or for its verifier when `environment` is the verifier's own, whose limits stay."""
-    asked = limits_asked(environment, options if environment is task.config.environment else _AS_DECLARED)
+    asked = limits_asked(environment, options if environment is task.config.environment else AS_DECLARED)
     workdir = environment.workdir or _own_workdir(image) or task.workdir
     sandbox = SandboxSpec(
         image=image.image,

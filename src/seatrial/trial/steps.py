@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seatrial.agents.api import AgentContext, AgentLaunch
+from seatrial.agents.api import AgentContext, AgentLaunch, is_reference
 from seatrial.concurrency import unless
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
@@ -18,6 +18,7 @@ from seatrial.model.record import Baseline, FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.tasks.allowed import allowed_variables
+from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.court import Court
 from seatrial.trial.judge import Judgement, score, verify
@@ -107,6 +108,9 @@ class Turn:
         with self.trial.log.phase("agent", self.of):
             # An agent that does not come to its end by a failure of ours has no result.
             self.notes.agent_result = await self._run(launch, access) if launch else DID_NOTHING
+        if launch and not is_reference(self.trial.spec.agent):
+            tally = access.session.tally if access else None
+            self.notes.trace = trace_agent(self.notes.agent_result, self._court.folder / "agent", tally)
         return self.notes.agent_result
 
     async def _run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from seatrial.sandbox.embedded.own_system import make_own_system
 from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
 from seatrial.sandbox.embedded.settle import make_furniture, name_machine
 from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, bind_shifted, restrict
@@ -52,8 +53,9 @@ def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
     for folder in SYSTEM_FOLDERS:
         if os.path.isdir(f"/{folder}"):
             above = [f"{layer}/{folder}" for layer in top_first if os.path.isdir(f"{layer}/{folder}")]
-            mask = [f"{prepared}/host/mask/{folder}"] if folder in _MASKED_FOLDERS else []
-            trees.append(Tree(folder, (*above, *mask, f"/{folder}")))
+            mask = f"{prepared}/host/mask/{folder}"
+            masked = folder in _MASKED_FOLDERS or os.path.isdir(mask)
+            trees.append(Tree(folder, (*above, *([mask] if masked else []), f"/{folder}")))
     return trees
 
 
@@ -110,20 +112,32 @@ def mount_trees(trees: Sequence[Tree], state: str, manner: Manner, frozen: str |
 
 
 def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen: str | None) -> str:
-    """In a user namespace, system folders of the host image cannot take writes."""
+    """In a user namespace. A system folder that cannot take writes there is shown read-only."""
     root = f"{mounts}/root"
     os.chdir(mounts)
     for tree in trees:
         target = f"{root}/{tree.folder}".rstrip("/")
-        if tree.folder:
+        try:
+            _mount_tree_as_user(tree, state, target, frozen)
+        except OSError:
+            if not tree.folder:
+                raise
+            # Such as one in which something is mounted: the kernel lays no overlay over what it must not uncover.
+            for part in ("upper", "aside"):
+                os.rmdir(f"{state}/{part}/{tree.name}")
             bind(f"/{tree.folder}", target, recursive=True)
             restrict(target, MS_RDONLY | MS_NOSUID)
-            continue
-        upper, work = _writable(state, tree)
-        above = [f"{frozen}/upper/{tree.name}"] if frozen else []
-        lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None, {})
-        mount_overlay([*above, *lowers], upper, work, target, rootless=True)
     return root
+
+
+def _mount_tree_as_user(tree: Tree, state: str, target: str, frozen: str | None) -> None:
+    upper, work = _writable(state, tree)
+    above = f"{frozen}/upper/{tree.name}"
+    copied = [above] if frozen and os.path.isdir(above) else []
+    lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None, {})
+    if tree.folder:
+        os.chmod(upper, stat.S_IMODE(os.stat([*copied, *lowers][0]).st_mode))
+    mount_overlay([*copied, *lowers], upper, work, target, rootless=True)
 
 
 def _writable(state: str, tree: Tree) -> tuple[str, str]:
@@ -146,10 +160,11 @@ def prepare_furniture(prepared: str) -> None:
     os.makedirs(f"{prepared}/mounts/root")
 
 
-def prepare_host_image(prepared: str) -> None:
+def prepare_host_image(prepared: str, *, rootless: bool = False) -> None:
     """Make the skeleton of the host image and the masks that hide what an ordinary user may not read.
 
-    The folder appears complete or not at all, and making it a second time changes nothing.
+    Where that user is whose sandboxes they are, the masks also hold what can be written to. The folder appears complete
+    or not at all, and making it a second time changes nothing.
     """
     folder = f"{prepared}/host"
     if os.path.isdir(folder):
@@ -160,6 +175,8 @@ def prepare_host_image(prepared: str) -> None:
         if os.path.isdir(f"/{name}"):
             _mask(name, f"{part}/mask/{name}")
     name_machine(f"{part}/mask")
+    if rootless:
+        make_own_system(f"{part}/mask")
     os.rename(part, folder)
 
 

@@ -83,7 +83,8 @@ class Spawner:
                 self._manner.shifted.update(shift_host_image(prepared, shift))
             reply(answer, passed)
 
-        self._files.answer_after(lambda: prepare_host_image(prepared), ready)
+        rootless = self._manner.rootless
+        self._files.answer_after(lambda: prepare_host_image(prepared, rootless=rootless), ready)
 
     def _on_remove(self, message: dict[str, Any], _: list[int], reply: Reply) -> None:
         self._files.remove(reply, decode(Target, message).path)

@@ -1,0 +1,163 @@
+"""Trying each agent out before its first trial, so that what cannot work costs nothing.
+
+One sandbox per agent, made as for its first trial: the program that its command names is there, the gateway answers
+from inside, and the model's provider takes our key and knows the model. Only what is certain stops a job; a machine,
+an image or a provider that has a bad moment is left to the trials, which try again and never count it as a zero.
+"""
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seatrial.agents.api import AgentLaunch, is_reference, make_agents
+from seatrial.agents.environ import agent_variables
+from seatrial.agents.shell_line import needed_by
+from seatrial.errors import PreflightError, TrialError, UsageError
+from seatrial.images.resolver import ImageResolver
+from seatrial.jobs.attempt import trial_spec
+from seatrial.jobs.plan import TrialPlan
+from seatrial.model.task import Task
+from seatrial.sandbox.api import ExecSpec, SandboxBackend
+from seatrial.store.job_store import JobStore
+from seatrial.trial.events import Notice, Observer, unobserved
+from seatrial.trial.log import TrialLog
+from seatrial.trial.rounds import rounds_of
+from seatrial.trial.spec import TrialSpec
+from seatrial.trial.steps import Turn, open_trial
+
+if TYPE_CHECKING:  # an HTTP server and client, which most jobs do without
+    from seatrial.gateway.access import ModelAccess
+
+_PATIENCE_SEC = 60.0
+_OFF = "--no-preflight starts without this check"
+# Says what is missing, and nothing where that is not certain.
+_LOOK = """
+command -v "$1" >/dev/null 2>&1 || { echo program; exit; }
+test -z "$2" || test -e "$2" || echo script
+"""
+# Any answer will do. Where there is nothing to ask with, nothing is said.
+_ASK = r"""
+if command -v python3 >/dev/null 2>&1; then exec python3 -I -c '
+import socket, sys
+try:
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 20) as gateway:
+        gateway.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        print("answered" if gateway.recv(64).startswith(b"HTTP/") else "no answer")
+except OSError as error:
+    print("no answer:", error)
+' "$1"; fi
+if command -v curl >/dev/null 2>&1; then
+    curl -s -m 20 -o /dev/null --noproxy '*' "http://127.0.0.1:$1/" && echo answered || echo "no answer: curl: $?"
+fi
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What agents are tried out with."""
+
+    store: JobStore
+    tasks: Mapping[str, Task]
+    backend: SandboxBackend
+    images: ImageResolver
+    model: "ModelAccess | None"
+    tell: Observer = unobserved
+
+    async def run(self, trials: Iterable[TrialPlan]) -> None:
+        """Try out every agent that has trials. Raises PreflightError that says what cannot work, and what to do."""
+        agents = make_agents(self.store.file.spec.agents)
+        first = {plan.agent.title: plan for plan in reversed(list(trials))}
+        chosen = [plan for title, plan in first.items() if not is_reference(agents[title])]
+        await self._try_models({plan.agent.model for plan in chosen})
+        digests = {task.id: task.digest for task in self.store.file.tasks}
+        for plan in chosen:
+            task, agent = self.tasks[plan.task_id], agents[plan.agent.title]
+            spec = trial_spec(self.store.file, plan, task, agent, digests[plan.task_id])
+            await self._try_agent(replace(spec, model=self.model, images=self.images), plan.agent.title)
+
+    async def _try_models(self, models: Iterable[str | None]) -> None:
+        if self.model is None:
+            return
+        from seatrial.gateway.upstreams.tiny_call import try_upstream  # noqa: PLC0415 - an HTTP client
+
+        name = self.store.file.spec.model.upstream
+        for model in sorted(models, key=str):
+            tried = await try_upstream(self.model.upstream, model)
+            asked = f"the model {model!r}" if model else "its list of models"
+            if tried and tried.verdict == "refuses":
+                raise PreflightError(
+                    f"the upstream {name!r} was asked for {asked}, and trials would get no further: {tried.said}; "
+                    f"correct the key, the address or the name of the model; {_OFF}"
+                )
+            if tried and tried.verdict == "unclear":
+                self.tell(Notice(f"the upstream {name!r} was asked for {asked}: {tried.said}; the trials start anyway"))
+
+    async def _try_agent(self, spec: TrialSpec, title: str) -> None:
+        try:
+            with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
+                async with open_trial(spec, self.backend, Path(folder), TrialLog(spec, unobserved)) as trial:
+                    await _look_around(trial.begin(rounds_of(spec.task)[0]), title)
+        except PreflightError:
+            raise
+        except (TrialError, UsageError) as error:
+            self.tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
+
+
+async def _look_around(turn: Turn, title: str) -> None:
+    launch = await turn.set_up()
+    if launch is None:
+        return
+    async with turn.open_model() as access:
+        variables = {**access.variables, **launch.env} if access else launch.env
+        await _look_for_program(turn, launch, variables, title)
+        if access:
+            await _ask_gateway(turn, access.variables["ANTHROPIC_BASE_URL"], title)
+
+
+async def _look_for_program(turn: Turn, launch: AgentLaunch, variables: Mapping[str, str], title: str) -> None:
+    needed = needed_by(launch.argv)
+    if needed is None:
+        return
+    spec = turn.trial.spec
+    missing = await _said(
+        turn,
+        ExecSpec(
+            ("/bin/sh", "-c", _LOOK, "sh", needed.program, needed.script or ""),
+            env={**agent_variables(spec.task, spec.task.workdir, spec.agent.ref.model), **variables},
+            cwd=launch.cwd,
+            user=turn.of.agent.user,
+            timeout_sec=_PATIENCE_SEC,
+        ),
+    )
+    place = f"the sandbox of task {spec.task.id!r} (image {turn.trial.place.sandbox.image.reference!r})"
+    if missing == "program":
+        raise PreflightError(
+            f"the agent {title!r} cannot start: there is no program {needed.program!r} in {place}; install it with "
+            f"--agent-setup, use an image that has it, or correct the command; {_OFF}"
+        )
+    if missing == "script":
+        directory = launch.cwd or turn.trial.place.workdir
+        raise PreflightError(
+            f"the agent {title!r} cannot start: there is no file {needed.script!r} in {place}, seen from {directory}; "
+            f"bring it there with --agent-files, --agent-setup or an image that has it; {_OFF}"
+        )
+
+
+async def _ask_gateway(turn: Turn, address: str, title: str) -> None:
+    port = address.rpartition(":")[2]
+    answer = await _said(turn, ExecSpec(("/bin/sh", "-c", _ASK, "sh", port), timeout_sec=_PATIENCE_SEC))
+    if answer.startswith("no answer"):
+        raise PreflightError(
+            f"the agent {title!r} would not reach its model: from inside its sandbox the gateway at {address} gives "
+            f"{answer}; see `seatrial doctor`; {_OFF}"
+        )
+
+
+async def _said(turn: Turn, command: ExecSpec) -> str:
+    result = await turn.trial.sandbox.exec(command)
+    with suppress(UnicodeDecodeError):
+        return result.stdout.decode().strip() if result.exit_code == 0 else ""
+    return ""

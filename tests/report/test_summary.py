@@ -27,6 +27,8 @@ class Trial:
     put_back: int = 0
     task_id: str = "t"
     broken: bool = False
+    trial_id: str = "t.a.1"
+    failure: str | None = None
 
 
 def trials(agent="a", **rewards):

@@ -15,8 +15,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words, finished_line, retried_line
+from seatrial.cli.colours import OUTCOME_COLOURS
+from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words
 from seatrial.cli.progress_board import Board
+from seatrial.cli.trial_lines import TrialLines
+from seatrial.model.record import TrialRecord
+from seatrial.report.reasons import remarks
 from seatrial.report.summary import OUTCOMES, SCORED
 from seatrial.report.text import format_cost, format_duration, harmless
 from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
@@ -25,7 +29,6 @@ _SHORTEST_SEC = 0.2
 _TICK_SEC = 1.0
 _ROWS = 12
 _OTHER_LINES = 4
-_COLOURS = {"pass": "green", "partial": "yellow", "fail": "red"}
 
 
 class Timer(Protocol):
@@ -65,19 +68,26 @@ class LiveDisplay:
         """Put up the display."""
         self._name = str(job.folder)
         self._board = Board(job.planned, job.earlier, self._clock())
+        self._lines = TrialLines(job.limits)
         self._live = Live(get_renderable=self._render, console=self._console, auto_refresh=False, transient=True)
         self._live.start(refresh=True)
 
     def _take(self, event: Event) -> None:
         self._board.apply(event, self._clock())
         if isinstance(event, TrialRetried):
-            self._console.print(Text(retried_line(event)))
+            self._say(self._lines.retried(event))
         elif isinstance(event, Notice):
-            self._console.print(Text(harmless(event.text)))
-        elif isinstance(event, TrialFinished) and event.record.outcome not in SCORED:
-            # What was not judged would be lost among the counts.
-            self._console.print(Text(finished_line(event.record)))
+            self._say(harmless(event.text))
+        elif isinstance(event, TrialFinished) and self._deserves_a_line(event.record):
+            self._say(self._lines.finished(event.record))
         self._draw_within(_SHORTEST_SEC)
+
+    def _deserves_a_line(self, record: TrialRecord) -> bool:
+        """Whether it would be lost among the counts. Of many that failed alike, the first one is enough."""
+        return (record.outcome not in SCORED or bool(remarks(record))) and not self._lines.is_repeated(record)
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text.from_ansi(line))
 
     def _draw_within(self, delay: float) -> None:
         now = self._clock()
@@ -136,14 +146,13 @@ class LiveDisplay:
 
 def _counts(board: Board) -> Text:
     words = [
-        (f"{board.counts[outcome]} {outcome}", _COLOURS.get(outcome, "magenta"))
+        (f"{board.counts[outcome]} {outcome}", OUTCOME_COLOURS[outcome])
         for outcome in OUTCOMES
         if board.counts[outcome]
     ]
     if board.retries:
         words.append((f"{board.retries} retried", "magenta"))
-    if board.mean is not None:
-        words.append((f"mean reward {board.mean:.3f}", "bold"))
+    words += [(f"{harmless(agent)} mean {mean:.3f}", "bold") for agent, mean in board.means().items()]
     if board.cost_usd is not None:
         words.append((format_cost(board.cost_usd), ""))
     return Text("  ").join(Text(word, style=style) for word, style in words)

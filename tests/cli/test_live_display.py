@@ -181,5 +181,5 @@ display.conclude(Ending(Path("job"), "complete", summarise([], {{"oracle": 7}}),
     assert "0/7" in shown
     assert "verify" in shown
     assert "\x1b[?25l" in shown
-    assert shown.index("\x1b[?25h") < shown.index("oracle: 7 not run yet")
+    assert shown.index("\x1b[?25h") < shown.index("7 not run yet")
     assert "Traceback" not in shown

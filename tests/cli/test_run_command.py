@@ -41,14 +41,13 @@ def test_lines_in_a_pipe(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
     engine(crc=1.0, volts=0.25)
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job")
     assert shown.code == 0
-    head, first, second, columns, row, counts = shown.out.splitlines()
+    head, first, second, columns, row = shown.out.splitlines()
     assert head == f"{tmp_path}/job: 2 trials"
     assert cells(first) == ["[1/2] pass", "1", "2.0 s", "crc.noop.1"]
     assert cells(second) == ["[2/2] partial", "0.25", "2.0 s", "volts.noop.1"]
     assert first.index("crc.") == second.index("volts.")
-    assert cells(columns) == ["agent", "mean reward", "95 % interval", "pass rate", "scored"]
-    assert cells(row) == ["noop", "0.625", "0.142 to 0.944", "50.0%", "2 of 2"]
-    assert counts == "noop: 1 pass, 1 partial"
+    assert cells(columns) == ["agent", "mean reward", "95 % interval", "pass rate", "scored", "outcomes"]
+    assert cells(row) == ["noop", "0.625", "0.142 to 0.944", "50.0%", "2 of 2", "1 pass, 1 partial"]
     assert shown.err == f"Look at it with: seatrial show {tmp_path}/job\n"
 
 
@@ -119,7 +118,7 @@ def test_nothing_scored_is_no_mean_and_passes_no_gate(seatrial: Seatrial, engine
     engine(crc="verifier_error", volts="verifier_error")
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", "--fail-under", 0.0)
     assert shown.code == 1
-    assert "no scored trials" in shown.out
+    assert "0 of 2" in shown.out
     assert "noop: no scored trials, --fail-under wants" in shown.err
 
 

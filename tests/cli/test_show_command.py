@@ -31,13 +31,14 @@ def job(tmp_path):
 def test_a_job_is_its_summary_and_its_trials(seatrial: Seatrial, job):
     shown = seatrial("show", job)
     assert shown.code == 0
-    head, columns, row, counts, failure, trial_columns, *trials = shown.out.splitlines()
+    head, columns, row, failure, trial_columns, *trials = shown.out.splitlines()
     assert head == "job · 6 tasks · 1 attempt · agents oracle · begun 2026-05-01 12:00:00+00:00"
     numbers = dict(zip(cells(columns), cells(row), strict=True))
     assert numbers["mean reward"] == "0.333"
     assert numbers["95 % interval"] == "0.061 to 0.792"
     assert numbers["scored"] == "3 of 6"
-    assert counts == "oracle: 1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error, 1 not run yet"
+    outcomes = "1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error, 1 not run yet"
+    assert numbers["outcomes"] == outcomes
     assert failure == "not scored: disk.oracle.1: SandboxError: the disk  [31mburns"
     assert cells(trial_columns) == ["trial", "outcome", "reward", "time"]
     assert [cells(line) for line in trials][:3] == [
@@ -72,25 +73,24 @@ def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Sea
 def test_a_job_without_scored_trials_has_no_mean(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", record("disk", BROKEN))
     lines = seatrial("show", tmp_path / "job").out.splitlines()
-    assert ["oracle", "-", "-", "-", "0 of 1"] in [cells(line) for line in lines]
-    assert "oracle: 1 infrastructure_error; no scored trials, so no mean" in lines
+    assert ["oracle", "-", "-", "-", "0 of 1", "1 infrastructure_error"] in [cells(line) for line in lines]
 
 
 def test_a_job_that_has_not_begun_is_shown(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", missing_tasks=2)
     shown = seatrial("show", tmp_path / "job")
-    assert (shown.code, "oracle: 2 not run yet" in shown.out) == (0, True)
+    assert (shown.code, "0 of 2  2 not run yet" in shown.out) == (0, True)
 
 
 def test_of_many_trials_the_worst_are_shown(seatrial: Seatrial, tmp_path):
     good = [record(f"good-{index}", 1.0) for index in range(60)]
     make_job(tmp_path / "job", *good, record("zz-bad", 0.0), record("zz-broken", BROKEN))
     short, full = seatrial("show", tmp_path / "job"), seatrial("show", tmp_path / "job", "--all")
-    rows = short.out.splitlines()[6:]
+    rows = short.out.splitlines()[5:]
     assert [cells(row)[0] for row in rows[:2]] == ["zz-broken.oracle.1", "zz-bad.oracle.1"]
     assert len(rows) == 40
     assert "22 more trials, none worse; --all shows them" in short.err
-    assert full.out.count("\n") == 6 + 62
+    assert full.out.count("\n") == 5 + 62
     assert "more trials" not in full.err
 
 

@@ -75,8 +75,18 @@ def test_a_limit_that_was_reached_is_told(limits, said):
 
 def test_what_was_kept_from_the_verifier_is_told_also_of_a_pass():
     restored = ("/usr/bin/python3",)
-    run = VerifierRun(duration_sec=1, isolation="guarded", restored=restored, restored_count=2, hidden_count=1)
-    told = "disputed: 1 on the system as the agent left it; kept from the verifier: /usr/bin/python3 and 2 more"
+    run = VerifierRun(
+        duration_sec=1,
+        isolation="guarded",
+        restored=restored,
+        restored_count=3,
+        hidden=("/a.pth",),
+        hidden_count=1,
+    )
+    told = (
+        "disputed: 1 on the system as the agent left it; put back for the verifier: /usr/bin/python3 and 2 more; "
+        "hidden from the verifier: /a.pth"
+    )
     assert reason(judged(0.5, verifier_run=run, disputed_reward=1.0, pass_threshold=0.5)) == told
 
 

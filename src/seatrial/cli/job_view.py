@@ -20,7 +20,6 @@ from seatrial.report.text import (
     doubts,
     failure_line,
     harmless,
-    outcome_counts,
     summary_rows,
     trial_row,
     usage_rows,
@@ -34,10 +33,9 @@ _NAMED = 5
 
 
 def show_summary(summary: JobSummary) -> None:
-    """A row per agent with mean, interval, denominators; then how its trials ended, what is left out, what it used."""
+    """A row per agent with mean, interval, denominators and outcomes; then doubts, what is left out, what was used."""
     show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
     for name, tally in summary.agents.items():
-        click.echo(f"{harmless(name)}: {outcome_counts(tally)}")
         for line in doubts(tally):
             click.echo(f"{harmless(name)}: {line}")
     if summary.broken_tasks:

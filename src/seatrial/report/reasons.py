@@ -43,7 +43,7 @@ def reason(record: TrialRecord, limits: ModelOptions = NO_LIMITS) -> str:
     """
     if record.failure:
         return failure_in_words(record.failure)
-    return _shortened("; ".join([*_verdict(record), *_agent(record, limits), *remarks(record)]))
+    return _shortened("; ".join([*remarks(record), *_verdict(record), *_agent(record, limits)]))
 
 
 def failure_in_words(failure: Failure) -> str:
@@ -56,12 +56,18 @@ def remarks(record: TrialRecord) -> list[str]:
     lines = []
     if record.disputed_reward is not None:
         lines.append(f"disputed: {format_reward(record.disputed_reward)} on the system as the agent left it")
-    files = [path for run in _runs(record) for path in (*run.restored, *run.hidden)]
-    count = sum(run.restored_count + run.hidden_count for run in _runs(record))
-    if count and files:
-        others = f" and {count - 1} more" if count > 1 else ""
-        lines.append(f"kept from the verifier: {files[0]}{others}")
+    runs = _runs(record)
+    restored = [path for run in runs for path in run.restored]
+    lines += _named("put back for the verifier", restored, sum(run.restored_count for run in runs))
+    hidden = [path for run in runs for path in run.hidden]
+    lines += _named("hidden from the verifier", hidden, sum(run.hidden_count for run in runs))
     return lines
+
+
+def _named(what: str, files: list[str], count: int) -> Iterator[str]:
+    if files:
+        others = f" and {count - 1:,} more" if count > 1 else ""
+        yield f"{what}: {files[0]}{others}"
 
 
 def _verdict(record: TrialRecord) -> Iterator[str]:

@@ -9,7 +9,7 @@ from seatrial.model.record import Outcome
 from seatrial.report.summary import FailureCount, JobSummary, Tally, UsageTotal
 from seatrial.store.index import TrialEntry
 
-SUMMARY_COLUMNS = ("agent", "mean reward", "95 % interval", "pass rate", "scored")
+SUMMARY_COLUMNS = ("agent", "mean reward", "95 % interval", "pass rate", "scored", "outcomes")
 TRIAL_COLUMNS = ("trial", "outcome", "reward", "time")
 USED_COLUMNS = ("tokens", "cost")
 USAGE_COLUMNS = ("agent", "trials", "calls", "tokens in", "tokens out", "cost", "cost per trial")
@@ -73,8 +73,11 @@ def format_duration(seconds: float | None) -> str:
 
 
 def summary_rows(summary: JobSummary) -> list[tuple[str, ...]]:
-    """One row per agent: its mean, and how many of the planned trials that mean rests on."""
-    return [(harmless(name), *_judged(tally), _scored(tally)) for name, tally in summary.agents.items()]
+    """One row per agent: its mean, how many of the planned trials that mean rests on, and how all of them ended."""
+    return [
+        (harmless(name), *_judged(tally), _scored(tally), outcome_counts(tally))
+        for name, tally in summary.agents.items()
+    ]
 
 
 def _judged(tally: Tally) -> tuple[str, str, str]:
@@ -89,12 +92,11 @@ def _scored(tally: Tally) -> str:
 
 
 def outcome_counts(tally: Tally) -> str:
-    """How often each outcome occurred, on one line, with what is not in the mean."""
+    """How often each outcome occurred, on one line, with what has not been run yet."""
     counts = [f"{count:,} {outcome}" for outcome, count in tally.counts.items()]
     if tally.open:
         counts.append(f"{tally.open:,} not run yet")
-    said = ", ".join(counts) or "no trials"
-    return said if tally.scored or not tally.finished else f"{said}; no scored trials, so no mean"
+    return ", ".join(counts) or "no trials"
 
 
 def doubts(tally: Tally) -> list[str]:
@@ -103,9 +105,8 @@ def doubts(tally: Tally) -> list[str]:
     if tally.disputed and tally.believed_mean is not None:
         verdicts = counted(tally.disputed, "verdict is", "verdicts are")
         lines.append(f"{verdicts} disputed; the mean would be {tally.believed_mean:.3f} with the higher ones")
-    if tally.curated:
-        trials = counted(tally.curated, "trial")
-        lines.append(f"in {trials} some files were kept from the verifier or put back; `seatrial show` names them")
+    if (others := tally.curated - tally.disputed) > 0:
+        lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
     return lines
 
 
@@ -116,8 +117,9 @@ def failure_line(failed: FailureCount) -> str:
 
 
 def usage_rows(summary: JobSummary) -> list[tuple[str, ...]]:
-    """One row for each agent that had a model, and when there are several one for all; none when none had."""
-    rows = [(harmless(name), *_used(tally.usage)) for name, tally in summary.agents.items() if tally.usage]
+    """One row for each agent that called a model, and when there are several one for all; none when none did."""
+    used = {name: tally.usage for name, tally in summary.agents.items() if tally.usage and tally.usage.calls}
+    rows = [(harmless(name), *_used(usage)) for name, usage in used.items()]
     total = summary.total.usage
     return [*rows, ("(all)", *_used(total))] if total and len(rows) > 1 else rows
 

@@ -32,6 +32,8 @@ _BASELINES = {
     "silent": "the verifier gives no verdict even where no agent has been, so it is broken",
 }
 _FIRST_FILES = 10
+_LONGEST_COMMAND = 120
+_TOLD_AS_TAGS = "error_taxonomy"
 _MEGA = 2**20
 
 
@@ -40,7 +42,7 @@ def headline(record: TrialRecord) -> list[Fact]:
     facts = [
         ("trial", record.trial_id),
         ("task", record.task.id),
-        ("agent", " · ".join(part for part in (record.agent.name, record.agent.model, record.agent.command) if part)),
+        ("agent", " · ".join(filter(None, (record.agent.name, record.agent.model, _command(record.agent.command))))),
         ("attempt", f"{record.attempt}, after {record.tries} tries" if record.tries > 1 else str(record.attempt)),
         ("outcome", record.outcome),
         ("reward", _reward(record)),
@@ -48,6 +50,12 @@ def headline(record: TrialRecord) -> list[Fact]:
     if record.failure:
         facts.append(("failure", failure_in_words(record.failure)))
     return [(label, harmless(value)) for label, value in facts]
+
+
+def _command(command: str | None) -> str | None:
+    """A command on one line; of a long one, the beginning."""
+    line = " ".join((command or "").split())
+    return line if len(line) <= _LONGEST_COMMAND else f"{line[:_LONGEST_COMMAND]}…"
 
 
 def _reward(record: TrialRecord) -> str:
@@ -69,8 +77,9 @@ def validity_lines(evaluation: EvaluationResult) -> list[str]:
 
 
 def breakdown_rows(evaluation: EvaluationResult) -> list[Row]:
-    """One row per dimension the verifier named."""
-    return [_dimension(name, entry) for name, entry in (evaluation.breakdown or {}).items()]
+    """One row per dimension the verifier named; its error tags have a table of their own."""
+    found = evaluation.breakdown or {}
+    return [_dimension(name, entry) for name, entry in found.items() if name != _TOLD_AS_TAGS]
 
 
 def _dimension(name: str, entry: Any) -> Row:

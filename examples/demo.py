@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +25,12 @@ from seatrial.testing.fake_provider import Fail, FakeProvider, Say
 
 JOB = Path("jobs/demo")
 SPEC = Path(__file__).with_name("demo.toml")
-TASKS = os.path.relpath(SPEC.with_name("tasks"))
 COMMANDS = (
     ("show", str(JOB), "modbus-crc.cheat"),
     ("calls", str(JOB), "beam-deflection.unlucky"),
-    ("run", "-p", TASKS, "-a", "oracle", "--image", "host", "--allow-partial-limits"),
+    ("doctor",),
 )
+_WIDTH = 69
 PROGRAM = os.path.relpath(Path(sys.executable).with_name("seatrial"))
 
 
@@ -54,8 +55,11 @@ def main() -> int:
     story = tell(JobStore.open(JOB))
     click.echo()
     for chapter in story:
-        mark = paint("✓", "green", bold=True) if chapter.true else paint("✗ NOT SO:", "red", bold=True)
-        click.echo(f"{mark} {paint(f'{chapter.agent:<8}', bold=True)}{chapter.told}")
+        mark = paint("✓", "green", bold=True) if chapter.true else paint("✗", "red", bold=True)
+        first, *rest = textwrap.wrap(chapter.told if chapter.true else f"NOT SO: {chapter.told}", _WIDTH)
+        click.echo(f"{mark} {paint(f'{chapter.agent:<8}', bold=True)}{first}")
+        for line in rest:
+            click.echo(f"{'':10}{line}")
     show_commands()
     return 0 if all(chapter.true for chapter in story) else 1
 
@@ -107,9 +111,8 @@ def cheated(trials: list[TrialRecord]) -> Chapter:
     runs = [trial.verifier_run for trial in trials if trial.verifier_run]
     planted = runs[0].restored[0] if runs and runs[0].restored else "nothing"
     told = (
-        f"planted {PurePosixPath(planted).name} to forge its reward, and left a process running.\n"
-        "          The verifier ran without either: reward 0. Judged on the system as the\n"
-        "          cheat left it, it would have scored 1.0."
+        f"planted {PurePosixPath(planted).name} to forge its reward, and left a process running. The verifier ran "
+        "without either: reward 0. Judged on the system as the cheat left it, it would have scored 1.0."
     )
     caught = all(run.restored and run.survivors for run in runs) and len(runs) == len(trials)
     forged = all(trial.disputed_reward == 1.0 for trial in trials)
@@ -119,8 +122,8 @@ def cheated(trials: list[TrialRecord]) -> Chapter:
 def broke_down(trials: list[TrialRecord]) -> Chapter:
     """An agent whose provider breaks down is not blamed."""
     told = (
-        "lost its model: the provider answered 503. That is an infrastructure\n"
-        "          failure, not a zero: it counts in no mean."
+        "lost its model: the provider answered 503. That is an infrastructure failure, not a zero: it counts in no "
+        "mean."
     )
     return Chapter("unlucky", told, all(t.failure is not None and t.failure.cause == "ProviderError" for t in trials))
 

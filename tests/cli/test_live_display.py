@@ -87,7 +87,7 @@ def test_it_shows_the_state(live: LiveDisplay, clock: Clock, screen: Screen):
     live.observe(finished("beam.1", 0.5))
     clock.advance(10)
     shown = screen.getvalue()
-    for part in ("jobs/job", "2/100", "1 pass", "1 partial", "oracle mean 0.750", "volts.1", "agent", "left"):
+    for part in ("jobs/job", "2/100", "1 pass", "1 partial", "mean: oracle 0.750", "volts.1", "agent", "left"):
         assert part in shown
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.cli.trial_lines import TrialLines
-from seatrial.model.record import Failure
+from seatrial.model.record import Failure, VerifierRun
 from seatrial.trial.events import TrialRetried
 from tests.cli.job_folders import record
 
@@ -42,5 +42,14 @@ def test_a_trial_that_fails_again_for_the_same_reason_says_so():
     assert first.startswith("trying again")
     assert "try 2  t: no sandbox" in first
     assert last.endswith("t: the same again")
-    assert not lines.is_repeated(record("t", failed(2), trial_id="t"))
-    assert lines.is_repeated(record("u", failed(3), trial_id="u"))
+
+
+def test_noteworthy_is_what_counts_do_not_tell_and_each_long_reason_once():
+    lines = TrialLines()
+    restored = VerifierRun(duration_sec=1, isolation="guarded", restored=(f"/usr/{'x' * 60}",), restored_count=1)
+    doubtful = [record(task, 0.0, trial_id=task, verifier_run=restored) for task in "ab"]
+    shown = [lines.noteworthy(each) for each in (record("t", 0.0), record("t", 1.0), *doubtful)]
+    assert [bool(line) for line in shown] == [False, False, True, False]
+    assert "a: put back for the verifier: /usr/xxx" in str(shown[2])
+    failures = [lines.noteworthy(record("t", failed(number), trial_id=f"t.{number}")) for number in range(3)]
+    assert [bool(line) for line in failures] == [True, False, False]

@@ -34,7 +34,7 @@ _NAMED = 5
 
 def show_summary(summary: JobSummary) -> None:
     """A row per agent with mean, interval, denominators and outcomes; then doubts, what is left out, what was used."""
-    show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
+    show_table("", SUMMARY_COLUMNS, summary_rows(summary))
     for name, tally in summary.agents.items():
         for line in doubts(tally):
             click.echo(f"{harmless(name)}: {line}")

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -19,9 +20,7 @@ from seatrial.cli.colours import OUTCOME_COLOURS
 from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words
 from seatrial.cli.progress_board import Board
 from seatrial.cli.trial_lines import TrialLines
-from seatrial.model.record import TrialRecord
-from seatrial.report.reasons import remarks
-from seatrial.report.summary import OUTCOMES, SCORED
+from seatrial.report.summary import OUTCOMES
 from seatrial.report.text import format_cost, format_duration, harmless
 from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 
@@ -29,6 +28,7 @@ _SHORTEST_SEC = 0.2
 _TICK_SEC = 1.0
 _ROWS = 12
 _OTHER_LINES = 4
+_INDENT = 4  # of what does not fit on the first line of a trial
 
 
 class Timer(Protocol):
@@ -78,16 +78,15 @@ class LiveDisplay:
             self._say(self._lines.retried(event))
         elif isinstance(event, Notice):
             self._say(harmless(event.text))
-        elif isinstance(event, TrialFinished) and self._deserves_a_line(event.record):
-            self._say(self._lines.finished(event.record))
+        elif isinstance(event, TrialFinished) and (line := self._lines.noteworthy(event.record)):
+            self._say(line)
         self._draw_within(_SHORTEST_SEC)
 
-    def _deserves_a_line(self, record: TrialRecord) -> bool:
-        """Whether it would be lost among the counts. Of many that failed alike, the first one is enough."""
-        return (record.outcome not in SCORED or bool(remarks(record))) and not self._lines.is_repeated(record)
-
     def _say(self, line: str) -> None:
-        self._console.print(Text.from_ansi(line))
+        first, *rest = Text.from_ansi(line).wrap(self._console, self._console.width - _INDENT) or [Text()]
+        self._console.print(first)
+        for more in rest:
+            self._console.print(Padding(more, (0, 0, 0, _INDENT)))
 
     def _draw_within(self, delay: float) -> None:
         now = self._clock()
@@ -136,7 +135,7 @@ class LiveDisplay:
         line = Table.grid(padding=(0, 2))
         line.add_row(
             Text(harmless(self._name), style="bold"),
-            ProgressBar(total=max(1, board.planned), completed=board.finished, width=30),
+            ProgressBar(total=max(1, board.planned), completed=board.finished, width=30, complete_style="green"),
             Text(f"{board.finished}/{board.planned}"),
             Text(format_duration(board.elapsed_sec(now))),
             Text(eta),
@@ -152,7 +151,8 @@ def _counts(board: Board) -> Text:
     ]
     if board.retries:
         words.append((f"{board.retries} retried", "magenta"))
-    words += [(f"{harmless(agent)} mean {mean:.3f}", "bold") for agent, mean in board.means().items()]
+    if means := board.means():
+        words.append((f"mean: {', '.join(f'{harmless(agent)} {mean:.3f}' for agent, mean in means.items())}", "bold"))
     if board.cost_usd is not None:
         words.append((format_cost(board.cost_usd), ""))
     return Text("  ").join(Text(word, style=style) for word, style in words)

@@ -18,7 +18,8 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     width = None
     if sys.stdout is not None and sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
-        click.echo(paint(title, "cyan"))
+        if title:
+            click.echo(paint(title, "cyan"))
     header, *body = lay_out(columns, [tuple(map(harmless, row)) for row in rows], width)
     for line in header:
         click.echo(paint(_joined(line), bold=True))

@@ -6,8 +6,8 @@ A long reason is told in full once. Trials that end for the same reason refer to
 from seatrial.cli.colours import paint_outcome
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import TrialRecord
-from seatrial.report.reasons import NO_LIMITS, failure_in_words, reason
-from seatrial.report.summary import alike
+from seatrial.report.reasons import NO_LIMITS, failure_in_words, reason, remarks
+from seatrial.report.summary import SCORED, alike
 from seatrial.report.text import format_duration, format_reward, harmless
 from seatrial.trial.events import TrialRetried
 
@@ -24,25 +24,28 @@ class TrialLines:
         self._first: dict[str, str] = {}
 
     def finished(self, record: TrialRecord) -> str:
-        """A finished trial."""
-        judged = record.evaluation if record.outcome != "verifier_error" else None
-        reward = format_reward(judged.reward if judged else None)
-        columns = self._columns(record.outcome, reward, format_duration(_took(record)))
-        return columns + self._explained(record.trial_id, reason(record, self._limits))
+        """A finished trial with the reason for its outcome."""
+        return self._columns_of(record) + self._explained(record.trial_id, reason(record, self._limits))
+
+    def noteworthy(self, record: TrialRecord) -> str | None:
+        """A finished trial that would be lost among counts: one that was not scored, or one with remarks.
+
+        None for all others, and for one that has the same long reason as an earlier one.
+        """
+        why = reason(record, self._limits) if record.outcome not in SCORED else "; ".join(remarks(record))
+        if not why or self._first.get(alike(why), record.trial_id) != record.trial_id:
+            return None
+        return self._columns_of(record) + self._explained(record.trial_id, why)
 
     def retried(self, event: TrialRetried) -> str:
         """A trial that will be started again."""
-        columns = self._columns("trying again", "", f"try {event.tries + 1}")
+        columns = _columns("trying again", "", f"try {event.tries + 1}")
         return columns + self._explained(event.trial_id, failure_in_words(event.failure))
 
-    def is_repeated(self, record: TrialRecord) -> bool:
-        """Whether the same long reason has been told already, of another trial."""
-        first = self._first.get(alike(reason(record, self._limits)))
-        return first is not None and first != record.trial_id
-
-    def _columns(self, outcome: str, reward: str, time: str) -> str:
-        space = " " * (_OUTCOME_WIDTH - len(outcome))
-        return f"{paint_outcome(outcome)}{space} {reward:>{_REWARD_WIDTH}} {time:>{_TIME_WIDTH}}  "
+    def _columns_of(self, record: TrialRecord) -> str:
+        judged = record.evaluation if record.outcome != "verifier_error" else None
+        reward = format_reward(judged.reward if judged else None)
+        return _columns(record.outcome, reward, format_duration(_took(record)))
 
     def _explained(self, trial_id: str, why: str) -> str:
         if not why:
@@ -52,6 +55,11 @@ class TrialLines:
             self._first[alike(why)] = trial_id
         told = why if first is None else "the same again" if first == trial_id else f"the same as {first}"
         return harmless(f"{trial_id}: {told}")
+
+
+def _columns(outcome: str, reward: str, time: str) -> str:
+    space = " " * (_OUTCOME_WIDTH - len(outcome))
+    return f"{paint_outcome(outcome)}{space} {reward:>{_REWARD_WIDTH}} {time:>{_TIME_WIDTH}}  "
 
 
 def _took(record: TrialRecord) -> float | None:

@@ -1,6 +1,6 @@
 # Each target sets up .venv by itself; nothing has to be installed or activated first.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lint types layers schemas clean
+.PHONY: help demo test check bench lint types layers schemas picture clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -25,6 +25,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.demo
+
+picture: $(STAMP)
+	@$(BIN)/python -m examples.picture
 
 test: $(STAMP)
 	$(BIN)/pytest

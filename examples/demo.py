@@ -1,26 +1,138 @@
-"""The demo: every example task, done by the agent that knows the answer and by the one that does nothing."""
+"""The demo: one agent that solves, one that does nothing, one that cheats, and one whose model's provider goes down.
 
+It tells the story from what was stored, and exits with 0 only if the story came out as it is told.
+"""
+
+import asyncio
+import os
+import shlex
 import shutil
 import sys
-from pathlib import Path
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
+import click
+
+from seatrial.cli.colours import paint
 from seatrial.cli.main import run
+from seatrial.model.record import TrialRecord
+from seatrial.store.job_store import JobStore
+from seatrial.testing.fake_provider import Fail, FakeProvider, Say
 
-TASKS = Path(__file__).parent / "tasks"
+JOB = Path("jobs/demo")
+SPEC = Path(__file__).with_name("demo.toml")
+COMMANDS = (
+    ("show", str(JOB), "modbus-crc.cheat"),
+    ("calls", str(JOB), "beam-deflection.unlucky"),
+    ("doctor",),
+)
+_WIDTH = 69
+PROGRAM = os.path.relpath(Path(sys.executable).with_name("seatrial"))
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """What is told of one agent, and whether its trials bear it out."""
+
+    agent: str
+    told: str
+    true: bool
 
 
 def main() -> int:
-    """Run the job, then look into one of its trials."""
-    job = "jobs/demo"
-    shutil.rmtree(job, ignore_errors=True)
-    # This machine's own system instead of the image that the tasks name: nothing has to be fetched. And an ordinary
-    # user cannot limit processors and memory everywhere. Records say both.
-    how = ["--image", "host", "--allow-partial-limits"]
-    code = run(["run", "-p", str(TASKS), "-a", "oracle", "-a", "noop", "-o", job, *how])
-    if code == 0:
-        print(f"\nOne of its trials, by `seatrial show {job} unit-service.oracle`:\n", flush=True)
-        code = run(["show", job, "unit-service.oracle"])
-    return code
+    """Run the job, tell its story, and say where to look closer."""
+    shutil.rmtree(JOB, ignore_errors=True)
+    sys.argv[0] = PROGRAM  # what our advice begins with
+    with provider_that_goes_down() as address:
+        arguments = ["run", "--job", os.path.relpath(SPEC), "-o", str(JOB), "--upstream", address, "--max-failed", "1"]
+        code = run(arguments)
+    if code != 0:
+        return code
+    story = tell(JobStore.open(JOB))
+    click.echo()
+    for chapter in story:
+        mark = paint("✓", "green", bold=True) if chapter.true else paint("✗", "red", bold=True)
+        first, *rest = textwrap.wrap(chapter.told if chapter.true else f"NOT SO: {chapter.told}", _WIDTH)
+        click.echo(f"{mark} {paint(f'{chapter.agent:<8}', bold=True)}{first}")
+        for line in rest:
+            click.echo(f"{'':10}{line}")
+    show_commands()
+    return 0 if all(chapter.true for chapter in story) else 1
+
+
+@contextmanager
+def provider_that_goes_down() -> Iterator[str]:
+    """The address of a provider of models that answers once and from then on says that it is overloaded."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    over = asyncio.Event()
+    provider = FakeProvider(Say("Read the task."), otherwise=Fail(503, "overloaded"))
+
+    async def serve() -> None:
+        async with provider:
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    ready.wait()
+    try:
+        yield f"{provider.base_url}/v1,retries=0"
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.close()
+
+
+def tell(store: JobStore) -> list[Chapter]:
+    """The story, chapter by chapter, from the records."""
+    trials: dict[str, list[TrialRecord]] = {}
+    for entry in store.entries():
+        trials.setdefault(entry.agent, []).append(store.record(entry.trial_id))
+    return [solved(trials["solver"]), idled(trials["idle"]), cheated(trials["cheat"]), broke_down(trials["unlucky"])]
+
+
+def solved(trials: list[TrialRecord]) -> Chapter:
+    """An agent that does the work gets the reward."""
+    return Chapter("solver", "did the work, and every verifier says so.", all(t.outcome == "pass" for t in trials))
+
+
+def idled(trials: list[TrialRecord]) -> Chapter:
+    """An agent that does nothing gets nothing."""
+    told = "did nothing, and no verifier was fooled into a reward."
+    return Chapter("idle", told, all(t.outcome == "no_output" for t in trials))
+
+
+def cheated(trials: list[TrialRecord]) -> Chapter:
+    """An agent that forges its reward is found out, and the record names what it did."""
+    runs = [trial.verifier_run for trial in trials if trial.verifier_run]
+    planted = runs[0].restored[0] if runs and runs[0].restored else "nothing"
+    told = (
+        f"planted {PurePosixPath(planted).name} to forge its reward, and left a process running. The verifier ran "
+        "without either: reward 0. Judged on the system as the cheat left it, it would have scored 1.0."
+    )
+    caught = all(run.restored and run.survivors for run in runs) and len(runs) == len(trials)
+    forged = all(trial.disputed_reward == 1.0 for trial in trials)
+    return Chapter("cheat", told, caught and forged and all(t.outcome == "no_output" for t in trials))
+
+
+def broke_down(trials: list[TrialRecord]) -> Chapter:
+    """An agent whose provider breaks down is not blamed."""
+    told = (
+        "lost its model: the provider answered 503. That is an infrastructure failure, not a zero: it counts in no "
+        "mean."
+    )
+    return Chapter("unlucky", told, all(t.failure is not None and t.failure.cause == "ProviderError" for t in trials))
+
+
+def show_commands() -> None:
+    """Commands that work as they are printed, from where the demo was started."""
+    click.echo("\nLook closer:")
+    for arguments in COMMANDS:
+        click.echo(f"  {paint(shlex.join((PROGRAM, *arguments)), 'cyan')}")
 
 
 if __name__ == "__main__":

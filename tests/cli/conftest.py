@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -46,6 +47,11 @@ def seatrial(capsys: pytest.CaptureFixture[str]) -> Seatrial:
     return call
 
 
+def cells(line: str) -> list[str]:
+    """The cells of a line of a table."""
+    return re.split(r" {2,}", line.strip())
+
+
 def start(*arguments: object, **environment: str) -> Shown:
     """Run a command line as a process of its own."""
     done = subprocess.run(
@@ -54,10 +60,10 @@ def start(*arguments: object, **environment: str) -> Shown:
     return Shown(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def on_terminal(command: tuple[str, ...]) -> str:
-    """What a command shows on a terminal 200 columns wide."""
+def on_terminal(command: tuple[str, ...], columns: int = 200) -> str:
+    """What a command shows on a terminal of so many columns."""
     screen, terminal = pty.openpty()
-    environment = {**PLAIN_ENVIRONMENT, "TERM": "xterm", "COLUMNS": "200"}
+    environment = {**PLAIN_ENVIRONMENT, "TERM": "xterm", "COLUMNS": str(columns)}
     with subprocess.Popen(command, env=environment, stdin=terminal, stdout=terminal, stderr=terminal):
         os.close(terminal)
         shown = b""

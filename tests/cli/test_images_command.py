@@ -14,6 +14,7 @@ from seatrial.cli.main import run
 from seatrial.errors import UsageError
 from seatrial.images.progress import LayerProgress
 from seatrial.testing.registry import Registry, pack, serve
+from tests.cli.conftest import cells
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="layers are unpacked by root here")
 
@@ -55,8 +56,8 @@ def test_pull_then_list_then_prune(registry, capsys):
     assert "is ready" in shown.err
     assert run(["images", "list"]) == 0
     header, row = capsys.readouterr().out.splitlines()
-    assert header.split("\t") == ["image", "digest", "platform", "layers", "size", "last used"]
-    assert row.split("\t")[0] == name
+    assert cells(header) == ["image", "digest", "platform", "layers", "size", "last used"]
+    assert cells(row)[0] == name
     assert run(["images", "list", "--json"]) == 0
     (image,) = json.loads(capsys.readouterr().out)
     assert (image["references"], image["config"], image["size_bytes"]) == ([name], {"Env": ["A=b"]}, 3)

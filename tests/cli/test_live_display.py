@@ -87,7 +87,7 @@ def test_it_shows_the_state(live: LiveDisplay, clock: Clock, screen: Screen):
     live.observe(finished("beam.1", 0.5))
     clock.advance(10)
     shown = screen.getvalue()
-    for part in ("jobs/job", "2/100", "1 pass", "1 partial", "mean reward 0.750", "volts.1", "agent", "left"):
+    for part in ("jobs/job", "2/100", "1 pass", "1 partial", "mean: oracle 0.750", "volts.1", "agent", "left"):
         assert part in shown
 
 
@@ -127,8 +127,9 @@ def test_of_many_running_trials_a_few_are_shown(live: LiveDisplay, clock: Clock,
 def test_what_was_not_judged_stays_above(live: LiveDisplay, screen: Screen):
     live.observe(finished("disk", BROKEN))
     live.observe(TrialRetried("net", 1, FLAKY))
-    assert "infrastructure_error disk after 2.0 s: setup: SandboxError: the disk  [31mburns" in screen.getvalue()
-    assert "retry net after try 1" in screen.getvalue()
+    told = "disk: the disk  [31mburns (SandboxError, while the sandbox was set up)"
+    assert f"infrastructure_error      -    2.0 s  {told}" in screen.getvalue()
+    assert "trying again                   try 2  net: the same as disk" in screen.getvalue()
 
 
 def test_names_do_not_steer_the_terminal(live: LiveDisplay, clock: Clock, screen: Screen):
@@ -180,5 +181,5 @@ display.conclude(Ending(Path("job"), "complete", summarise([], {{"oracle": 7}}),
     assert "0/7" in shown
     assert "verify" in shown
     assert "\x1b[?25l" in shown
-    assert shown.index("\x1b[?25h") < shown.index("no scored trials")
+    assert shown.index("\x1b[?25h") < shown.index("7 not run yet")
     assert "Traceback" not in shown

@@ -27,21 +27,29 @@ def test_it_follows_a_trial():
     assert (board.running, board.retries) == ({}, 1)
     board.apply(started("a", 2), 4.0)
     board.apply(finished("a", 0.5), 5.0)
-    assert (board.running, board.finished, board.mean) == ({}, 1, 0.5)
+    assert (board.running, board.finished, board.means()) == ({}, 1, {"oracle": 0.5})
 
 
 def test_only_scored_trials_are_in_the_mean():
     board = Board(4, [], 0.0)
     for name, result in (("a", 1.0), ("b", "verifier_error"), ("c", BROKEN), ("d", "no_output")):
         board.apply(finished(name, result), 1.0)
-    assert (board.finished, board.mean) == (4, 0.5)
+    assert (board.finished, board.means()) == (4, {"oracle": 0.5})
+
+
+def test_each_agent_has_its_own_mean_by_the_name_it_has_in_the_job():
+    board = Board(3, [], 0.0)
+    for name, title, result in (("a", "mine", 1.0), ("b", "mine", 0.0), ("c", "theirs", 1.0)):
+        board.apply(TrialStarted(name, name, title), 0.0)
+        board.apply(finished(name, result), 1.0)
+    assert board.means() == {"mine": 0.5, "theirs": 1.0}
 
 
 def test_the_rest_takes_as_long_as_it_did_so_far():
     earlier = entry_of(record("x", 1.0), "oracle")
     board = Board(10, [earlier, earlier], 0.0)
     assert board.remaining_sec(5.0) is None
-    assert (board.finished, board.mean) == (2, 1.0)
+    assert (board.finished, board.means()) == (2, {"oracle": 1.0})
     for index in range(4):
         board.apply(finished(str(index), 1.0), 8.0)
     assert board.remaining_sec(8.0) == 8.0

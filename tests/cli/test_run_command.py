@@ -10,7 +10,7 @@ import pytest
 from seatrial.cli import job_running
 from seatrial.errors import StoreError
 from seatrial.store.job_store import JobStore
-from tests.cli.conftest import Seatrial, start
+from tests.cli.conftest import Seatrial, cells, start
 from tests.cli.job_folders import BROKEN, FLAKY, Behaviour, ScriptedEngine
 from tests.conftest import MakeTask
 
@@ -41,21 +41,20 @@ def test_lines_in_a_pipe(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
     engine(crc=1.0, volts=0.25)
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job")
     assert shown.code == 0
-    head, first, second, columns, row, counts = shown.out.splitlines()
+    head, first, second, columns, row = shown.out.splitlines()
     assert head == f"{tmp_path}/job: 2 trials"
-    assert first.startswith("[1/2] pass crc.")
-    assert first.endswith("reward 1 after 2.0 s")
-    assert second.startswith("[2/2] partial volts.")
-    assert columns.split("\t")[:2] == ["agent", "mean reward"]
-    assert row.split("\t") == ["noop", "0.625", "0.142 to 0.944", "50.0%", "2", "2", "0", "0", "0"]
-    assert counts == "noop: 1 pass, 1 partial"
+    assert cells(first) == ["[1/2] pass", "1", "2.0 s", "crc.noop.1"]
+    assert cells(second) == ["[2/2] partial", "0.25", "2.0 s", "volts.noop.1"]
+    assert first.index("crc.") == second.index("volts.")
+    assert cells(columns) == ["agent", "mean reward", "95 % interval", "pass rate", "scored", "outcomes"]
+    assert cells(row) == ["noop", "0.625", "0.142 to 0.944", "50.0%", "2 of 2", "1 pass, 1 partial"]
     assert shown.err == f"Look at it with: seatrial show {tmp_path}/job\n"
 
 
 def test_quiet_shows_only_the_summary(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
     engine()
     shown = seatrial("run", "-q", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
-    assert shown.out.startswith("agent\tmean reward")
+    assert cells(shown.out)[:2] == ["agent", "mean reward"]
 
 
 def test_json_is_one_object_per_line(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
@@ -93,8 +92,9 @@ def test_a_strangers_message_does_not_steer_the_terminal(seatrial: Seatrial, eng
     engine(crc=[FLAKY, 1.0], volts=BROKEN)
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job")
     assert "\x1b" not in shown.out
-    assert "[0/2] retry crc." in shown.out
-    assert "setup: SandboxError: the disk  [31mburns" in shown.out
+    assert "[0/2] trying again" in shown.out
+    assert "crc.noop.1: the disk  [31mburns (SandboxError, while the sandbox was set up)" in shown.out
+    assert "volts.noop.1: the same as crc.noop.1" in shown.out
 
 
 @pytest.mark.parametrize(("gate", "code"), [((), 0), (("--fail-under", 0.5), 0), (("--fail-under", 0.6), 1)])
@@ -118,7 +118,7 @@ def test_nothing_scored_is_no_mean_and_passes_no_gate(seatrial: Seatrial, engine
     engine(crc="verifier_error", volts="verifier_error")
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", "--fail-under", 0.0)
     assert shown.code == 1
-    assert "no scored trials" in shown.out
+    assert "0 of 2" in shown.out
     assert "noop: no scored trials, --fail-under wants" in shown.err
 
 
@@ -126,7 +126,7 @@ def test_a_budget_that_stops_the_job_exits_with_1(seatrial: Seatrial, engine: En
     engine()
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "--max-trials", 1, "-o", tmp_path / "job")
     assert shown.code == 1
-    assert f"budget of trials is used up. Go on with: seatrial resume {tmp_path}/job" in shown.err
+    assert f"--max-trials allows have been started. Continue with: seatrial resume {tmp_path}/job" in shown.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -160,7 +160,7 @@ def test_a_full_disk_ends_with_how_to_go_on(seatrial: Seatrial, monkeypatch, tas
         end = json.loads(shown.out.splitlines()[-1])
         assert (end["ended"], end["exit_code"], end["summary"]) == ("failed", 1, None)
     else:
-        assert f"Go on with: seatrial resume {tmp_path}/job" in shown.err
+        assert f"Continue with: seatrial resume {tmp_path}/job" in shown.err
 
 
 def test_what_is_left_out_is_said(seatrial: Seatrial, engine: Engine, make_task: MakeTask, tasks, tmp_path):
@@ -179,7 +179,7 @@ def test_refused_and_declined_tasks_are_counted_at_the_start_at_the_end_and_in_s
     make_task("tasks/net", files={"environment/compose.yaml": "services: {main: {}, db: {}}"})
     shown = seatrial("run", "-p", tasks, "-a", "oracle", "-o", tmp_path / "job")
     assert shown.code == 0
-    assert f"{tmp_path}/job: 1 trials" in shown.out
+    assert f"{tmp_path}/job: 1 trial\n" in shown.out
     lines = (
         "1 task refused: a compose file asks for more than the Dockerfile gives (net)",
         "1 task left out for oracle: no solution (volts)",

@@ -42,7 +42,7 @@ def test_a_broken_verifier_counts_for_nobody_and_is_named_once(tmp_path, make_ta
     assert done.out.count("mute: the verifier gives no verdict even where no agent has been") == 1
     assert {entry.outcome for entry in JobStore.open(tmp_path / "job").entries()} == {"verifier_error"}
     shown = start("show", tmp_path / "job", "oracle.1")
-    assert "baseline    the verifier has no verdict even where no agent has been" in shown.out
+    assert "baseline    the verifier gives no verdict even where no agent has been" in shown.out
     again = start(*run, "-o", tmp_path / "again", "--verdict", "exit_status")
     assert again.code == 0, again.err
     entries = JobStore.open(tmp_path / "again").entries()

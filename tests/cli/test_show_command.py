@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import sys
 
 import pytest
 
 from seatrial.cli.trial_view import read_tail
 from seatrial.model.record import FileChanges, ModelUsage, TrialRecord
-from tests.cli.conftest import SEATRIAL, Seatrial, on_terminal
+from tests.cli.conftest import SEATRIAL, Seatrial, cells, on_terminal
 from tests.cli.job_folders import BROKEN, full_record, make_job, record
 
 
@@ -30,20 +31,22 @@ def job(tmp_path):
 def test_a_job_is_its_summary_and_its_trials(seatrial: Seatrial, job):
     shown = seatrial("show", job)
     assert shown.code == 0
-    head, columns, row, counts, trial_columns, *trials = shown.out.splitlines()
-    assert head == "job · tasks 6 · attempts 1 · agents oracle · begun 2026-05-01 12:00:00+00:00"
-    numbers = dict(zip(columns.split("\t"), row.split("\t"), strict=True))
+    head, columns, row, failure, trial_columns, *trials = shown.out.splitlines()
+    assert head == "job · 6 tasks · 1 attempt · agents oracle · begun 2026-05-01 12:00:00+00:00"
+    numbers = dict(zip(cells(columns), cells(row), strict=True))
     assert numbers["mean reward"] == "0.333"
     assert numbers["95 % interval"] == "0.061 to 0.792"
-    assert [numbers[name] for name in ("planned", "scored", "invalid", "infrastructure", "open")] == list("63111")
-    assert counts == "oracle: 1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error"
-    assert trial_columns.split("\t") == ["task", "agent", "attempt", "outcome", "reward", "time"]
-    assert [line.split("\t") for line in trials][:3] == [
-        ["crc", "oracle", "1", "fail", "0", "2.0 s"],
-        ["disk", "oracle", "1", "infrastructure_error", "-", "2.0 s"],
-        ["judge", "oracle", "1", "verifier_error", "-", "2.0 s"],
+    assert numbers["scored"] == "3 of 6"
+    outcomes = "1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error, 1 not run yet"
+    assert numbers["outcomes"] == outcomes
+    assert failure == "not scored: disk.oracle.1: SandboxError: the disk  [31mburns"
+    assert cells(trial_columns) == ["trial", "outcome", "reward", "time"]
+    assert [cells(line) for line in trials][:3] == [
+        ["crc.oracle.1", "fail", "0", "2.0 s"],
+        ["disk.oracle.1", "infrastructure_error", "-", "2.0 s"],
+        ["judge.oracle.1", "verifier_error", "-", "2.0 s"],
     ]
-    assert f"1 trials have no record yet; go on with: seatrial resume {job}" in shown.err
+    assert f"1 trial has not run yet. Continue with: seatrial resume {job}" in shown.err
 
 
 def test_a_job_as_json(seatrial: Seatrial, job):
@@ -57,9 +60,9 @@ def test_a_job_as_json(seatrial: Seatrial, job):
 def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Seatrial, tmp_path):
     usage = ModelUsage(calls=2, input_tokens=1200, cached_tokens=200, output_tokens=34, cost_usd=0.5)
     make_job(tmp_path / "job", record("crc", 1.0, model_usage=usage), record("volts", BROKEN, model_usage=usage))
-    shown = seatrial("show", tmp_path / "job").out
-    assert "oracle\t2\t4\t2,400\t68\t1.0000 USD\t2.0\t1,234\t0.5000 USD\n" in shown
-    assert "crc\toracle\t1\tpass\t1\t2.0 s\t1,234\t0.5000 USD\n" in shown
+    shown = [cells(line) for line in seatrial("show", tmp_path / "job").out.splitlines()]
+    assert ["oracle", "2", "4", "2,400", "68", "1.0000 USD", "0.5000 USD"] in shown
+    assert ["crc.oracle.1", "pass", "1", "2.0 s", "1,234", "0.5000 USD"] in shown
     document = json.loads(seatrial("show", tmp_path / "job", "--json").out)
     assert document["summary"]["agents"]["oracle"]["usage"]["cost_usd"] == 1.0
     assert document["trials"][0]["input_tokens"] == 1200
@@ -69,13 +72,14 @@ def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Sea
 
 def test_a_job_without_scored_trials_has_no_mean(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", record("disk", BROKEN))
-    assert "oracle\tno scored trials\t-\t-\t1\t0\t0\t1\t0" in seatrial("show", tmp_path / "job").out
+    lines = seatrial("show", tmp_path / "job").out.splitlines()
+    assert ["oracle", "-", "-", "-", "0 of 1", "1 infrastructure_error"] in [cells(line) for line in lines]
 
 
 def test_a_job_that_has_not_begun_is_shown(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", missing_tasks=2)
     shown = seatrial("show", tmp_path / "job")
-    assert (shown.code, "oracle: nothing has finished" in shown.out) == (0, True)
+    assert (shown.code, "0 of 2  2 not run yet" in shown.out) == (0, True)
 
 
 def test_of_many_trials_the_worst_are_shown(seatrial: Seatrial, tmp_path):
@@ -83,7 +87,7 @@ def test_of_many_trials_the_worst_are_shown(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", *good, record("zz-bad", 0.0), record("zz-broken", BROKEN))
     short, full = seatrial("show", tmp_path / "job"), seatrial("show", tmp_path / "job", "--all")
     rows = short.out.splitlines()[5:]
-    assert [row.split("\t")[0] for row in rows[:2]] == ["zz-broken", "zz-bad"]
+    assert [cells(row)[0] for row in rows[:2]] == ["zz-broken.oracle.1", "zz-bad.oracle.1"]
     assert len(rows) == 40
     assert "22 more trials, none worse; --all shows them" in short.err
     assert full.out.count("\n") == 5 + 62
@@ -114,11 +118,11 @@ def test_a_trial_is_told_in_full(seatrial: Seatrial, detailed):
     for part in (
         "outcome     partial",
         "reward      0.5",
-        "attempt     1, started 2 times",
+        "attempt     1, after 2 tries",
         "validity    output_parseable: yes, schema_valid: no, verifier_completed: yes",
-        "drop\t0.5 / 1.0\tfound 3 [2J",
-        "count\t\t7",
-        "unit_mismatch\tmechanical\t",
+        "drop       0.5 / 1.0  found 3 [2J",
+        "count                 7",
+        "unit_mismatch  mechanical\n",
         "agent       exited with 3 after 2.0 s",
         "isolation   guarded",
         "survivors   sleep 1000",
@@ -129,10 +133,10 @@ def test_a_trial_is_told_in_full(seatrial: Seatrial, detailed):
         "/workspace/9 and 2 more",
         "modified    /etc/ [2Jpasswd",
         "not held    memory_mb 64",
-        "used        1.25 s CPU, 3.0 MiB memory at most, 1 processes ended for want of memory",
-        "first\t-\texit 1\tpartial\t0.5",
-        "second\t-\t-\tnot judged\t-",
-        "agent\t\t2.0 s\t2026-05-01 12:00:00+00:00",
+        "used        1.25 s CPU, 3.0 MiB memory at the peak, 1 process killed for lack of memory",
+        "first       -  exit 1    partial        0.5",
+        "second      -  -         not judged       -",
+        "agent        2.0 s  2026-05-01 12:00:00+00:00",
         "--- agent/stdout.txt\nworking\n",
         "done ]0;owned \n",
         "--- verifier/stderr.txt\noh\n",
@@ -146,7 +150,7 @@ def test_a_trial_is_told_in_full(seatrial: Seatrial, detailed):
 
 def test_a_failed_trial_says_why(seatrial: Seatrial, job):
     shown = seatrial("show", job, "disk")
-    assert "failure     setup: SandboxError: the disk  [31mburns" in shown.out
+    assert "failure     the disk  [31mburns (SandboxError, while the sandbox was set up)" in shown.out
     assert "reward      none: the trial was never judged" in shown.out
 
 
@@ -168,7 +172,7 @@ def test_an_ambiguous_name_is_refused_with_the_candidates(seatrial: Seatrial, de
     assert "give more of the name" in shown.err
 
 
-@pytest.mark.parametrize(("name", "hint"), [("vlots", "did you mean volts"), ("xyz?!", "there are: ")])
+@pytest.mark.parametrize(("name", "hint"), [("vlots", "did you mean volts"), ("xyz?!", "finished trials: ")])
 def test_a_trial_that_is_none_is_refused_with_what_there_is(seatrial: Seatrial, job, name, hint):
     shown = seatrial("show", job, name)
     assert shown.code == 2
@@ -196,11 +200,29 @@ def test_tails_of_logs_are_bounded_and_follow_nothing(tmp_path):
 
 def test_a_terminal_gets_tables_and_is_not_steered(detailed):
     job, stored, _ = detailed
-    assert "│ oracle │ 0.750" in on_terminal((*SEATRIAL, "show", str(job)))
+    shown = on_terminal((*SEATRIAL, "show", str(job)))
+    assert "oracle        0.750" in shown
+    assert "\x1b[32mpass" in shown
     trial = on_terminal((*SEATRIAL, "show", str(job), stored.trial_id))
-    assert "│ drop " in trial
+    assert "drop       0.5 / 1.0" in trial
     for sequence in ("\x1b]0;", "\x1b[2J", "\x07"):
         assert sequence not in trial
+
+
+def test_80_columns_cut_no_number(tmp_path):
+    usage = ModelUsage(calls=12_345, input_tokens=1_234_567, output_tokens=98_765, cost_usd=12.3456)
+    long = "a-task-whose-name-is-longer-than-anybody-would-like-it-to-be-on-a-narrow-screen"
+    make_job(
+        tmp_path / "job",
+        record(long, 0.5, "an-agent-with-a-long-name", model_usage=usage, disputed_reward=1.0),
+        record(long, BROKEN, "another-agent-with-a-long-name", model_usage=usage, tries=3),
+    )
+    shown = on_terminal((*SEATRIAL, "show", str(tmp_path / "job")), columns=80)
+    for number in ("0.5 (or 1)", "1,333,332", "12.3456 USD", "2,469,134", "24.6912 USD", "2.0 s", "0.500"):
+        assert number in shown
+    assert "…" not in shown
+    lines = [re.sub(r"\x1b\[\d*m", "", line) for line in shown.splitlines()]
+    assert [line for line in lines if len(line) > 80 and ": " not in line and " · " not in line] == []
 
 
 def test_show_works_where_no_sandbox_can_run():

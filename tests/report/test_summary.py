@@ -28,6 +28,8 @@ class Trial:
     task_id: str = "t"
     broken: bool = False
     warnings: tuple[str, ...] = ()
+    trial_id: str = "t.a.1"
+    failure: str | None = None
 
 
 def trials(agent="a", **rewards):

@@ -8,12 +8,15 @@ from seatrial.report.summary import summarise
 from seatrial.report.text import (
     SUMMARY_COLUMNS,
     USAGE_COLUMNS,
+    counted,
     doubts,
+    failure_line,
     format_cost,
     format_duration,
     format_reward,
     harmless,
     harmless_lines,
+    outcome_counts,
     summary_rows,
     trial_row,
     usage_rows,
@@ -80,7 +83,7 @@ def test_usage_is_told_per_agent_and_per_trial():
     used = {"model_calls": 3, "input_tokens": 4000, "output_tokens": 500, "cost_usd": 0.5}
     entries = [entry(**used), entry(**{**used, "model_calls": 4}), entry(agent="b"), entry(agent="c", **used)]
     rows = usage_rows(summarise(entries, {"a": 2, "b": 1, "c": 1}))
-    assert rows[0] == ("a", "2", "7", "8,000", "1,000", "1.0000 USD", "3.5", "4,500", "0.5000 USD")
+    assert rows[0] == ("a", "2", "7", "8,000", "1,000", "1.0000 USD", "0.5000 USD")
     assert [row[0] for row in rows] == ["a", "c", "(all)"]
     assert {len(row) for row in rows} == {len(USAGE_COLUMNS)}
     assert usage_rows(summarise([entry()], {"a": 1})) == []
@@ -91,13 +94,39 @@ def test_endless_text_is_cut():
     assert len(harmless("x" * 10**6)) == 2001
 
 
-def test_several_agents_have_a_row_for_all_of_them():
-    one = summary_rows(summarise([entry()], {"a": 1}))
-    two = summary_rows(summarise([entry(), entry(agent="b", outcome="fail", reward=0.0)], {"a": 1, "b": 1}))
-    assert [row[0] for row in one] == ["a"]
-    assert [row[:2] for row in two] == [("a", "1.000"), ("b", "0.000"), ("(all)", "-")]
-    assert two[-1][4:] == ("2", "2", "0", "0", "0")
-    assert {len(row) for row in two} == {len(SUMMARY_COLUMNS)}
+def test_each_agent_has_one_row_with_one_mean():
+    rows = summary_rows(summarise([entry(), entry(agent="b", outcome="fail", reward=0.0)], {"a": 1, "b": 3}))
+    assert [(row[0], row[1], *row[4:]) for row in rows] == [
+        ("a", "1.000", "1 of 1", "1 pass"),
+        ("b", "0.000", "1 of 3", "1 fail, 2 not run yet"),
+    ]
+    assert {len(row) for row in rows} == {len(SUMMARY_COLUMNS)}
+
+
+def test_what_is_not_in_the_mean_is_told_beside_the_outcomes():
+    broken = entry(outcome="infrastructure_error", reward=None)
+    assert (
+        outcome_counts(summarise([entry(), broken], {"a": 3}).total) == "1 pass, 1 infrastructure_error, 1 not run yet"
+    )
+    assert outcome_counts(summarise([broken], {"a": 1}).total) == "1 infrastructure_error"
+    assert outcome_counts(summarise([], {"a": 2}).total) == "2 not run yet"
+
+
+def test_failures_are_told_once_and_counted():
+    failed = [
+        entry(trial_id=f"t.{index}", outcome="infrastructure_error", reward=None, failure=f"E: port {index} is taken")
+        for index in range(8)
+    ]
+    other = entry(trial_id="z", outcome="infrastructure_error", reward=None, failure="E: no disk")
+    assert [failure_line(each) for each in summarise([other, *failed], {"a": 9}).failures] == [
+        "not scored: t.0 and 7 more like this: E: port 0 is taken",
+        "not scored: z: E: no disk",
+    ]
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 trials"), (1, "1 trial"), (2000, "2,000 trials")])
+def test_numbers_of_things(number, text):
+    assert counted(number, "trial") == text
 
 
 def test_the_worst_come_first():
@@ -109,10 +138,8 @@ def test_the_worst_come_first():
 
 
 def test_a_row_says_what_was_never_judged_and_how_often_it_was_started():
-    assert trial_row(entry(outcome="verifier_error", reward=0.0, tries=3, duration_sec=None, task_id="a\x1bb")) == (
-        "a b",
-        "a",
-        "1 (3 tries)",
+    assert trial_row(entry(outcome="verifier_error", reward=0.0, tries=3, duration_sec=None, trial_id="a\x1bb")) == (
+        "a b (3 tries)",
         "verifier_error",
         "-",
         "-",
@@ -121,11 +148,11 @@ def test_a_row_says_what_was_never_judged_and_how_often_it_was_started():
 
 def test_disputes_are_told_in_words_and_come_first():
     disputed = entry(trial_id="d", outcome="fail", reward=0.0, disputed_reward=1.0, put_back=2)
-    assert trial_row(disputed)[4] == "0 (disputed: 1)"
+    assert trial_row(disputed)[1:3] == ("fail, disputed", "0 (or 1)")
     assert worst_first([entry(outcome="infrastructure_error", reward=None), disputed])[0] is disputed
     tally = summarise([disputed, entry()], {"a": 2}).total
-    assert doubts(tally) == [
-        "mean 0.500; 1.000 if a disputed verdict is believed",
-        "in 1 trials the verifier did not see all of the system as the agent left it",
+    assert doubts(tally) == ["1 verdict is disputed; the mean would be 1.000 with the higher ones"]
+    assert doubts(summarise([disputed, entry(put_back=1)], {"a": 2}).total)[1:] == [
+        "in 1 trial files of the agent's were hidden from the verifier or put back"
     ]
     assert doubts(summarise([entry()], {"a": 1}).total) == []

@@ -14,7 +14,7 @@ def test_a_reward_of_a_verifier_that_could_not_judge_is_not_counted():
 def test_a_failure_has_no_reward_and_a_reason():
     facts = dict(headline(record("t", BROKEN)))
     assert facts["reward"] == "none: the trial was never judged"
-    assert facts["failure"] == "setup: SandboxError: the disk  [31mburns"
+    assert facts["failure"] == "the disk  [31mburns (SandboxError, while the sandbox was set up)"
 
 
 def test_another_threshold_is_said():
@@ -32,8 +32,8 @@ def test_a_verifier_out_of_time_is_said():
 @pytest.mark.parametrize(
     ("baseline", "outcome", "said"),
     [
-        ("judged", "fail", "so the agent silenced it"),
-        ("silent", "verifier_error", "has no verdict even where no agent"),
+        ("judged", "fail", "so this agent silenced it"),
+        ("silent", "verifier_error", "gives no verdict even where no agent"),
     ],
 )
 def test_what_a_silent_verifier_does_without_an_agent_is_said(baseline, outcome, said):

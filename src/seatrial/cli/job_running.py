@@ -77,7 +77,8 @@ async def _run(job: PreparedJob, display: Display) -> JobOutcome:
 def _beginning(job: PreparedJob) -> Beginning:
     file = job.store.file
     earlier = job.store.entries()
-    return Beginning(file.spec.name, job.store.path, sum(planned_trials(file).values()), earlier)
+    planned = sum(planned_trials(file).values())
+    return Beginning(file.spec.name, job.store.path, planned, earlier, file.spec.model)
 
 
 def _ending(job: PreparedJob, ended: Ended, reason: str | None, gates: Gates) -> Ending:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from seatrial.cli.colours import OUTCOME_COLOURS, paint
 from seatrial.cli.render import show_table
 from seatrial.errors import JobError
 from seatrial.report.summary import JobSummary
@@ -15,9 +16,10 @@ from seatrial.report.text import (
     USAGE_COLUMNS,
     USED_COLUMNS,
     by_task,
+    counted,
     doubts,
+    failure_line,
     harmless,
-    outcome_counts,
     summary_rows,
     trial_row,
     usage_rows,
@@ -31,20 +33,27 @@ _NAMED = 5
 
 
 def show_summary(summary: JobSummary) -> None:
-    """A row per agent with mean, interval, denominators; then how its trials ended, what is left out, what it used."""
-    show_table("summary", SUMMARY_COLUMNS, summary_rows(summary))
+    """A row per agent with mean, interval, denominators and outcomes; then doubts, what is left out, what was used."""
+    show_table("", SUMMARY_COLUMNS, summary_rows(summary))
     for name, tally in summary.agents.items():
-        click.echo(f"{harmless(name)}: {outcome_counts(tally)}")
         for line in doubts(tally):
             click.echo(f"{harmless(name)}: {line}")
     if summary.broken_tasks:
-        named = ", ".join(summary.broken_tasks[:_NAMED]) + (", …" if len(summary.broken_tasks) > _NAMED else "")
-        said = "has no verdict where nothing was done; no trial there counts"
-        click.echo(harmless(f"{len(summary.broken_tasks)} tasks whose verifier {said}: {named}"))
+        click.echo(harmless(_broken(summary.broken_tasks)))
+    for failed in summary.failures[:_NAMED]:
+        click.echo(paint(failure_line(failed), OUTCOME_COLOURS["infrastructure_error"]))
+    if (others := len(summary.failures) - _NAMED) > 0:
+        click.echo(f"not scored: … and {counted(others, 'other reason')}; the records name them")
     for count in summary.left_out:
         click.echo(harmless(str(count)))
     if rows := usage_rows(summary):
         show_table("models", USAGE_COLUMNS, rows)
+
+
+def _broken(tasks: Sequence[str]) -> str:
+    named = ", ".join(tasks[:_NAMED]) + (", …" if len(tasks) > _NAMED else "")
+    verifiers = "1 task has a broken verifier" if len(tasks) == 1 else f"{len(tasks):,} tasks have broken verifiers"
+    return f"{verifiers}, which judges nothing even where no agent has been, so its trials count for nobody: {named}"
 
 
 def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
@@ -59,7 +68,7 @@ def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
     else:
         show_table("trials", TRIAL_COLUMNS, map(trial_row, chosen))
     if long:
-        click.echo(f"{len(entries) - _SHOWN} more trials, none worse; --all shows them", err=True)
+        click.echo(f"{counted(len(entries) - _SHOWN, 'more trial')}, none worse; --all shows them", err=True)
 
 
 def find_trial(entries: Sequence[TrialEntry], wanted: str, folder: Path) -> TrialEntry:
@@ -71,7 +80,7 @@ def find_trial(entries: Sequence[TrialEntry], wanted: str, folder: Path) -> Tria
     if found:
         raise JobError(f"{wanted!r} is part of {len(found)} trials of {folder}: {_names(found)}; give more of the name")
     near = difflib.get_close_matches(wanted, [entry.trial_id for entry in entries], n=1, cutoff=0.4)
-    hint = f"did you mean {harmless(near[0])}?" if near else f"there are: {_names(entries) or 'none'}"
+    hint = f"did you mean {harmless(near[0])}?" if near else f"finished trials: {_names(entries) or 'none yet'}"
     raise JobError(f"{folder} has no finished trial {wanted!r}; {hint}")
 
 

@@ -11,13 +11,16 @@ from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words, finished_line, retried_line
+from seatrial.cli.colours import OUTCOME_COLOURS
+from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words
 from seatrial.cli.progress_board import Board
-from seatrial.report.summary import OUTCOMES, SCORED
+from seatrial.cli.trial_lines import TrialLines
+from seatrial.report.summary import OUTCOMES
 from seatrial.report.text import format_cost, format_duration, harmless
 from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 
@@ -25,7 +28,7 @@ _SHORTEST_SEC = 0.2
 _TICK_SEC = 1.0
 _ROWS = 12
 _OTHER_LINES = 4
-_COLOURS = {"pass": "green", "partial": "yellow", "fail": "red"}
+_INDENT = 4  # of what does not fit on the first line of a trial
 
 
 class Timer(Protocol):
@@ -65,19 +68,25 @@ class LiveDisplay:
         """Put up the display."""
         self._name = str(job.folder)
         self._board = Board(job.planned, job.earlier, self._clock())
+        self._lines = TrialLines(job.limits)
         self._live = Live(get_renderable=self._render, console=self._console, auto_refresh=False, transient=True)
         self._live.start(refresh=True)
 
     def _take(self, event: Event) -> None:
         self._board.apply(event, self._clock())
         if isinstance(event, TrialRetried):
-            self._console.print(Text(retried_line(event)))
+            self._say(self._lines.retried(event))
         elif isinstance(event, Notice):
-            self._console.print(Text(harmless(event.text)))
-        elif isinstance(event, TrialFinished) and event.record.outcome not in SCORED:
-            # What was not judged would be lost among the counts.
-            self._console.print(Text(finished_line(event.record)))
+            self._say(harmless(event.text))
+        elif isinstance(event, TrialFinished) and (line := self._lines.noteworthy(event.record)):
+            self._say(line)
         self._draw_within(_SHORTEST_SEC)
+
+    def _say(self, line: str) -> None:
+        first, *rest = Text.from_ansi(line).wrap(self._console, self._console.width - _INDENT) or [Text()]
+        self._console.print(first)
+        for more in rest:
+            self._console.print(Padding(more, (0, 0, 0, _INDENT)))
 
     def _draw_within(self, delay: float) -> None:
         now = self._clock()
@@ -126,7 +135,7 @@ class LiveDisplay:
         line = Table.grid(padding=(0, 2))
         line.add_row(
             Text(harmless(self._name), style="bold"),
-            ProgressBar(total=max(1, board.planned), completed=board.finished, width=30),
+            ProgressBar(total=max(1, board.planned), completed=board.finished, width=30, complete_style="green"),
             Text(f"{board.finished}/{board.planned}"),
             Text(format_duration(board.elapsed_sec(now))),
             Text(eta),
@@ -136,14 +145,14 @@ class LiveDisplay:
 
 def _counts(board: Board) -> Text:
     words = [
-        (f"{board.counts[outcome]} {outcome}", _COLOURS.get(outcome, "magenta"))
+        (f"{board.counts[outcome]} {outcome}", OUTCOME_COLOURS[outcome])
         for outcome in OUTCOMES
         if board.counts[outcome]
     ]
     if board.retries:
         words.append((f"{board.retries} retried", "magenta"))
-    if board.mean is not None:
-        words.append((f"mean reward {board.mean:.3f}", "bold"))
+    if means := board.means():
+        words.append((f"mean: {', '.join(f'{harmless(agent)} {mean:.3f}' for agent, mean in means.items())}", "bold"))
     if board.cost_usd is not None:
         words.append((format_cost(board.cost_usd), ""))
     return Text("  ").join(Text(word, style=style) for word, style in words)

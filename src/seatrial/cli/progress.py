@@ -5,7 +5,6 @@ A display only tells. The job goes on whether or not anybody can be told, so non
 
 import logging
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,27 +14,34 @@ from typing import Literal, Protocol
 
 import click
 
+from seatrial.cli.colours import TYPEWRITERS
 from seatrial.cli.job_view import show_summary
+from seatrial.cli.program import command_line
 from seatrial.cli.progress_board import Board
-from seatrial.model.record import TrialRecord
+from seatrial.cli.trial_lines import TrialLines
+from seatrial.model.job import ModelOptions
+from seatrial.report.reasons import NO_LIMITS
 from seatrial.report.summary import Finished, JobSummary
-from seatrial.report.text import format_duration, format_reward, harmless
+from seatrial.report.text import counted, harmless
 from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 
 _log = logging.getLogger(__name__)
-_TYPEWRITERS = ("dumb", "unknown")  # terminals on which nothing can be drawn over
 
 Ended = Literal["complete", "trial budget", "wall budget", "agent warnings", "interrupted", "failed", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a display needs to know before anything happens; `earlier` are the results there are already."""
+    """What a display needs to know before anything happens; `earlier` are the results there are already.
+
+    `limits` are those of the agents' models.
+    """
 
     name: str
     folder: Path
     planned: int
     earlier: Sequence[Finished] = ()
+    limits: ModelOptions = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ def choose_display(*, as_json: bool, quiet: bool) -> Display:
         return JsonDisplay()
     if quiet:
         return QuietDisplay()
-    if sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in _TYPEWRITERS:
+    if sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in TYPEWRITERS:
         from seatrial.cli.live_display import LiveDisplay  # noqa: PLC0415 - rich is slow to import
 
         return LiveDisplay()
@@ -130,17 +136,22 @@ class LinesDisplay:
     def begin(self, job: Beginning) -> None:
         """Say what is going to happen."""
         self._board = Board(job.planned, job.earlier, self._clock())
-        before = f", {self._board.finished} of them finished before" if self._board.finished else ""
-        click.echo(f"{job.folder}: {job.planned} trials{before}")
+        self._lines = TrialLines(job.limits)
+        before = f", {self._board.finished:,} of them finished before" if self._board.finished else ""
+        click.echo(f"{job.folder}: {counted(job.planned, 'trial')}{before}")
 
     def _line(self, event: Event) -> None:
         self._board.apply(event, self._clock())
         if isinstance(event, TrialFinished):
-            click.echo(f"[{self._board.finished}/{self._board.planned}] {finished_line(event.record)}")
+            click.echo(f"{self._position()} {self._lines.finished(event.record)}")
         elif isinstance(event, TrialRetried):
-            click.echo(f"[{self._board.finished}/{self._board.planned}] {retried_line(event)}")
+            click.echo(f"{self._position()} {self._lines.retried(event)}")
         elif isinstance(event, Notice):
             click.echo(harmless(event.text))
+
+    def _position(self) -> str:
+        planned = str(self._board.planned)
+        return f"[{self._board.finished:>{len(planned)}}/{planned}]"
 
     def close(self) -> None:
         """There is nothing to put away."""
@@ -148,26 +159,6 @@ class LinesDisplay:
     def conclude(self, end: Ending) -> None:
         """Show the summary."""
         conclude_in_words(end)
-
-
-def finished_line(record: TrialRecord) -> str:
-    """A finished trial on one line."""
-    started = min((phase.started_at for phase in record.times), default=None)
-    ended = max((phase.finished_at for phase in record.times), default=None)
-    took = format_duration((ended - started).total_seconds() if started and ended else None)
-    if record.failure:
-        reason = f"{record.failure.phase}: {record.failure.cause}: {record.failure.message}"
-        return harmless(f"{record.outcome} {record.trial_id} after {took}: {reason}")
-    reward = record.evaluation.reward if record.evaluation and record.outcome != "verifier_error" else None
-    return harmless(f"{record.outcome} {record.trial_id} reward {format_reward(reward)} after {took}")
-
-
-def retried_line(event: TrialRetried) -> str:
-    """A trial that will be started again, on one line."""
-    failure = event.failure
-    return harmless(
-        f"retry {event.trial_id} after try {event.tries}: {failure.phase}: {failure.cause}: {failure.message}"
-    )
 
 
 def conclude_in_words(end: Ending) -> None:
@@ -179,16 +170,15 @@ def conclude_in_words(end: Ending) -> None:
     if end.ended == "refused":
         click.echo("Nothing was run, and no job was made.", err=True)
     elif end.ended == "complete":
-        click.echo(f"Look at it with: {shlex.join(('seatrial', 'show', str(end.folder)))}", err=True)
+        click.echo(f"Look at it with: {command_line('show', str(end.folder))}", err=True)
     else:
-        go_on = shlex.join(("seatrial", "resume", str(end.folder)))
-        click.echo(f"{_STOPPED[end.ended]} Go on with: {go_on}", err=True)
+        click.echo(f"{_STOPPED[end.ended]} Continue with: {command_line('resume', str(end.folder))}", err=True)
 
 
 _STOPPED = {
-    "trial budget": "Stopped: the budget of trials is used up.",
-    "wall budget": "Stopped: the budget of time is used up.",
+    "trial budget": "Stopped: as many trials as --max-trials allows have been started.",
+    "wall budget": "Stopped: the time that --max-wall allows is over.",
     "agent warnings": "Stopped: an agent never really ran.",
-    "interrupted": "Interrupted; what has finished is kept.",
-    "failed": "Stopped by an error; what has finished is kept.",
+    "interrupted": "Interrupted. Finished trials are kept.",
+    "failed": "Stopped by an error. Finished trials are kept.",
 }

@@ -1,6 +1,6 @@
 """What is known about a running job at any moment: the state behind every display, cheap however large the job is."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -15,8 +15,17 @@ class Running:
 
     trial_id: str
     since: float
+    agent: str = ""
     phase: str = "waiting"
     tries: int = 1
+
+
+@dataclass(slots=True)
+class _Rewards:
+    """The rewards of one agent, added up."""
+
+    count: int = 0
+    total: float = 0.0
 
 
 class Board:
@@ -29,10 +38,9 @@ class Board:
         self.retries = 0
         self.cost_usd: float | None = None
         self._begun = now
-        self._scored = 0
-        self._rewards = 0.0
+        self._rewards: dict[str, _Rewards] = defaultdict(_Rewards)
         for entry in earlier:
-            self._count(entry.outcome, entry.reward)
+            self._count(entry.agent, entry.outcome, entry.reward)
             self._pay(entry.cost_usd)
         self._before = self.finished
 
@@ -41,10 +49,9 @@ class Board:
         """How many trials have a record."""
         return self.counts.total()
 
-    @property
-    def mean(self) -> float | None:
-        """The mean reward so far over scored trials, None while there are none."""
-        return self._rewards / self._scored if self._scored else None
+    def means(self) -> dict[str, float]:
+        """The mean reward so far of each agent that has scored trials."""
+        return {agent: rewards.total / rewards.count for agent, rewards in sorted(self._rewards.items())}
 
     def elapsed_sec(self, now: float) -> float:
         """How long the job has been running this time."""
@@ -58,8 +65,8 @@ class Board:
     def apply(self, event: Event, now: float) -> None:
         """Take note of an event."""
         match event:
-            case TrialStarted(trial_id=trial_id, tries=tries):
-                self.running[trial_id] = Running(trial_id, now, tries=tries)
+            case TrialStarted(trial_id=trial_id, agent=agent, tries=tries):
+                self.running[trial_id] = Running(trial_id, now, agent, tries=tries)
             case PhaseStarted(trial_id=trial_id, phase=phase, step=step):
                 trial = self.running.get(trial_id) or Running(trial_id, now)
                 self.running[trial_id] = replace(trial, phase=f"{phase} ({step})" if step else phase)
@@ -67,15 +74,15 @@ class Board:
                 self.retries += 1
                 self.running.pop(trial_id, None)
             case TrialFinished(record=record):
-                self.running.pop(record.trial_id, None)
-                self._count(record.outcome, record.evaluation.reward if record.evaluation else None)
+                trial = self.running.pop(record.trial_id, Running(record.trial_id, now, record.agent.name))
+                self._count(trial.agent, record.outcome, record.evaluation.reward if record.evaluation else None)
                 self._pay(record.model_usage.cost_usd if record.model_usage else None)
 
-    def _count(self, outcome: Outcome, reward: float | None) -> None:
+    def _count(self, agent: str, outcome: Outcome, reward: float | None) -> None:
         self.counts[outcome] += 1
         if outcome in SCORED and reward is not None:
-            self._scored += 1
-            self._rewards += reward
+            self._rewards[agent].count += 1
+            self._rewards[agent].total += reward
 
     def _pay(self, cost_usd: float | None) -> None:
         """Add to `cost_usd`, what is known to be spent; None while nothing is."""

@@ -1,36 +1,40 @@
-"""How commands show things: tables on a terminal, plain tab-separated lines in a pipe, JSON for machines."""
+"""How commands show things: tables with aligned columns, JSON for programs, and lines for problems of a task."""
 
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
 import click
 from pydantic import BaseModel
 
+from seatrial.cli.colours import SEVERITY_COLOURS, paint, paint_outcome
+from seatrial.cli.table import GAP, Line, lay_out
 from seatrial.model.task import Problem
 from seatrial.report.text import harmless
 
-_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
-
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table people can read on a terminal and programs can split in a pipe."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        for row in (columns, *rows):
-            click.echo("\t".join(map(harmless, row)))
-        return
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes do not need it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    """A table with aligned columns. On a terminal it has a title and fits the screen; in a pipe a row is one line."""
+    width = None
+    if sys.stdout is not None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        if title:
+            click.echo(paint(title, "cyan"))
+    header, *body = lay_out(columns, [tuple(map(harmless, row)) for row in rows], width)
+    for line in header:
+        click.echo(paint(_joined(line), bold=True))
+    for row in body:
+        for line in row:
+            click.echo(_joined(line))
 
-    table = Table(*columns, title=title, title_justify="left")
-    for row in rows:
-        table.add_row(*(Text(harmless(cell)) for cell in row))
-    Console().print(table)
+
+def _joined(line: Line) -> str:
+    return GAP.join(f"{cell.before}{paint_outcome(cell.text)}{cell.after}" for cell in line).rstrip()
 
 
 def show_problem(owner: str, problem: Problem) -> None:
     """One problem as a line, and what to do about it as another."""
-    severity = click.style(problem.severity, fg=_COLOURS[problem.severity])
+    severity = paint(problem.severity, SEVERITY_COLOURS[problem.severity])
     click.echo(f"{owner}: {severity}[{problem.code}] {problem}")
     if problem.fix:
         click.echo(f"    fix: {problem.fix}")

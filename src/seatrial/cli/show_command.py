@@ -1,17 +1,17 @@
 """`seatrial show JOB [TRIAL]`: what a job amounts to, or everything about one of its trials."""
 
 import json
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from seatrial.cli.job_view import find_trial, show_summary, show_trials
+from seatrial.cli.program import command_line
 from seatrial.cli.render import show_json
 from seatrial.cli.trial_view import show_trial
 from seatrial.report.summary import summarise_job, summary_json
-from seatrial.report.text import harmless
+from seatrial.report.text import counted, harmless
 from seatrial.store.annotations import read_annotations
 from seatrial.store.job_store import JobStore
 
@@ -50,13 +50,13 @@ def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
     spec = store.file.spec
     created = store.file.created_at.isoformat(sep=" ", timespec="seconds")
     agents = ", ".join(harmless(agent.title) for agent in spec.agents)
-    parts = (spec.name, f"tasks {len(store.file.tasks)}", f"attempts {spec.attempts}", f"agents {agents}")
-    click.echo(" · ".join((*parts, f"begun {created}")))
+    parts = (counted(len(store.file.tasks), "task"), counted(spec.attempts, "attempt"), f"agents {agents}")
+    click.echo(" · ".join((spec.name, *parts, f"begun {created}")))
     show_summary(summary)
     show_trials(entries, everything=everything)
     if summary.total.open:
-        go_on = shlex.join(("seatrial", "resume", str(store.path)))
-        click.echo(f"{summary.total.open} trials have no record yet; go on with: {go_on}", err=True)
+        left = counted(summary.total.open, "trial has", "trials have")
+        click.echo(f"{left} not run yet. Continue with: {command_line('resume', str(store.path))}", err=True)
 
 
 def _warn(message: str) -> None:

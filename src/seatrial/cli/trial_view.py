@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
+from seatrial.cli.colours import paint, paint_outcome
 from seatrial.cli.render import show_table
 from seatrial.model.annotation import Annotation
 from seatrial.model.record import FileChanges, TrialRecord
@@ -45,7 +46,8 @@ def show_annotations(annotations: Sequence[Annotation]) -> None:
 
 def _facts(facts: Sequence[told.Fact]) -> None:
     for label, value in facts:
-        click.echo(f"{click.style(f'{label:<12}', bold=True)}{value}")
+        shown = paint_outcome(value) if label == "outcome" else value
+        click.echo(f"{paint(f'{label:<12}', bold=True)}{shown}")
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[told.Row]) -> None:
@@ -57,7 +59,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[told.Row]) -> None
 
 def _show_tail(name: str, lines: Sequence[str]) -> None:
     if lines:
-        click.echo(click.style(f"--- {name}", bold=True))
+        click.echo(paint(f"--- {name}", bold=True))
         for line in lines:
             click.echo(harmless(line))
 

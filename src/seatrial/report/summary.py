@@ -5,6 +5,7 @@ about an agent; they are counted beside it, so that a reader sees how much of wh
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +15,8 @@ from seatrial.jobs.plan import LeftOutCount, count_left_out
 from seatrial.model.job import JobFile
 from seatrial.model.record import Outcome
 from seatrial.stats.intervals import wilson
+
+_VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 
 SCORED: frozenset[Outcome] = frozenset({"pass", "partial", "fail", "no_output", "invalid_output"})
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -60,6 +63,16 @@ class Finished(Protocol):
     @property
     def disputed_reward(self) -> float | None:
         """What its verifier gave on the system as the agent left it, where that is higher; None where it is not."""
+        ...
+
+    @property
+    def trial_id(self) -> str:
+        """Which trial it was."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why it could not be run, None when it was."""
         ...
 
     @property
@@ -130,7 +143,7 @@ class Tally:
 
     @property
     def infrastructure(self) -> int:
-        """Trials the machinery failed at."""
+        """Trials that could not be run to a verdict, through no fault of the agent."""
         return self.counts.get("infrastructure_error", 0)
 
     @property
@@ -145,16 +158,32 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureCount:
+    """How many trials could not be run for one reason, and the first of them."""
+
+    reason: str
+    trials: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobSummary:
     """A job per agent, in the order of its spec, and as a whole; `left_out` are chosen tasks without trials.
 
     `broken_tasks` are those of which no trial counts, because their verifier has no verdict on anything untouched.
+    `failures` say why trials could not be run, the most frequent reason first.
     """
 
     agents: Mapping[str, Tally]
     total: Tally
     left_out: tuple[LeftOutCount, ...] = ()
     broken_tasks: tuple[str, ...] = ()
+    failures: tuple[FailureCount, ...] = ()
+
+
+def alike(text: str) -> str:
+    """What is the same in two messages that differ only in numbers and in random names."""
+    return _VARYING.sub("#", text)
 
 
 def planned_trials(file: JobFile) -> dict[str, int]:
@@ -183,7 +212,18 @@ def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSum
     everything = [entry for group in groups.values() for entry in group]
     broken = frozenset(entry.task_id for entry in everything if entry.broken)
     agents = {name: _tally(groups.get(name, []), planned.get(name, 0), broken) for name in names}
-    return JobSummary(agents, _tally(everything, sum(planned.values()), broken), broken_tasks=tuple(sorted(broken)))
+    total = _tally(everything, sum(planned.values()), broken)
+    return JobSummary(agents, total, broken_tasks=tuple(sorted(broken)), failures=count_failures(everything))
+
+
+def count_failures(entries: Iterable[Finished]) -> tuple[FailureCount, ...]:
+    """Why trials could not be run; reasons that differ only in numbers and random names count as one."""
+    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for entry in entries:
+        if entry.failure is not None and entry.outcome == "infrastructure_error":
+            groups[alike(entry.failure)].append((entry.failure, entry.trial_id))
+    counts = [FailureCount(group[0][0], len(group), group[0][1]) for group in groups.values()]
+    return tuple(sorted(counts, key=lambda count: -count.trials))
 
 
 def _tally(entries: list[Finished], planned: int, broken: Collection[str]) -> Tally:
@@ -251,4 +291,5 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
     agents = {name: tally_json(tally) for name, tally in summary.agents.items()}
     left_out = [asdict(count) for count in summary.left_out]
     found = {"agents": agents, "total": tally_json(summary.total), "left_out": left_out}
-    return {**found, "broken_tasks": list(summary.broken_tasks)}
+    failures = [asdict(count) for count in summary.failures]
+    return {**found, "broken_tasks": list(summary.broken_tasks), "failures": failures}

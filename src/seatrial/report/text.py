@@ -6,34 +6,13 @@ Task ids, messages and logs are strangers' text; everything here has been throug
 from collections.abc import Iterable
 
 from seatrial.model.record import Outcome
-from seatrial.report.summary import JobSummary, Tally, UsageTotal
+from seatrial.report.summary import FailureCount, JobSummary, Tally, UsageTotal
 from seatrial.store.index import TrialEntry
 
-NO_SCORE = "no scored trials"
-SUMMARY_COLUMNS = (
-    "agent",
-    "mean reward",
-    "95 % interval",
-    "pass rate",
-    "planned",
-    "scored",
-    "invalid",
-    "infrastructure",
-    "open",
-)
-TRIAL_COLUMNS = ("task", "agent", "attempt", "outcome", "reward", "time")
+SUMMARY_COLUMNS = ("agent", "mean reward", "95 % interval", "pass rate", "scored", "outcomes")
+TRIAL_COLUMNS = ("trial", "outcome", "reward", "time")
 USED_COLUMNS = ("tokens", "cost")
-USAGE_COLUMNS = (
-    "agent",
-    "trials with a model",
-    "calls",
-    "tokens in",
-    "tokens out",
-    "cost",
-    "calls per trial",
-    "tokens per trial",
-    "cost per trial",
-)
+USAGE_COLUMNS = ("agent", "trials", "calls", "tokens in", "tokens out", "cost", "cost per trial")
 
 # What most needs a look comes first: what was never judged, then what was judged worst.
 _URGENCY: tuple[Outcome, ...] = (
@@ -47,6 +26,11 @@ _URGENCY: tuple[Outcome, ...] = (
     "pass",
 )
 _WIDEST_LINE = 2000
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number of things: `1 trial`, `2,000 trials`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def harmless(text: str) -> str:
@@ -89,57 +73,61 @@ def format_duration(seconds: float | None) -> str:
 
 
 def summary_rows(summary: JobSummary) -> list[tuple[str, ...]]:
-    """One row per agent, and when there are several one for all, which has no mean: it would be nobody's."""
-    rows = [(harmless(name), *_judged(tally), *_denominators(tally)) for name, tally in summary.agents.items()]
-    return [*rows, ("(all)", "-", "-", "-", *_denominators(summary.total))] if len(rows) > 1 else rows
+    """One row per agent: its mean, how many of the planned trials that mean rests on, and how all of them ended."""
+    return [
+        (harmless(name), *_judged(tally), _scored(tally), outcome_counts(tally))
+        for name, tally in summary.agents.items()
+    ]
 
 
 def _judged(tally: Tally) -> tuple[str, str, str]:
     if tally.mean is None or tally.interval is None or tally.pass_rate is None:
-        return NO_SCORE, "-", "-"
+        return "-", "-", "-"
     low, high = tally.interval
     return f"{tally.mean:.3f}", f"{low:.3f} to {high:.3f}", f"{tally.pass_rate:.1%}"
 
 
-def _denominators(tally: Tally) -> tuple[str, ...]:
-    return tuple(map(str, (tally.planned, tally.scored, tally.invalid, tally.infrastructure, tally.open)))
+def _scored(tally: Tally) -> str:
+    return f"{tally.scored:,} of {tally.planned:,}"
 
 
 def outcome_counts(tally: Tally) -> str:
-    """How often each outcome occurred, on one line."""
-    return ", ".join(f"{count} {outcome}" for outcome, count in tally.counts.items()) or "nothing has finished"
+    """How often each outcome occurred, on one line, with what has not been run yet."""
+    counts = [f"{count:,} {outcome}" for outcome, count in tally.counts.items()]
+    if tally.open:
+        counts.append(f"{tally.open:,} not run yet")
+    return ", ".join(counts) or "no trials"
 
 
 def doubts(tally: Tally) -> list[str]:
     """What a reader should know about the verdicts before believing their mean."""
     lines = []
-    if tally.disputed and tally.mean is not None and tally.believed_mean is not None:
-        verdicts = "a disputed verdict is" if tally.disputed == 1 else f"{tally.disputed} disputed verdicts are"
-        lines.append(f"mean {tally.mean:.3f}; {tally.believed_mean:.3f} if {verdicts} believed")
-    if tally.curated:
-        lines.append(f"in {tally.curated} trials the verifier did not see all of the system as the agent left it")
+    if tally.disputed and tally.believed_mean is not None:
+        verdicts = counted(tally.disputed, "verdict is", "verdicts are")
+        lines.append(f"{verdicts} disputed; the mean would be {tally.believed_mean:.3f} with the higher ones")
+    if (others := tally.curated - tally.disputed) > 0:
+        lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
     return lines
 
 
+def failure_line(failed: FailureCount) -> str:
+    """Why trials could not be run, once for all that failed alike."""
+    more = f" and {failed.trials - 1:,} more like this" if failed.trials > 1 else ""
+    return harmless(f"not scored: {failed.example}{more}: {failed.reason}")
+
+
 def usage_rows(summary: JobSummary) -> list[tuple[str, ...]]:
-    """One row for each agent that had a model, and when there are several one for all; none when none had."""
-    rows = [(harmless(name), *_used(tally.usage)) for name, tally in summary.agents.items() if tally.usage]
+    """One row for each agent that called a model, and when there are several one for all; none when none did."""
+    used = {name: tally.usage for name, tally in summary.agents.items() if tally.usage and tally.usage.calls}
+    rows = [(harmless(name), *_used(usage)) for name, usage in used.items()]
     total = summary.total.usage
     return [*rows, ("(all)", *_used(total))] if total and len(rows) > 1 else rows
 
 
 def _used(usage: UsageTotal) -> tuple[str, ...]:
     each = None if usage.cost_usd is None else usage.cost_usd / usage.trials
-    return (
-        f"{usage.trials:,}",
-        f"{usage.calls:,}",
-        f"{usage.input_tokens:,}",
-        f"{usage.output_tokens:,}",
-        format_cost(usage.cost_usd),
-        f"{usage.calls / usage.trials:.1f}",
-        f"{(usage.input_tokens + usage.output_tokens) / usage.trials:,.0f}",
-        format_cost(each),
-    )
+    numbers = (usage.trials, usage.calls, usage.input_tokens, usage.output_tokens)
+    return (*(f"{number:,}" for number in numbers), format_cost(usage.cost_usd), format_cost(each))
 
 
 def worst_first(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
@@ -165,9 +153,10 @@ def trial_row(entry: TrialEntry) -> tuple[str, ...]:
     """The cells of one trial."""
     tries = f" ({entry.tries} tries)" if entry.tries > 1 else ""
     shown = format_reward(None if entry.outcome in {"verifier_error", "infrastructure_error"} else entry.reward)
-    shown += f" (disputed: {format_reward(entry.disputed_reward)})" if entry.disputed_reward is not None else ""
-    cells = (entry.task_id, entry.agent, f"{entry.attempt}{tries}", entry.outcome, shown)
-    return (*map(harmless, cells), format_duration(entry.duration_sec))
+    outcome: str = entry.outcome
+    if entry.disputed_reward is not None:
+        outcome, shown = f"{outcome}, disputed", f"{shown} (or {format_reward(entry.disputed_reward)})"
+    return harmless(f"{entry.trial_id}{tries}"), outcome, shown, format_duration(entry.duration_sec)
 
 
 def used_cells(entry: TrialEntry) -> tuple[str, str]:

@@ -16,7 +16,8 @@ from seatrial.model.record import (
     VerifierRun,
     outcome_of,
 )
-from seatrial.report.text import format_cost, format_duration, format_reward, harmless
+from seatrial.report.reasons import failure_in_words
+from seatrial.report.text import counted, format_cost, format_duration, format_reward, harmless
 
 Fact = tuple[str, str]
 Row = tuple[str, ...]
@@ -27,10 +28,12 @@ PHASE_COLUMNS = ("phase", "step", "time", "started")
 STEP_COLUMNS = ("step", "agent", "verifier", "outcome", "reward")
 ANNOTATION_COLUMNS = ("reviewer", "judgment", "categories", "notes", "when")
 _BASELINES = {
-    "judged": "the verifier judges where no agent has been, so the agent silenced it",
-    "silent": "the verifier has no verdict even where no agent has been",
+    "judged": "the verifier gives a verdict where no agent has been, so this agent silenced it",
+    "silent": "the verifier gives no verdict even where no agent has been, so it is broken",
 }
 _FIRST_FILES = 10
+_LONGEST_COMMAND = 120
+_TOLD_AS_TAGS = "error_taxonomy"
 _MEGA = 2**20
 
 
@@ -39,15 +42,21 @@ def headline(record: TrialRecord) -> list[Fact]:
     facts = [
         ("trial", record.trial_id),
         ("task", record.task.id),
-        ("agent", " · ".join(part for part in (record.agent.name, record.agent.model, record.agent.command) if part)),
-        ("attempt", f"{record.attempt}, started {record.tries} times" if record.tries > 1 else str(record.attempt)),
+        ("agent", " · ".join(filter(None, (record.agent.name, record.agent.model, _command(record.agent.command))))),
+        ("attempt", f"{record.attempt}, after {record.tries} tries" if record.tries > 1 else str(record.attempt)),
         ("outcome", record.outcome),
         ("reward", _reward(record)),
     ]
     if record.failure:
-        facts.append(("failure", f"{record.failure.phase}: {record.failure.cause}: {record.failure.message}"))
+        facts.append(("failure", failure_in_words(record.failure)))
     facts += [("warning", f"{warning.code}: {warning.message}") for warning in record.warnings]
     return [(label, harmless(value)) for label, value in facts]
+
+
+def _command(command: str | None) -> str | None:
+    """A command on one line; of a long one, the beginning."""
+    line = " ".join((command or "").split())
+    return line if len(line) <= _LONGEST_COMMAND else f"{line[:_LONGEST_COMMAND]}…"
 
 
 def _reward(record: TrialRecord) -> str:
@@ -69,8 +78,9 @@ def validity_lines(evaluation: EvaluationResult) -> list[str]:
 
 
 def breakdown_rows(evaluation: EvaluationResult) -> list[Row]:
-    """One row per dimension the verifier named."""
-    return [_dimension(name, entry) for name, entry in (evaluation.breakdown or {}).items()]
+    """One row per dimension the verifier named; its error tags have a table of their own."""
+    found = evaluation.breakdown or {}
+    return [_dimension(name, entry) for name, entry in found.items() if name != _TOLD_AS_TAGS]
 
 
 def _dimension(name: str, entry: Any) -> Row:
@@ -113,7 +123,7 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     if run.survivors:
         yield "survivors", prefix + _some(run.survivors)
     if run.trust == "as_left":
-        yield "system", f"{prefix}as the agent left it, by the word of the task or of the run"
+        yield "system", f"{prefix}as the agent left it, because the task or the run says so"
     if run.restored:
         yield "put back", prefix + _some(run.restored, run.restored_count)
     if run.hidden:
@@ -155,7 +165,7 @@ def model_usage(usage: ModelUsage) -> str:
     cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
     cost = "cost not known" if usage.cost_usd is None else format_cost(usage.cost_usd)
     tokens = f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
-    return f"{usage.calls:,} calls, {tokens}, {cost}" if usage.calls else "no calls"
+    return f"{counted(usage.calls, 'call')}, {tokens}, {cost}" if usage.calls else "no calls"
 
 
 def _limits(limits: LimitSpec) -> str:
@@ -175,11 +185,11 @@ def _used(record: TrialRecord) -> str:
     if use.cpu_sec is not None:
         parts.append(f"{use.cpu_sec:.2f} s CPU")
     if use.peak_memory_bytes is not None:
-        parts.append(f"{use.peak_memory_bytes / _MEGA:.1f} MiB memory at most")
+        parts.append(f"{use.peak_memory_bytes / _MEGA:.1f} MiB memory at the peak")
     if use.disk_bytes is not None:
         parts.append(f"{use.disk_bytes / _MEGA:.1f} MiB disk")
     if use.oom_kills:
-        parts.append(f"{use.oom_kills} processes ended for want of memory")
+        parts.append(f"{counted(use.oom_kills, 'process', 'processes')} killed for lack of memory")
     return ", ".join(parts) or "not measured"
 
 

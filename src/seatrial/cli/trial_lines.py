@@ -1,0 +1,68 @@
+"""One line for a trial that has finished or is started again: columns that align, then the reason.
+
+A long reason is told in full once. Trials that end for the same reason refer to the first of them.
+"""
+
+from seatrial.cli.colours import paint_outcome
+from seatrial.model.job import ModelOptions
+from seatrial.model.record import TrialRecord
+from seatrial.report.reasons import NO_LIMITS, failure_in_words, reason, remarks
+from seatrial.report.summary import SCORED, alike
+from seatrial.report.text import format_duration, format_reward, harmless
+from seatrial.trial.events import TrialRetried
+
+_OUTCOME_WIDTH = len("infrastructure_error")
+_REWARD_WIDTH, _TIME_WIDTH = 6, 8
+_LONG = 60
+
+
+class TrialLines:
+    """Writes the lines of one job. `limits` are those of its models."""
+
+    def __init__(self, limits: ModelOptions = NO_LIMITS) -> None:
+        self._limits = limits
+        self._first: dict[str, str] = {}
+
+    def finished(self, record: TrialRecord) -> str:
+        """A finished trial with the reason for its outcome."""
+        return self._columns_of(record) + self._explained(record.trial_id, reason(record, self._limits))
+
+    def noteworthy(self, record: TrialRecord) -> str | None:
+        """A finished trial that would be lost among counts: one that was not scored, or one with remarks.
+
+        None for all others, and for one that has the same long reason as an earlier one.
+        """
+        why = reason(record, self._limits) if record.outcome not in SCORED else "; ".join(remarks(record))
+        if not why or self._first.get(alike(why), record.trial_id) != record.trial_id:
+            return None
+        return self._columns_of(record) + self._explained(record.trial_id, why)
+
+    def retried(self, event: TrialRetried) -> str:
+        """A trial that will be started again."""
+        columns = _columns("trying again", "", f"try {event.tries + 1}")
+        return columns + self._explained(event.trial_id, failure_in_words(event.failure))
+
+    def _columns_of(self, record: TrialRecord) -> str:
+        judged = record.evaluation if record.outcome != "verifier_error" else None
+        reward = format_reward(judged.reward if judged else None)
+        return _columns(record.outcome, reward, format_duration(_took(record)))
+
+    def _explained(self, trial_id: str, why: str) -> str:
+        if not why:
+            return harmless(trial_id)
+        first = self._first.get(alike(why))
+        if first is None and len(why) > _LONG:
+            self._first[alike(why)] = trial_id
+        told = why if first is None else "the same again" if first == trial_id else f"the same as {first}"
+        return harmless(f"{trial_id}: {told}")
+
+
+def _columns(outcome: str, reward: str, time: str) -> str:
+    space = " " * (_OUTCOME_WIDTH - len(outcome))
+    return f"{paint_outcome(outcome)}{space} {reward:>{_REWARD_WIDTH}} {time:>{_TIME_WIDTH}}  "
+
+
+def _took(record: TrialRecord) -> float | None:
+    started = min((phase.started_at for phase in record.times), default=None)
+    ended = max((phase.finished_at for phase in record.times), default=None)
+    return (ended - started).total_seconds() if started and ended else None

@@ -8,11 +8,9 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-FOR_A_TRIAL = 24
-"""What a trial has open at its busiest: output, archives, a listener, connections to its model. Measured: 8 to 20."""
-
+_FOR_A_TRIAL = 16  # measured: 5 in our process and 8 in the spawner; more with a model and a separate verifier
 _FOR_EVERYTHING_ELSE = 32  # the program itself, its store, its images, its log
 _LEAST = 8  # connections that everybody may have
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE)
@@ -35,6 +33,13 @@ def raise_limit() -> tuple[int, int]:
     return _started_with
 
 
+def give_back_limit(pid: int) -> None:
+    """Give a program that this process has started the limits that this process was started with."""
+    if _started_with is not None:
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, _started_with)
+
+
 def limit() -> int | None:
     """How many files this process may have open now; None when there is no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -47,23 +52,32 @@ def in_use() -> int:
         return sum(1 for _ in entries) - 1  # the folder itself
 
 
-def affordable_trials() -> int | None:
-    """How many trials at once there are descriptors for, at least one; None when nothing limits them."""
+def affordable_trials(wanted: int) -> int:
+    """How many of so many trials at once there are descriptors for, with the limit raised; at least one."""
+    raise_limit()
     most = limit()
-    return None if most is None else max(1, (most - _FOR_EVERYTHING_ELSE) // FOR_A_TRIAL)
+    return wanted if most is None else max(1, min(wanted, (most - _FOR_EVERYTHING_ELSE) // _FOR_A_TRIAL))
+
+
+REMEDY = (
+    "raise the limit (`ulimit -n 65536` as root, `nofile` in /etc/security/limits.conf, `LimitNOFILE=` of a service)"
+)
 
 
 def shortage(who: str = "this process") -> str:
     """What to tell when descriptors have run out: the limit, how many are open, and what helps."""
-    return (
-        f"{who} has {in_use()} of at most {limit()} files open (`ulimit -n`); raise the limit (`ulimit -Hn 65536` as "
-        "root, `nofile` in /etc/security/limits.conf, `LimitNOFILE=` of a service), or run fewer trials at once (-n)"
-    )
+    return f"{who} has {in_use()} of at most {limit()} files open; {REMEDY}, or run fewer trials at once (-n)"
 
 
 def is_shortage(error: BaseException) -> bool:
     """Whether an error means that there were no descriptors left, in this process or on the whole machine."""
     return isinstance(error, OSError) and error.errno in _EXHAUSTED
+
+
+def raise_if_short(error: BaseException) -> None:
+    """Raise an error that means that there were no descriptors left: what was looked for may well be there."""
+    if is_shortage(error):
+        raise error
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents
 from seatrial.concurrency import side_by_side
+from seatrial.descriptors import REMEDY, affordable_trials, limit
 from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
 from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memory_of, shielded
 from seatrial.jobs.breaker import Breaker
@@ -18,7 +19,7 @@ from seatrial.jobs.writer import Writer
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.store.job_store import JobStore
-from seatrial.trial.events import Observer, notices_once, unobserved
+from seatrial.trial.events import Notice, Observer, notices_once, unobserved
 from seatrial.trial.run import run_trial
 
 _MANY_IN_A_ROW = 10
@@ -53,7 +54,7 @@ async def carry_out(
     finished = store.finished()
     left = remaining(trials, finished)
     options = store.file.spec.run
-    concurrent = options.concurrent or max(_LEAST_CONCURRENT, cores())
+    concurrent = _affordable(options.concurrent or max(_LEAST_CONCURRENT, cores()), observe)
     queue = TrialQueue(left, options.max_trials, options.max_wall_sec)
     admission = Admission(concurrent, machine_memory_mb())
     breaker = Breaker(max(_MANY_IN_A_ROW, 2 * concurrent))
@@ -74,3 +75,16 @@ async def carry_out(
         await side_by_side(lambda: work(bench), min(concurrent, len(left)))
     planned = len(finished.union(plan.trial_id for plan in trials))
     return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)
+
+
+def _affordable(concurrent: int, observe: Observer) -> int:
+    """How many trials to run at once: as many as asked for, unless this process may not open enough files for them."""
+    affordable = affordable_trials(concurrent)
+    if affordable < concurrent:
+        shielded(observe)(
+            Notice(
+                f"{affordable} of {concurrent} trials run at once: this process may have no more than {limit()} files "
+                f"open; to run more, {REMEDY}"
+            )
+        )
+    return affordable

@@ -23,7 +23,7 @@ from seatrial.sandbox.embedded.running import Reply, Running
 _GONE = {"error": "the sandbox's first process is gone: killed from outside, or by the kernel out of memory"}
 _DESTROYED = {"error": "the sandbox has been destroyed"}
 _EACH = 12  # descriptors that a sandbox takes here for as long as it is up, rounded up
-_SPARE = 48  # for a few requests at the same time, whose descriptors come and go
+_SPARE = 16  # for a few requests at the same time, whose descriptors come and go
 
 Leave = Callable[[Running, Reply], None]
 

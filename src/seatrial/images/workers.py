@@ -15,7 +15,7 @@ from seatrial.concurrency import finish
 from seatrial.errors import ImageError
 from seatrial.images.layers import Manner
 from seatrial.images.locks import settle
-from seatrial.sandbox.embedded.client import granted_range, map_ids
+from seatrial.sandbox.embedded.id_ranges import granted_range, map_ids
 from seatrial.sandbox.embedded.protocol import receive, send
 
 _COMMAND = [sys.executable, "-I", "-m", "seatrial.images.worker"]

@@ -93,22 +93,32 @@ async def _try(bench: Workbench, plan: TrialPlan, spec: TrialSpec, number: int, 
 
 async def _run(bench: Workbench, plan: TrialPlan, spec: TrialSpec, folder: Path) -> TrialRecord:
     try:
-        return await bench.run(spec, bench.backend, folder, bench.observe)
+        record = await bench.run(spec, bench.backend, folder, bench.observe)
     except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - see below
         _let_through(error, folder)
         _log.exception("trial %s ended with an error that is not its own", spec.trial_id)
         return _failed(bench, plan, spec, error)
+    _let_cancellation_through()
+    return record
 
 
 def _let_through(error: BaseException, folder: Path) -> None:
     """Raise what concerns the whole run. Anything else that can go wrong with one trial is no concern of the others."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-        raise error  # by us, not by something the trial waited for and that was cancelled
+    _let_cancellation_through()
     if isinstance(error, StoreError):
         raise error
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         raise store_error(folder, error) from error  # the others would all fail the same way
+
+
+def _let_cancellation_through() -> None:
+    """Raise CancelledError if we were cancelled, and not something that the trial waited for.
+
+    A trial that fails while it is torn down says so; that must not make the run go on.
+    """
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _failed(bench: Workbench, plan: TrialPlan, spec: TrialSpec, error: BaseException) -> TrialRecord:

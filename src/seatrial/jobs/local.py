@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents
 from seatrial.concurrency import side_by_side, unless
+from seatrial.descriptors import REMEDY, affordable_trials, limit
 from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
 from seatrial.jobs.agent_watch import AgentWatch
 from seatrial.jobs.attempt import TrialRunner, Workbench, carry_out_trial, memory_of, shielded
@@ -21,7 +22,7 @@ from seatrial.jobs.writer import Writer
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.store.job_store import JobStore
-from seatrial.trial.events import Observer, notices_once, unobserved
+from seatrial.trial.events import Notice, Observer, notices_once, unobserved
 from seatrial.trial.run import run_trial
 
 _MANY_IN_A_ROW = 10
@@ -60,7 +61,7 @@ async def carry_out(
     finished = store.finished()
     options = store.file.spec.run
     queue = TrialQueue(remaining(trials, finished), options.max_trials)
-    concurrent = options.concurrent or max(_LEAST_CONCURRENT, cores())
+    concurrent = _affordable(options.concurrent or max(_LEAST_CONCURRENT, cores()), observe)
     admission = Admission(concurrent, machine_memory_mb())
     breaker = Breaker(max(_MANY_IN_A_ROW, 2 * concurrent))
     tell = notices_once(shielded(observe))
@@ -112,3 +113,16 @@ def out_of_time(running: int) -> str:
     """Why a job has ended before its end, and what became of the trials that were running."""
     trials = "1 trial that was running" if running == 1 else f"{running} trials that were running"
     return f"the time of --max-wall is over: {trials} had to end, without a record; resuming the job runs them again"
+
+
+def _affordable(concurrent: int, observe: Observer) -> int:
+    """How many trials to run at once: as many as asked for, unless this process may not open enough files for them."""
+    affordable = affordable_trials(concurrent)
+    if affordable < concurrent:
+        shielded(observe)(
+            Notice(
+                f"{affordable} of {concurrent} trials run at once: this process may have no more than {limit()} files "
+                f"open; to run more, {REMEDY}"
+            )
+        )
+    return affordable

@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from seatrial.concurrency import finish
+from seatrial.descriptors import give_back_limit
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.sandbox.archive import closing
@@ -100,6 +101,7 @@ class Processes:
             leader = subprocess.Popen(  # noqa: S603 - the argument list is the caller's command
                 spec.argv, stdin=stdin, stdout=out, stderr=err, cwd=cwd, env=env, start_new_session=True
             )
+        give_back_limit(leader.pid)
         self._leaders[leader.pid] = leader
         return leader
 

@@ -6,7 +6,8 @@ it where the agent cannot reach; the verdict is scored. A task with steps does s
 
 from pathlib import Path
 
-from seatrial.errors import TrialError, UsageError
+from seatrial.descriptors import is_shortage, shortage
+from seatrial.errors import SandboxError, TrialError, UsageError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import SandboxBackend
@@ -34,6 +35,10 @@ async def run_trial(
             await trial.complete()
     except (TrialError, UsageError) as error:
         log.fail(error)
+    except OSError as error:
+        if not is_shortage(error):
+            raise
+        log.fail(SandboxError(shortage()))
     return log.record()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.agents.environ import agent_variables
+from seatrial.descriptors import raise_if_short
 from seatrial.errors import ContentError
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import RawFile
@@ -111,6 +112,7 @@ async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
     try:
         await get_tree(sandbox, _AGENT_LOGS, folder, limit=_MAX_AGENT_LOG_BYTES)
     except (OSError, ContentError) as error:  # nothing there, too much, or names too long for this machine
+        raise_if_short(error)
         folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one line
         (folder / "not-kept.txt").write_text(f"{error}\n")
 

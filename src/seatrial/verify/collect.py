@@ -5,6 +5,7 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
+from seatrial.descriptors import raise_if_short
 from seatrial.errors import ArtifactsError
 from seatrial.model.artifacts import REWARD_JSON, REWARD_TXT, VERIFIER_FILES, RawArtifacts, RawFile
 from seatrial.model.output import OutputSpec, VerifierSpec
@@ -13,7 +14,10 @@ from seatrial.scoring.reward import MAX_REWARD_BYTES
 
 
 def read_raw_file(path: Path, name: str, limit: int) -> RawFile:
-    """The file at `path` as found, at most `limit` bytes of it. Never raises; never waits on a pipe."""
+    """The file at `path` as found, at most `limit` bytes of it. Never waits on a pipe.
+
+    Raises nothing but the OSError of a process that has no descriptors left, which says nothing about the file.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -49,6 +53,7 @@ def _unopened(name: str, error: OSError) -> RawFile:
         return RawFile(name, "symlink")
     if error.errno == errno.ENXIO:  # a socket, or a pipe nobody reads
         return RawFile(name, "special")
+    raise_if_short(error)
     return RawFile(name, "unreadable", reason=error.strerror or str(error))
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from seatrial.descriptors import raise_if_short
 from seatrial.errors import ContentError
 from seatrial.model.artifacts import VERIFIER_FILES, RawFile
 from seatrial.model.output import VerifierSpec
@@ -54,7 +55,8 @@ async def fetch_files(
     try:
         with suppress(FileNotFoundError):
             await get_tree(sandbox, LOGS_DIR, folder, limit=MAX_LOG_BYTES, phase=tests.phase)
-    except (ContentError, OSError):  # too much, or names too long for this machine
+    except (ContentError, OSError) as error:  # too much, or names too long for this machine
+        raise_if_short(error)
         await _fetch_known_files(sandbox, tests, verifier, folder)
     return collect_artifacts(folder, verifier).files if folder.is_dir() else {}  # noqa: ASYNC240 - one look
 
@@ -63,5 +65,7 @@ async def _fetch_known_files(sandbox: Sandbox, tests: StagedTests, verifier: Ver
     """Only the files that matter, one by one: all together are more than anybody keeps."""
     declared = [path.rpartition("/")[2] for path in (verifier.reward_path, verifier.details_path) if path]
     for name in dict.fromkeys([*VERIFIER_FILES, *declared]):
-        with suppress(OSError, ContentError):
+        try:
             await get_tree(sandbox, f"{LOGS_DIR}/{name}", folder, limit=MAX_LOG_BYTES, phase=tests.phase)
+        except (OSError, ContentError) as error:
+            raise_if_short(error)

@@ -47,9 +47,9 @@ async def cancel_after(turns: int, work: Coroutine[Any, Any, Any]) -> Any:
 
 def left_over(backend: EmbeddedBackend, root: Path) -> list[str]:
     """What there is of sandboxes: directories, disks and control groups."""
-    mark = f"{backend._run.name}-"
+    mark = f"{backend._keeper.home.run.name}-"
     wait_until(lambda: not loop_devices(mark))  # the kernel lets go of them a moment after their last user
-    files = [path.name for path in (root / backend._run.name).iterdir() if path.name.startswith(mark)]
+    files = [path.name for path in (root / backend._keeper.home.run.name).iterdir() if path.name.startswith(mark)]
     return [*files, *control_groups(mark)]
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,25 +107,28 @@ def test_killing_our_process_ends_everything_and_the_next_start_clears_up(mode, 
 
 @in_both_modes
 @pytest.mark.parametrize("stage", [0, 1])
-def test_killing_the_spawner_ends_everything_and_we_hear_of_it(mode, stage, tmp_path: Path):
-    """Whoever waits for something gets an error; leaving the backend clears up as ever."""
+def test_a_killed_spawner_is_replaced_and_nothing_of_it_is_left(mode, stage, tmp_path: Path):
+    """Whoever waits for something gets an error; whoever comes later gets a sandbox of the new one."""
 
     async def scene(backend):
-        mark = backend._run.name
+        mark = backend._keeper.home.run.name
         sandbox = await backend.create(SandboxSpec())
         waiting = asyncio.ensure_future(sandbox.exec(ExecSpec(("sleep", "1000"), env={"MARK": mark})))
         await asyncio.to_thread(wait_until, lambda: len(processes(mark)) >= 5)
         os.kill(sorted(children(os.getpid()))[stage], signal.SIGKILL)
         with pytest.raises(SandboxError):
             await waiting
-        for use in (sandbox.exec(ExecSpec(("true",))), backend.create(SandboxSpec()), sandbox.usage()):
-            with pytest.raises(SandboxError):
+        for use in (sandbox.exec(ExecSpec(("true",))), sandbox.usage(), sandbox.destroy()):
+            with pytest.raises(SandboxError, match="spawner"):
                 await use
-        await asyncio.to_thread(wait_until, lambda: is_quiet(mark))
-        return mark
+        async with open_sandbox(backend, SandboxSpec()) as other:
+            assert is_quiet(mark)
+            assert not (tmp_path / mark).exists()
+            assert control_groups(mark) == []
+            assert await ask(other, shell("echo alive")) == "alive"
 
-    mark = run(scene, mode, tmp_path)
-    assert leftovers(tmp_path, mark) == []
+    run(scene, mode, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @in_both_modes
@@ -157,8 +160,8 @@ def test_killing_the_first_process_of_one_sandbox_harms_no_other(mode, which, tm
             await asyncio.to_thread(wait_until, lambda: len(processes(mark)) == 2)
             (command,) = {parent_of(pid) for pid in processes(mark)} - set(spawners())
             os.kill(command if which == "inner" else parent_of(command), signal.SIGKILL)
-            with suppress(SandboxError):
-                assert (await waiting).exit_code == -9
+            with pytest.raises(SandboxError, match="first process"):
+                await waiting
             await asyncio.to_thread(wait_until, lambda: processes(mark) == [])
             assert await ask(other, shell("echo alive")) == "alive"
 

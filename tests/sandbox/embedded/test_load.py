@@ -56,7 +56,7 @@ def state_of(mark: str) -> dict[str, object]:
 @pytest.mark.timeout(200)
 def test_hundreds_of_sandboxes_leak_nothing(tmp_path: Path):
     async def scene(backend):
-        mark = backend._run.name
+        mark = backend._keeper.home.run.name
         await live(backend, 0)
         before = state_of(mark)
         gate = asyncio.Semaphore(AT_ONCE)
@@ -70,7 +70,7 @@ def test_hundreds_of_sandboxes_leak_nothing(tmp_path: Path):
                 group.create_task(one(number))
         await asyncio.to_thread(wait_until, lambda: state_of(mark)["processes"] == before["processes"])
         assert state_of(mark) == before
-        return mark, sorted(path.name for path in backend._run.path.iterdir())
+        return mark, sorted(path.name for path in backend._keeper.home.run.path.iterdir())
 
     mark, left = run(scene, "userns", tmp_path, patience=190)
     assert left == ["prepared"]

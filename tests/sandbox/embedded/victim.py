@@ -24,12 +24,12 @@ PHASES: tuple[Phase, ...] = ("agent", "verifier")
 
 def describe(backend: EmbeddedBackend) -> dict[str, Any]:
     """What the tests need to know about a backend to look for what is left of it."""
-    return {"run": backend._run.name, "spawner": sorted(children(os.getpid()))[:2]}
+    return {"run": backend._keeper.home.run.name, "spawner": sorted(children(os.getpid()))[:2]}
 
 
 async def live(backend: EmbeddedBackend) -> None:
     """Sandboxes with a service left behind and a command running in each phase, one with its own disk."""
-    run = backend._run.name
+    run = backend._keeper.home.run.name
     async with asyncio.TaskGroup() as group:
         for number in range(SANDBOXES):
             sandbox = await backend.create(SandboxSpec() if number else LIMITED)

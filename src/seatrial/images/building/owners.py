@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from seatrial.images.building.layer_view import LayerView
 from seatrial.images.building.words import WordError
-from seatrial.sandbox.embedded.client import granted_range
+from seatrial.sandbox.embedded.id_ranges import granted_range
 
 _MAX_ID = 2**32 - 2
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
@@ -14,11 +13,11 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
 from seatrial.sandbox.embedded.cgroups import Hierarchy
-from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
-from seatrial.sandbox.embedded.disk_image import choose, make_image
+from seatrial.sandbox.embedded.home import SpawnerHome
+from seatrial.sandbox.embedded.keeper import SpawnerKeeper
 from seatrial.sandbox.embedded.requests import Mode
-from seatrial.sandbox.embedded.runs import RunDirectory, state_root
+from seatrial.sandbox.embedded.runs import state_root
 from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedSandbox, Made
 from seatrial.sandbox.embedded.syscalls import supported_machine
 
@@ -32,8 +31,6 @@ class EmbeddedBackend:
         self._wanted = mode
         self._root = root
         self._names = itertools.count(1)
-        self._host_image_ready = False
-        self._host_image_lock = asyncio.Lock()
         self._sandboxes: dict[str, EmbeddedSandbox] = {}
         self._missing: dict[str, str] = {}
 
@@ -42,61 +39,62 @@ class EmbeddedBackend:
         if not supported_machine():
             raise HostUnsupportedError("the embedded sandbox knows x86_64 and aarch64 only; use the Docker backend")
         self._hierarchy = Hierarchy.here()
-        self._run = RunDirectory(self._root or state_root())
-        try:
-            self._client, self._mode = await self._start()
-        except BaseException:
-            self._remove_run()
-            raise
+        home = await self._first_home()
+        self._mode, self._many_users = home.mode, home.client.many_users
+        self._keeper = SpawnerKeeper(home, lambda: self._open_home(home.mode))
         try:
             self._support = self._hierarchy.usable_limits()
-            # While it is there, the groups above those of the sandboxes need not be made and removed with each of them.
-            self._hierarchy.create(self._run.name, "anchor", LimitSpec())
-            await self._clear_leftovers()
+            await home.settle()
         except BaseException:
             await finish(self._close())
             raise
         return self
 
-    async def _start(self) -> tuple[SpawnerClient, Mode]:
+    async def _first_home(self) -> SpawnerHome:
         for mode in self._modes():
-            client = SpawnerClient(mode, self._run.path)
+            home = await self._start(mode)
             try:
-                await client.start()
-            except SandboxError as error:
-                raise HostUnsupportedError(f"{error}; `seatrial doctor` shows what is missing") from None
-            try:
-                reason = await self._why_not(client, mode)
+                reason = await self._why_not(home)
             except BaseException:
-                await finish(client.close())
+                await finish(home.close())
                 raise
             if reason is None or mode == self._wanted:
-                return client, mode
+                return home
             self._missing["userns"] = reason
-            await client.close()
+            await home.close()
         raise HostUnsupportedError("no way to run sandboxes was found; `seatrial doctor` shows what is missing")
+
+    async def _open_home(self, mode: Mode) -> SpawnerHome:
+        """A new spawner in place of one that died, and what that one left cleared away."""
+        home = await self._start(mode)
+        try:
+            await home.settle()
+        except BaseException:
+            await finish(home.close())
+            raise
+        return home
+
+    async def _start(self, mode: Mode) -> SpawnerHome:
+        try:
+            return await SpawnerHome.open(self._hierarchy, self._root or state_root(), mode)
+        except SandboxError as error:
+            raise HostUnsupportedError(f"{error}; `seatrial doctor` shows what is missing") from None
 
     def _modes(self) -> tuple[Mode, ...]:
         if self._wanted != "auto":
             return (self._wanted,)
         return ("userns", "root") if os.geteuid() == 0 else ("user",)
 
-    async def _why_not(self, client: SpawnerClient, mode: Mode) -> str | None:
+    async def _why_not(self, home: SpawnerHome) -> str | None:
         """Whether file owners can be shifted where it matters, found out by doing it."""
-        if mode != "userns":
+        if home.mode != "userns":
             return None
         try:
-            for path in ("/usr", str(self._run.path)):
-                await client.call("check_shift", path=path)
+            for path in ("/usr", str(home.run.path)):
+                await home.client.call("check_shift", path=path)
         except SandboxError as error:
             return f"sandboxes run as the host's root, without a user namespace: {error}"
         return None
-
-    async def _clear_leftovers(self) -> None:
-        for path in self._run.abandoned():
-            with contextlib.suppress(SandboxError):  # what cannot be removed now must not stop this run
-                await asyncio.to_thread(self._hierarchy.sweep, path.name)
-                await self._client.call("remove", path=str(path))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -108,19 +106,12 @@ class EmbeddedBackend:
         async with asyncio.TaskGroup() as group:
             for sandbox in list(self._sandboxes.values()):
                 group.create_task(_destroy_if_possible(sandbox))
-        await self._client.close()
-        await asyncio.to_thread(self._hierarchy.sweep, self._run.name)
-        self._remove_run()
-
-    def _remove_run(self) -> None:
-        with contextlib.suppress(RecursionError):  # the next run removes what is nested too deeply
-            shutil.rmtree(self._run.path, ignore_errors=True)
-        self._run.release()
+        await self._keeper.home.close()
 
     async def probe(self) -> Capabilities:
         """What can be done here."""
         storage: frozenset[Limit] = frozenset({"storage_mb"})
-        one_user = {} if self._client.many_users else {"many_users": ONE_USER}
+        one_user = {} if self._many_users else {"many_users": ONE_USER}
         return Capabilities(
             backend="embedded",
             isolation="namespaces",
@@ -129,51 +120,27 @@ class EmbeddedBackend:
             networks=_NETWORKS,
             guarded_phases=True,
             own_system=True,
-            many_users=self._client.many_users,
+            many_users=self._many_users,
             missing={**self._missing, **dict(self._support.missing.items()), **one_user},
         )
 
     async def create(self, spec: SandboxSpec) -> EmbeddedSandbox:
-        """A new sandbox. Raises HostUnsupportedError for a limit that cannot be enforced, SandboxError otherwise."""
+        """A new sandbox, with a new spawner if the last one has died.
+
+        Raises HostUnsupportedError for a limit that cannot be enforced, SandboxError otherwise.
+        """
         _check_layers(spec.image.layers)
         limits = self._enforceable(spec)
-        name = f"{self._run.name}-{next(self._names)}"
-        group = self._hierarchy.create(self._run.name, name, limits.model_copy(update={"storage_mb": None}))
-        building = asyncio.ensure_future(self._build(spec, limits, name))
-        try:
-            await asyncio.shield(building)
-        except BaseException:
-            await finish(self._undo(building, name, group))
-            raise
-        sandbox = EmbeddedSandbox(self._client, Made(name, spec, limits, group, lambda: self._forget(name, group)))
-        self._sandboxes[name] = sandbox
+        home = await self._keeper.living()
+        name = f"{home.run.name}-{next(self._names)}"
+        group = await home.build(name, spec, limits)
+        made = Made(name, spec, limits, group, lambda: self._forget(home, name, group))
+        sandbox = self._sandboxes[name] = EmbeddedSandbox(home.client, made)
         return sandbox
 
-    async def _build(self, spec: SandboxSpec, limits: LimitSpec, name: str) -> None:
-        if spec.image.base == "host":
-            await self._prepare_host_image()
-        disk = await self._make_disk(limits, name)
-        state = self._run.path / name
-        state.mkdir(mode=0o755)
-        await self._client.call(
-            "create",
-            name=name,
-            state=str(state),
-            base=spec.image.base,
-            layers=[os.path.abspath(layer) for layer in spec.image.layers],  # noqa: ASYNC240 - no look at the disk
-            hostname=spec.hostname,
-            workdir=spec.workdir,
-            system_folders=list(spec.system_folders),
-            disk=disk,
-        )
-
-    async def _undo(self, building: "asyncio.Future[None]", name: str, group: ControlGroup) -> None:
-        """Wait for a sandbox that nobody wants any more, since nothing can stop its making half-way, and remove it."""
-        with contextlib.suppress(SandboxError, OSError):
-            await building
-            await self._client.call("destroy", name=name)
-        with contextlib.suppress(SandboxError):
-            await self._abandon(name, group)
+    async def _forget(self, home: SpawnerHome, name: str, group: ControlGroup) -> None:
+        self._sandboxes.pop(name, None)
+        await home.destroy(name, group)
 
     def _enforceable(self, spec: SandboxSpec) -> LimitSpec:
         """The limits that will hold; refuses the spec if that is not all of them and all are required."""
@@ -185,36 +152,6 @@ class EmbeddedBackend:
                 f"this machine cannot enforce {reasons}; or allow partial limits (--allow-partial-limits)"
             )
         return spec.limits.model_copy(update=dict.fromkeys(missing))
-
-    async def _prepare_host_image(self) -> None:
-        """Make the parts all sandboxes of the host image share, once."""
-        async with self._host_image_lock:
-            if not self._host_image_ready:
-                await self._client.call("prepare")
-                self._host_image_ready = True
-
-    async def _make_disk(self, limits: LimitSpec, name: str) -> str | None:
-        if limits.storage_mb is None:
-            return None
-        if choose(limits.storage_mb, root=self._mode != "user") == "tmpfs":
-            return f"tmpfs:{limits.storage_mb}"
-        image = self._run.path / f"{name}.img"
-        await asyncio.to_thread(make_image, image, limits.storage_mb)
-        return f"loop:{image}"
-
-    async def _forget(self, name: str, group: ControlGroup) -> None:
-        self._sandboxes.pop(name, None)
-        await self._client.call("destroy", name=name)
-        await self._abandon(name, group)
-
-    async def _abandon(self, name: str, group: ControlGroup) -> None:
-        """Remove what was made around a sandbox."""
-        if not group.remove_at_once():
-            await asyncio.to_thread(group.remove)
-        state = self._run.path / name
-        if state.exists():
-            await self._client.call("remove", path=str(state))
-        (self._run.path / f"{name}.img").unlink(missing_ok=True)
 
 
 async def _destroy_if_possible(sandbox: EmbeddedSandbox) -> None:

@@ -1,7 +1,8 @@
-"""How the spawner starts: `python -m seatrial.sandbox.embedded STAGE CONTROL_FD MODE STATE_ROOT RUN`.
+"""How the spawner starts: `python -m seatrial.sandbox.embedded STAGE CONTROL_FD MODE STATE_ROOT RUN SOFT:HARD`.
 
 The first stage makes the namespaces and locks the view of the host; then Python is executed anew, because only then
-does the process belong to its new user namespace as a whole, and its executable lie on a read-only mount.
+does the process belong to its new user namespace as a whole, and its executable lie on a read-only mount. The last
+argument is how many files a command in a sandbox may have open: what our process was given, before it took more.
 """
 
 import contextlib
@@ -10,8 +11,9 @@ import os
 import signal
 import socket
 import sys
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from seatrial.descriptors import raise_limit
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.roots import Manner, prepare_furniture
@@ -37,22 +39,33 @@ from seatrial.sandbox.embedded.syscalls import (
 )
 
 
-def first_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
+class Orders(NamedTuple):
+    """What the command line says."""
+
+    mode: Mode
+    state_root: str
+    run: str
+    open_files: str
+
+
+def first_stage(control: socket.socket, orders: Orders) -> NoReturn:
     """Make the namespaces, become the first process in them, and start over."""
-    if mode == "user":
+    if orders.mode == "user":
         enter_user_namespace(control)
     unshare(CLONE_NEWPID | CLONE_NEWNS)
     child = os.fork()
     if child:
+        with contextlib.suppress(BrokenPipeError):  # nobody is there any more: then it ends at once
+            send(control, {"spawner": child})
         control.close()
         _, status = os.waitpid(child, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     mount(None, "/", None, MS_REC | MS_SLAVE)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    _lock_host_view(state_root)
+    _lock_host_view(orders.state_root)
     control.set_inheritable(True)
-    arguments = ["second", str(control.fileno()), mode, state_root, run]
+    arguments = ["second", str(control.fileno()), *orders]
     os.execv(sys.executable, [sys.executable, "-I", "-m", "seatrial.sandbox.embedded", *arguments])
 
 
@@ -90,7 +103,7 @@ def _cgroup_mounts() -> list[str]:
     return [left.split()[4] for left, _, right in lines if right.startswith("cgroup")]
 
 
-def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
+def second_stage(control: socket.socket, orders: Orders) -> NoReturn:
     """Serve until the control connection ends."""
     control.set_inheritable(False)
     os.umask(0o022)
@@ -99,11 +112,13 @@ def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) 
     # A signal with a handler, such as Python's own for Ctrl-C, would reach even a first process; others are dropped.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    shift = make_user_namespace(SHIFT_BASE) if mode == "userns" else None
-    prepared = f"{state_root}/{run}/prepared"
+    raise_limit()
+    shift = make_user_namespace(SHIFT_BASE) if orders.mode == "userns" else None
+    prepared = f"{orders.state_root}/{orders.run}/prepared"
     prepare_furniture(prepared)
-    owner = SHIFT_BASE if mode == "userns" else 0
-    spawner = Spawner(control, Manner(shift, owner, mode == "user", prepared, {}))
+    owner = SHIFT_BASE if orders.mode == "userns" else 0
+    soft, _, hard = orders.open_files.partition(":")
+    spawner = Spawner(control, Manner(shift, owner, orders.mode == "user", prepared, {}, (int(soft), int(hard))))
     # Objects that never move again need not be copied into every child by the collector's bookkeeping.
     gc.collect()
     gc.freeze()
@@ -115,10 +130,11 @@ def second_stage(control: socket.socket, mode: Mode, state_root: str, run: str) 
 
 def main() -> NoReturn:
     """Run the stage the command line names; a failure is told to the other side before the end."""
-    stage, descriptor, mode, state_root, run = sys.argv[1:]
+    stage, descriptor, mode, state_root, run, open_files = sys.argv[1:]
     control = socket.socket(fileno=int(descriptor))
     try:
-        (first_stage if stage == "first" else second_stage)(control, mode, state_root, run)  # type: ignore[arg-type]
+        orders = Orders(mode, state_root, run, open_files)  # type: ignore[arg-type]
+        (first_stage if stage == "first" else second_stage)(control, orders)
     except OSError as error:
         with contextlib.suppress(BrokenPipeError):  # stopped meanwhile: there is nobody left to tell
             send(control, {"error": f"the sandbox spawner cannot start: {error}"})

@@ -1,23 +1,28 @@
-"""Our end of the wire to the spawner: requests become awaitable, exits of commands become futures."""
+"""Our end of the wire to the spawner: requests become awaitable, exits of commands become futures.
+
+Nothing is waited for without an end. Once a second, while the spawner owes us something, it is looked at; one that has
+stopped or does not answer any more (`watch.py` decides) is killed, and everybody who waits is told.
+"""
 
 import asyncio
 import contextlib
 import os
-import pwd
-import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from seatrial.concurrency import finish
+from seatrial.descriptors import is_shortage, shortage
 from seatrial.errors import ContentError, SandboxError, TooLargeError
-from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.embedded.id_ranges import map_ids
+from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive, send
 from seatrial.sandbox.embedded.requests import Mode
+from seatrial.sandbox.embedded.spawner_process import SpawnerProcess
+from seatrial.sandbox.embedded.watch import LOOK_SEC, Watch
 
 _ERRORS = {kind.__name__: kind for kind in (ContentError, TooLargeError)}
+_PING = 0  # the number of a request for a sign of life; others count from 1
 
 
 class SpawnerClient:
@@ -27,7 +32,7 @@ class SpawnerClient:
         self._mode = mode
         self._run = run
         self._connection: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: SpawnerProcess | None = None
         self._answers: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
         self._exits: dict[str, asyncio.Future[int]] = {}
         self._greeting: asyncio.Future[dict[str, Any]] | None = None
@@ -35,22 +40,20 @@ class SpawnerClient:
         self._numbers = 0
         self._sending = asyncio.Lock()
         self._room: asyncio.Future[None] | None = None
+        self._watch = Watch()
+        self._next_look: asyncio.TimerHandle | None = None
+        self.end: str | None = None
+        """How the spawner ended, None as long as it serves."""
 
     async def start(self) -> None:
         """Start the spawner. Raises SandboxError with its reason when it cannot run here."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        module = ["-I", "-m", "seatrial.sandbox.embedded"]
-        place = [str(self._run.parent), self._run.name]
-        command = [sys.executable, *module, "first", str(theirs.fileno()), self._mode, *place]
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - our own interpreter; asyncio's would need a watcher
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
-            )
         ours.setblocking(False)  # noqa: FBT003
         self._connection = ours
-        loop = asyncio.get_running_loop()
-        loop.add_reader(ours, self._on_readable)
+        asyncio.get_running_loop().add_reader(ours, self._on_readable)
         try:
+            with theirs:
+                self._process = SpawnerProcess.start(theirs, self._mode, self._run)
             greeting = await self._next_greeting()
             if "map" in greeting:
                 self.many_users = await asyncio.to_thread(map_ids, greeting["map"])
@@ -64,6 +67,7 @@ class SpawnerClient:
 
     async def _next_greeting(self) -> dict[str, Any]:
         self._greeting = asyncio.get_running_loop().create_future()
+        self._look_later()
         return await self._greeting
 
     async def call(
@@ -74,13 +78,14 @@ class SpawnerClient:
         `sent` is set once the spawner is sure to carry it out, whatever becomes of us.
         """
         if self._connection is None:
-            raise SandboxError("the sandbox spawner is gone")
+            raise SandboxError(self._gone)
         self._numbers += 1
         number = self._numbers
         async with self._sending:  # one at a time: the event loop knows only one waiter per socket
             await self._send({"id": number, "op": operation, **fields}, descriptors)
         if sent:
             sent.set()
+        self._look_later()
         # The answer is not read before the event loop goes on, which is below.
         future = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
@@ -102,14 +107,22 @@ class SpawnerClient:
                 return send(self._connection, message, descriptors)
             except BlockingIOError:
                 await self._writable(self._connection)
+            except ConnectionError as error:
+                raise SandboxError(f"{self._gone}: {error}") from None
             except OSError as error:
-                raise SandboxError(f"the sandbox spawner is gone: {error}") from None
-        raise SandboxError("the sandbox spawner is gone")
+                reason = shortage() if is_shortage(error) else error
+                raise SandboxError(f"nothing can be sent to the sandbox spawner: {reason}") from None
+        raise SandboxError(self._gone)
+
+    @property
+    def _gone(self) -> str:
+        return self.end or "the sandbox spawner is gone"
 
     async def _writable(self, connection: socket.socket) -> None:
         """Wait until there is room, or until there will never be any again."""
         loop = asyncio.get_running_loop()
         self._room = loop.create_future()
+        self._look_later()
         loop.add_writer(connection, _settle, self._room)
         try:
             await self._room
@@ -120,6 +133,7 @@ class SpawnerClient:
     def expect_exit(self, token: str) -> asyncio.Future[int]:
         """A future for the exit code of the command started under `token`."""
         future = self._exits[token] = asyncio.get_running_loop().create_future()
+        self._look_later()
         return future
 
     def forget_exit(self, token: str) -> None:
@@ -133,43 +147,81 @@ class SpawnerClient:
                 received = receive(self._connection)
             except BlockingIOError:
                 return
+            except DescriptorsLostError as error:
+                self._dispatch({**error.message, "error": str(error)}, [])
+                continue
             except OSError:
                 received = None
             if received is None:
-                self._on_end()
+                self._on_end("ended unexpectedly: killed from outside, or by the kernel out of memory (see `dmesg`)")
                 return
             self._dispatch(*received)
 
     def _dispatch(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        self._watch.heard()
         if "exit" in message:
-            exited = self._exits.pop(message["exit"], None)
-            if exited and not exited.done():
-                exited.set_result(message["code"])
+            self._note_exit(message)
         elif "id" in message:
-            answer = self._answers.pop(message["id"])
-            if answer.cancelled():
+            answer = self._answers.pop(message["id"], None)
+            if answer is None or answer.cancelled():
                 _close(descriptors)
             else:
                 answer.set_result((message, descriptors))
+        elif "spawner" in message and self._process:
+            self._process.introduce(message["spawner"])
         elif self._greeting and not self._greeting.done():
             self._greeting.set_result(message)
 
-    def _on_end(self) -> None:
+    def _note_exit(self, message: dict[str, Any]) -> None:
+        exited = self._exits.pop(message["exit"], None)
+        if exited is None or exited.done():
+            return
+        if lost := message.get("lost"):
+            exited.set_exception(SandboxError(lost))
+            exited.exception()
+        else:
+            exited.set_result(message["code"])
+
+    def _look_later(self) -> None:
+        """See to it that the spawner is looked at while somebody waits for it."""
+        if self._next_look is None and self._connection is not None:
+            self._next_look = asyncio.get_running_loop().call_later(LOOK_SEC, self._look)
+
+    def _look(self) -> None:
+        self._next_look = None
+        if self._connection is None or self._process is None or not self._waiting():
+            return
+        if reason := self._watch.note(self._process.look()):
+            self._process.kill()
+            self._on_end(f"{reason}, and was ended")
+            return
+        if self._watch.wants_a_sign:
+            with contextlib.suppress(OSError):  # no room for it: then it is being asked enough already
+                send(self._connection, {"id": _PING, "op": "ping"})
+        self._look_later()
+
+    def _waiting(self) -> list["asyncio.Future[Any]"]:
+        """What the spawner owes us."""
+        single = [future for future in (self._greeting, self._room) if future]
+        return [future for future in (*self._answers.values(), *self._exits.values(), *single) if not future.done()]
+
+    def _on_end(self, how: str) -> None:
         """The spawner is gone and every sandbox with it: whoever waits for something learns so."""
         self._let_go()
-        lost = SandboxError("the sandbox spawner ended unexpectedly")
-        waiting: list[asyncio.Future[Any]] = [*self._answers.values(), *self._exits.values()]
-        for future in [*waiting, *([self._greeting] if self._greeting else [])]:
-            if not future.done():
-                future.set_exception(lost)
-                future.exception()  # seen: whoever was waiting may have been cancelled meanwhile
+        pid = f", process {self._process.pid}," if self._process else ""
+        self.end = f"the sandbox spawner{pid} {how}"
+        for future in self._waiting():
+            future.set_exception(SandboxError(self.end))
+            future.exception()  # seen: whoever was waiting may have been cancelled meanwhile
         self._answers.clear()
         self._exits.clear()
 
     def _let_go(self) -> None:
-        """Close our end; the spawner ends itself when it notices, if it still can."""
+        """Close our end."""
         if self._connection is None:
             return
+        if self._next_look:
+            self._next_look.cancel()
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._connection)
         loop.remove_writer(self._connection)
@@ -181,11 +233,11 @@ class SpawnerClient:
             _settle(self._room)
 
     async def close(self) -> None:
-        """End the spawner and everything it runs; returns when its process is gone."""
+        """End the spawner and everything it runs; returns when its process is gone. Raises SandboxError."""
         self._let_go()
         if self._process is not None:
-            await asyncio.to_thread(self._process.wait)
-            self._process = None
+            process, self._process = self._process, None
+            await process.end()
 
 
 def _settle(waiting: "asyncio.Future[None]") -> None:
@@ -197,28 +249,3 @@ def _close(descriptors: Iterable[int]) -> None:
     """Let go of what came with an answer that nobody waits for any more."""
     for descriptor in descriptors:
         os.close(descriptor)
-
-
-def map_ids(pid: int) -> bool:
-    """Give a user namespace the id range /etc/subuid grants us, by the helpers made for it; False when it cannot be."""
-    name, uid = pwd.getpwuid(os.getuid()).pw_name, os.getuid()
-    for helper, table, own in (("newuidmap", "/etc/subuid", uid), ("newgidmap", "/etc/subgid", os.getgid())):
-        program, granted = shutil.which(helper), granted_range(table, name, uid)
-        if program is None or granted is None:
-            return False
-        done = subprocess.run(  # noqa: S603 - a system helper, by its full path
-            [program, str(pid), "0", str(own), "1", "1", *granted], check=False, capture_output=True
-        )
-        if done.returncode != 0:
-            return False
-    return True
-
-
-def granted_range(table: str, name: str, uid: int) -> tuple[str, str] | None:
-    """Where the ids start that a table grants a user, and how many they are."""
-    try:
-        lines = Path(table).read_text().splitlines()
-    except OSError:
-        return None
-    rows = [line.split(":") for line in lines if line.count(":") == 2]
-    return next(((start, count) for owner, start, count in rows if owner in (name, str(uid))), None)

@@ -107,4 +107,7 @@ class FileWork:
 
 
 def _ending(code: int) -> dict[str, Any]:
-    return {} if code == 0 else {"error": f"a helper of the sandbox ended with {code}"}
+    if code == 0:
+        return {}
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+    return {"error": f"a helper process of the sandbox {how}"}

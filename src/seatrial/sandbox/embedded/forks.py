@@ -1,31 +1,39 @@
 """Forking children without ever waiting for one: their reports and their ends arrive as events.
 
 A child's report socket closes when the child executes a program or ends, so silence is a report too. Before its report
-a child may send news, marked as such.
+a child may send news, marked as such. A child that works for us and is stopped, by whatever signal of the host, is
+killed when it has not gone on after a few seconds: everybody who waits for it is told by its end.
 """
 
 import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from seatrial.sandbox.embedded.children import fail
 from seatrial.sandbox.embedded.descriptors import close_all_but
-from seatrial.sandbox.embedded.protocol import receive
+from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive
 from seatrial.sandbox.embedded.settle import write_text
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, fork_into, prctl, setns, unshare
+from seatrial.sandbox.embedded.watch import LOOK_SEC, STOPPED_LOOKS, look_at
 
 Work = Callable[[socket.socket], None]
 
 
 class Child:
-    """A forked process: what to do with news, with its report (None when it sent none), and with its exit code."""
+    """A forked process: what to do with news, with its report (None when it sent none), and with its exit code.
 
-    def __init__(self, pid: int, report: socket.socket | None) -> None:
+    One that `may_stop` is a command of a sandbox: its inhabitants may stop it, and nobody but its time ends it.
+    """
+
+    def __init__(self, pid: int, report: socket.socket | None, *, may_stop: bool = False) -> None:
         self.pid = pid
         self.report = report
+        self.may_stop = may_stop
+        self.looks = 0
         self.on_news: Callable[[dict[str, Any], list[int]], None] = lambda *_: None
         self.on_report: Callable[[dict[str, Any] | None, list[int]], None] = lambda *_: None
         self.on_exit: Callable[[int], None] = lambda _: None
@@ -38,6 +46,8 @@ class Forks:
         self._poll = poll
         self._children: dict[int, Child] = {}
         self._reports: dict[int, int] = {}
+        self._stopped: set[int] = set()
+        self._next_look = 0.0
         self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self._wakeup, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -52,6 +62,7 @@ class Forks:
         pids: int | None = None,
         new_pids: bool = False,
         join: Sequence[str] = (),
+        may_stop: bool = False,
     ) -> Child:
         """Fork a child that does `work`, in the pid namespace of the process `pids` or in a new one.
 
@@ -69,7 +80,7 @@ class Forks:
         finally:
             setns(self._own_pids, CLONE_NEWPID)
         theirs.close()
-        child = self._children[pid] = Child(pid, ours)
+        child = self._children[pid] = Child(pid, ours, may_stop=may_stop)
         self._reports[ours.fileno()] = pid
         self._poll.register(ours, select.POLLIN)
         return child
@@ -101,7 +112,10 @@ class Forks:
     def _read_report(self, pid: int) -> None:
         child = self._children[pid]
         assert child.report is not None  # noqa: S101 - only children with one are registered
-        received = receive(child.report)
+        try:
+            received = receive(child.report)
+        except DescriptorsLostError as error:
+            received = {"error": str(error), "errno": error.errno}, []
         if received and received[0].pop("news", False):
             child.on_news(*received)
             return
@@ -111,10 +125,29 @@ class Forks:
         child.report = None
         child.on_report(*(received or (None, [])))
 
+    def wait(self) -> list[tuple[int, int]]:
+        """The next events; without any, when it is time to look at children that have been stopped."""
+        if not self._stopped:
+            return self._poll.poll()
+        events = self._poll.poll(LOOK_SEC * 1000)
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LOOK_SEC
+            self._look_at_stopped()
+        return events
+
+    def _look_at_stopped(self) -> None:
+        for pid in list(self._stopped):
+            child = self._children[pid]
+            child.looks = child.looks + 1 if look_at(pid).stopped else 0
+            if child.looks >= STOPPED_LOOKS:
+                os.kill(pid, signal.SIGKILL)
+            elif not child.looks:
+                self._stopped.discard(pid)
+
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -122,10 +155,18 @@ class Forks:
             child = self._children.get(pid)
             if child is None:
                 continue
+            if os.WIFSTOPPED(status):
+                self._note_stop(child)
+                continue
             while child.report is not None:
                 self._read_report(pid)
             del self._children[pid]
+            self._stopped.discard(pid)
             child.on_exit(os.waitstatus_to_exitcode(status))
+
+    def _note_stop(self, child: Child) -> None:
+        if not child.may_stop:
+            self._stopped.add(child.pid)
 
 
 def _fork(join: Sequence[str]) -> tuple[int, Sequence[str]]:

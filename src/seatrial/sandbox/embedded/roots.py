@@ -70,7 +70,8 @@ class Manner(NamedTuple):
     """What is the same for all sandboxes of a spawner.
 
     `shift` is a user namespace to move owners into, and `owner` the id that is root in it. `prepared` is the folder of
-    what all sandboxes share; the directories in `shifted` lie there with their owners moved.
+    what all sandboxes share; the directories in `shifted` lie there with their owners moved. `open_files` limits how
+    many files a command may have open, softly and hard.
     """
 
     shift: int | None
@@ -78,6 +79,7 @@ class Manner(NamedTuple):
     rootless: bool
     prepared: str
     shifted: dict[str, str]
+    open_files: tuple[int, int]
 
     @property
     def shifts(self) -> bool:

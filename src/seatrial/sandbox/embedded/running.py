@@ -1,6 +1,8 @@
 """A sandbox that is up, as the spawner knows it: what keeps it alive, and how a child enters it."""
 
 import os
+import select
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +11,12 @@ from seatrial.sandbox.division import Division, divide
 from seatrial.sandbox.embedded.changes import FOLDER, remember_files
 from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.roots import Tree
+from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
+from seatrial.sandbox.process_names import split_stat
+
+_FLAGS = 6  # behind the state in /proc/PID/stat
+_PF_EXITING = 0x4
 
 Reply = Callable[[dict[str, Any], list[int]], None]
 
@@ -37,13 +44,33 @@ class Running:
         self.proc = 0
         self.known: list[str] = []
         self.complaint: dict[str, Any] | None = None
-        self.dead = self.closed = False
+        self.dead = self.destroyed = self.closed = False
         self.kills: list[Reply] = []
 
     def descriptors(self) -> list[int]:
         """Everything that keeps the sandbox's namespaces and mounts alive."""
         found = (self.outer, self.inner, self.state, self.root, self.users, self.disk, self.view, self.view_root)
         return [number for number in found if number is not None and number >= 0]
+
+    def take_over(self, proc: int, given: dict[str, int]) -> None:
+        """Keep what the outer init gave us of the sandbox it has built."""
+        self.proc = proc
+        self.state, self.root = given["state"], given["root"]
+        self.users, self.disk = given.get("users"), given.get("disk")
+
+    def has_lost_an_init(self, exit_code: int) -> bool:
+        """Whether a first process has ended that was not told to, seen when a command ended with `exit_code`.
+
+        Nobody inside can bring that about: a first process gets no signal from its own namespaces.
+        """
+        if self.kills or self.destroyed:
+            return False
+        inits = (self.outer, self.inner)
+        ended = select.poll()
+        for init in inits:
+            ended.register(init, select.POLLIN)
+        # One that has been killed waits for its namespace to be empty, and so for us to bury the command.
+        return bool(ended.poll(0)) or (exit_code == -signal.SIGKILL and any(map(_is_exiting, inits)))
 
     def look_around(self) -> None:
         """Note what there is before anybody comes."""
@@ -83,3 +110,10 @@ class Running:
         if flags:
             setns(self.outer, flags)
         setns(self.view, CLONE_NEWNS)
+
+
+def _is_exiting(handle: int) -> bool:
+    """Whether a process is on its way out, by the descriptor of it."""
+    pid = read_text(f"/proc/self/fdinfo/{handle}").partition("\nPid:")[2].split()[:1]
+    fields = split_stat(read_text(f"/proc/{pid[0]}/stat"))[1] if pid else ()
+    return not fields or bool(int(fields[_FLAGS]) & _PF_EXITING)

@@ -1,0 +1,130 @@
+"""Each of our processes is stopped and killed once while honest trials run: none of them is scored 0, nothing hangs."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seatrial.errors import SandboxError
+from seatrial.sandbox.api import ExecSpec, SandboxSpec
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.embedded.keeper import MOST_DEATHS
+from seatrial.sandbox.session import open_sandbox
+from tests.faults.spawner_faults import (
+    STUCK,
+    Fault,
+    first_stage,
+    inner_inits,
+    outer_inits,
+    rewards,
+    run_honest_trials,
+    spawner,
+)
+from tests.sandbox.embedded.support import PATIENCE_SEC, mounts, needs_root, processes
+
+pytestmark = needs_root
+
+TARGETS: dict[str, Callable[[Path], list[int]]] = {
+    "spawner": lambda state: [spawner(state)],
+    "first stage": lambda state: [first_stage(state)],
+    "outer init": outer_inits,
+    "inner init": inner_inits,
+}
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory of our own, and a watch that looks more often than once a second."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("SEATRIAL_STATE_DIR", str(folder))
+    monkeypatch.setattr("seatrial.sandbox.embedded.client.LOOK_SEC", 0.02)
+    return folder
+
+
+def assert_nothing_left(state: Path) -> None:
+    assert list(state.iterdir()) == []
+    assert processes(str(state)) == []
+    assert mounts(str(state)) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.parametrize("when", ["agent", "verify"])
+@pytest.mark.parametrize("who", TARGETS)
+def test_no_honest_trial_is_scored_0(who, when, number, state: Path, tmp_path: Path):
+    hit: list[int] = []
+
+    def strike() -> None:
+        for pid in TARGETS[who](state):
+            os.kill(pid, number)
+            hit.append(pid)
+
+    fault = Fault(strike, when)
+    store = run_honest_trials(tmp_path, fault)
+    assert hit
+    assert rewards(store) == [1.0, 1.0, 1.0]
+    assert {event.failure.cause for event in fault.retried} <= {"SandboxError"}
+    if number == signal.SIGKILL or who == "spawner":
+        assert fault.retried or who in ("outer init", "inner init")
+    assert_nothing_left(state)
+
+
+def test_the_time_of_an_agent_ends_although_the_spawner_is_stopped(state: Path):
+    async def scene() -> None:
+        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
+            sandbox = await backend.create(SandboxSpec())
+            running = asyncio.ensure_future(sandbox.exec(ExecSpec(("sleep", "1000"), timeout_sec=0.2)))
+            await asyncio.to_thread(os.kill, spawner(state), signal.SIGSTOP)
+            with pytest.raises(SandboxError, match="was stopped"):
+                await running
+
+    asyncio.run(scene())
+    assert_nothing_left(state)
+
+
+def test_an_interrupt_comes_through_although_the_spawner_is_stopped(state: Path, tmp_path: Path):
+    """As Ctrl-C does it: by a signal to our process, whose handler cancels the run."""
+
+    def strike() -> None:
+        os.kill(spawner(state), signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_honest_trials(tmp_path, Fault(strike, "agent"), agent=STUCK)
+    assert_nothing_left(state)
+
+
+async def kill_spawner(backend: EmbeddedBackend, state: Path) -> None:
+    """Kill the spawner, and go on when our process has noticed."""
+    waiting = backend._keeper.home.client.expect_exit("never")
+    os.kill(spawner(state), signal.SIGKILL)
+    with pytest.raises(SandboxError):
+        await waiting
+
+
+def test_spawners_that_die_one_after_the_other_are_given_up_with_the_reason(state: Path):
+    async def scene() -> None:
+        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
+            for _ in range(MOST_DEATHS):
+                await backend.create(SandboxSpec())
+                await kill_spawner(backend, state)
+            with pytest.raises(SandboxError, match=f"{MOST_DEATHS} sandbox spawners in a row .* out of memory"):
+                await backend.create(SandboxSpec())
+
+    asyncio.run(scene())
+    assert_nothing_left(state)
+
+
+def test_a_spawner_that_did_its_work_may_die_as_often_as_it_likes(state: Path):
+    async def scene() -> None:
+        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
+            for _ in range(MOST_DEATHS + 1):
+                async with open_sandbox(backend, SandboxSpec()):
+                    pass
+                await kill_spawner(backend, state)
+
+    asyncio.run(scene())
+    assert_nothing_left(state)

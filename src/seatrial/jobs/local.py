@@ -14,9 +14,11 @@ from seatrial.jobs.breaker import Breaker
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.queue import Stop, TrialQueue
 from seatrial.jobs.resume import remaining
+from seatrial.jobs.room import Room
 from seatrial.jobs.writer import Writer
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
+from seatrial.sandbox.host.watch import host_watch
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Observer, notices_once, unobserved
 from seatrial.trial.run import run_trial
@@ -47,8 +49,8 @@ async def carry_out(
     """Run the trials that have no record yet, on an open backend, within the budgets of the job's spec.
 
     A trial that fails, in whatever way, is a record and no concern of the others. Raises StoreError when results
-    cannot be stored and SandboxError when no sandbox starts any more; then, and when cancelled, what runs is torn down
-    and unrecorded, and the job can be resumed.
+    cannot be stored, SandboxError when no sandbox starts any more and HostExhaustedError when this machine has no room
+    for long; then, and when cancelled, what runs is torn down and unrecorded, and the job can be resumed.
     """
     finished = store.finished()
     left = remaining(trials, finished)
@@ -67,10 +69,13 @@ async def carry_out(
                 queue.done += 1
                 breaker.note(record)
 
-    with Writer() as writer:
-        limited = LimitedStarts(backend, options.starting or 2 * cores())
-        agents = make_agents(store.file.spec.agents)
-        bench = Workbench(store, limited, notices_once(shielded(observe)), run, writer, agents)
-        await side_by_side(lambda: work(bench), min(concurrent, len(left)))
+    async with host_watch().guarding(store.path):
+        with Writer() as writer:
+            limited = LimitedStarts(backend, options.starting or 2 * cores())
+            agents = make_agents(store.file.spec.agents)
+            tell = notices_once(shielded(observe))
+            room = Room(store.path, options.host_wait_sec, tell)
+            bench = Workbench(store, limited, tell, run, writer, agents, room)
+            await side_by_side(lambda: work(bench), min(concurrent, len(left)))
     planned = len(finished.union(plan.trial_id for plan in trials))
     return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)

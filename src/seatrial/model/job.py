@@ -135,11 +135,15 @@ class ModelOptions(StrictModel):
 
 
 class RunOptions(StrictModel):
-    """How a job is carried out on this machine, which has no part in what its results mean."""
+    """How a job is carried out on this machine, which has no part in what its results mean.
+
+    When this machine is out of disk, processes or memory, the job waits `host_wait_sec` for it to have some again.
+    """
 
     concurrent: Count | None = None
     starting: Count | None = None
     retries: NonNegativeInt = 2
+    host_wait_sec: Positive = 600.0
     max_trials: Count | None = None
     max_wall_sec: Positive | None = None
     shuffle_seed: int | None = None

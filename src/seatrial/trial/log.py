@@ -72,6 +72,11 @@ class TrialLog:
             ended = max(started, _now())  # the clock may be set back meanwhile
             self._times.append(PhaseTime(phase=phase, step=step, started_at=started, finished_at=ended))
 
+    @property
+    def present_phase(self) -> Phase:
+        """How far the trial has come."""
+        return self._phase
+
     def tell(self, text: str) -> None:
         """Tell whoever watches something that is of no single trial."""
         self._observe(Notice(text))

@@ -7,6 +7,7 @@ from seatrial.agents.api import Agent
 from seatrial.images.resolver import HOST_ONLY, ImageResolver
 from seatrial.model.job import TrialOptions
 from seatrial.model.task import Task
+from seatrial.sandbox.host.watch import Company
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
     from seatrial.gateway.access import ModelAccess
@@ -26,3 +27,4 @@ class TrialSpec:
     model: "ModelAccess | None" = None
     images: ImageResolver = HOST_ONLY
     agent_setup: str | None = None
+    company: Company = "others"

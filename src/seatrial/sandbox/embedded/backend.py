@@ -131,6 +131,7 @@ class EmbeddedBackend:
             own_system=True,
             many_users=self._client.many_users,
             missing={**self._missing, **dict(self._support.missing.items()), **one_user},
+            state_folders=(self._run.path,),
         )
 
     async def create(self, spec: SandboxSpec) -> EmbeddedSandbox:

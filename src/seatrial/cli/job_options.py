@@ -56,6 +56,7 @@ _KEYS = {
     "retries": "run.retries",
     "max_trials": "run.max_trials",
     "max_wall_sec": "run.max_wall_sec",
+    "host_wait_sec": "run.host_wait_sec",
 }
 
 
@@ -112,6 +113,13 @@ _HOW_MUCH = (
         callback=parse_duration,
         metavar="TIME",
         help="Stop after this long: 90s, 30m, 2h.",
+    ),
+    click.option(
+        "--host-wait",
+        "host_wait_sec",
+        callback=parse_duration,
+        metavar="TIME",
+        help="How long to wait for a machine without disk space, processes or memory.  [10m]",
     ),
 )
 _HOW = (

@@ -28,6 +28,8 @@ from seatrial.trial.spec import TrialSpec
 TrialRunner = Callable[[TrialSpec, SandboxBackend, Path, Observer], Awaitable[TrialRecord]]
 """Runs one trial, leaving its files in the folder. What it raises is taken for a bug and recorded as a failure."""
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
 _log = logging.getLogger(__name__)
 
 
@@ -110,7 +112,7 @@ def _let_through(error: BaseException, folder: Path) -> None:
         raise error  # by us, not by something the trial waited for and that was cancelled
     if isinstance(error, StoreError):
         raise error
-    if isinstance(error, OSError) and error.errno == errno.EROFS:
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
         raise store_error(folder, error) from error  # the others would all fail the same way
 
 

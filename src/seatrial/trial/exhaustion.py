@@ -36,7 +36,7 @@ def standing(host: Attendance, evaluation: EvaluationResult) -> EvaluationResult
 
 
 def _took_all(message: str) -> Finding:
-    return Finding(_TOOK_ALL, f"{message}; its agent was ended for it, and what it left was judged", "hint")
+    return Finding(_TOOK_ALL, f"{message}; that was its own doing, so what it left was judged as it is", "hint")
 
 
 @asynccontextmanager
@@ -67,5 +67,5 @@ def _unjudgeable(notes: RoundLog, own_doing: str) -> None:
     notes.verifier_run = VerifierRun(duration_sec=0.0, isolation="kill", baseline="judged")
     notes.evaluation = with_finding(
         EvaluationResult(reward=0.0, validity=validity),
-        Finding(_TOOK_ALL, f"{own_doing}; its work could not be judged for it, so 0.0 counts"),
+        Finding(_TOOK_ALL, f"{own_doing}; that left no room to judge its work, so 0.0 counts"),
     )

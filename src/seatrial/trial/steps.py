@@ -17,7 +17,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
 from seatrial.sandbox.host.attendance import Attendance
-from seatrial.sandbox.host.watch import host_watch
+from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
 from seatrial.sandbox.session import open_sandbox
 from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
@@ -36,8 +36,6 @@ from seatrial.verify.fetch import list_files
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
     from seatrial.gateway.access import OpenAccess
-
-_AGENTS_PHASES = ("agent", "collect")
 
 
 @dataclass(eq=False, slots=True)
@@ -182,7 +180,7 @@ async def open_trial(spec: TrialSpec, backend: SandboxBackend, folder: Path, log
     """A trial with a furnished sandbox that is gone when the block is left. Raises TrialError or UsageError."""
     async with AsyncExitStack() as stack:
         host = await stack.enter_async_context(host_watch().attend(spec.trial_id, folder, spec.company))
-        host.agent_at_work = lambda: log.present_phase in _AGENTS_PHASES
+        host.agent_at_work = lambda: log.agent_was_at_work(SAMPLE_SEC)
         await stack.enter_async_context(explaining(host, log))
         with log.phase("setup"):
             place = await _choose(spec, backend, log)

@@ -14,17 +14,11 @@ from seatrial.errors import SeatrialError
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.host.descendants import memory_below, threads_below
-from seatrial.sandbox.host.shortage import Resource, Shortage, in_bytes
+from seatrial.sandbox.host.shortage import Shortage, in_bytes
 
 _PATIENCE_SEC = 10.0
 _FAIR_SHARE = 4
 _FAIR_BYTES = 10 * 2**30  # what tasks that declare no storage may usually have elsewhere
-_LIMITS: dict[Resource, str] = {
-    "disk": "storage_mb",
-    "inodes": "storage_mb",
-    "processes": "pids",
-    "memory": "memory_mb",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +42,26 @@ def _fair_amount(shortage: Shortage) -> int:
 
 async def shares_of(shortage: Shortage, attending: Sequence[Attendance]) -> list[Share]:
     """What each trial has of a resource that is short, the largest first; those nobody can measure are not in it."""
-    found = []
-    for each in attending:
-        if each.sandbox is not None and (amount := await _amount(shortage, each, len(attending))) is not None:
-            bounded = getattr(each.sandbox.limits_enforced, _LIMITS[shortage.resource]) is not None
-            found.append(Share(each, amount, not bounded))
+    found = [
+        Share(each, amount, not _bounded(shortage, each.sandbox))
+        for each in attending
+        if each.sandbox is not None and (amount := await _amount(shortage, each, len(attending))) is not None
+    ]
     return sorted(found, key=lambda share: -share.amount)
+
+
+def _bounded(shortage: Shortage, sandbox: Sandbox) -> bool:
+    """Whether a limit of its own keeps a sandbox from taking all.
+
+    Those of processes and memory are mostly ours, made for larger machines: above the capacity they keep nobody from
+    anything. One of storage is the task's own, and it may have that much.
+    """
+    limits = sandbox.limits_enforced
+    if shortage.resource == "processes":
+        return limits.pids is not None and limits.pids < shortage.capacity
+    if shortage.resource == "memory":
+        return limits.memory_mb is not None and limits.memory_mb * 2**20 < shortage.capacity
+    return limits.storage_mb is not None
 
 
 async def _amount(shortage: Shortage, each: Attendance, attending: int) -> int | None:
@@ -81,7 +89,7 @@ async def _running(shortage: Shortage, sandbox: Sandbox, attending: int) -> int 
     if attending > 1:
         return None
     count = threads_below if shortage.resource == "processes" else memory_below
-    return await asyncio.to_thread(count, os.getpid())
+    return count(os.getpid())  # not in a thread: there may be no room for one
 
 
 def _bytes_below(folder: Path) -> int:
@@ -100,8 +108,8 @@ def describe(shortage: Shortage, shares: Iterable[Share]) -> str:
         return ""
     most, total = ranked[0], sum(share.amount for share in ranked)
     if 2 * total < shortage.capacity:
-        return f"the trials that run have {_counted(shortage, total)}, so something else took the rest"
-    return f"trial {most.attendance.trial} has most of it ({_counted(shortage, most.amount)})"
+        return f"the trials that run have {_counted(shortage, total)}, so something else has taken it"
+    return f"the largest part is that of trial {most.attendance.trial} ({_counted(shortage, most.amount)})"
 
 
 def _counted(shortage: Shortage, amount: int) -> str:

@@ -44,6 +44,7 @@ class Disk:
         self.place = str(mount_point(folder))
         self._free = self._inodes = 0
         self._counts_inodes = False
+        self._lacking: Resource | None = None
 
     def read(self) -> Shortage | None:
         """Whether less than the least is free for those who are not root."""
@@ -51,14 +52,21 @@ class Disk:
         self._free, self._inodes = found.f_bavail * found.f_frsize, found.f_favail
         self._counts_inodes = found.f_files > 0  # some file systems make them as they are needed
         size = found.f_blocks * found.f_frsize
-        if size and self._free < min(_LEAST_BYTES, size // _SHARE):
+        if size and self._free < self._least("disk", size):
             return self._short("disk", f"{in_bytes(self._free)} free of {in_bytes(size)}", size)
-        if self._counts_inodes and self._inodes < min(_LEAST_INODES, found.f_files // _SHARE):
+        if self._counts_inodes and self._inodes < self._least("inodes", found.f_files):
             left = f"{self._inodes:,} inodes free of {found.f_files:,}, so no more files can be made"
             return self._short("inodes", left, found.f_files)
+        self._lacking = None
         return None
 
+    def _least(self, resource: Resource, capacity: int) -> int:
+        """What must be free; once it was short, twice as much, so that trials do not start only to be void again."""
+        least = _LEAST_BYTES if resource == "disk" else _LEAST_INODES
+        return min(least, capacity // _SHARE) * (2 if self._lacking == resource else 1)
+
     def _short(self, resource: Resource, left: str, capacity: int) -> Shortage:
+        self._lacking = resource
         return Shortage(resource, self.place, f"the file system at {self.place} is full ({left})", capacity)
 
     def left(self) -> Mapping[Resource, int]:

@@ -25,7 +25,8 @@ Company = Literal["others", "none"]
 """Beside whom a trial runs; one that runs with `none` cannot blame a neighbour."""
 
 USUAL_WAIT_SEC = 600.0
-_SLOW_SEC, _FAST_SEC = 0.25, 0.02
+SAMPLE_SEC = 0.25
+_FAST_SEC = 0.02
 _ONCE_MORE_SEC = 2.0
 
 
@@ -148,9 +149,9 @@ class HostWatch:
         if loop.time() >= self._slow_due:
             for gauge in self._gauges:
                 self._note(gauge, gauge.read())
-            self._slow_due = loop.time() + _SLOW_SEC
-        lasts = min((disk.lasts_sec() for disk in self._disks.values()), default=_SLOW_SEC)
-        self._timer = loop.call_later(max(_FAST_SEC, min(lasts, _SLOW_SEC)), self._tick)
+            self._slow_due = loop.time() + SAMPLE_SEC
+        lasts = min((disk.lasts_sec() for disk in self._disks.values()), default=SAMPLE_SEC)
+        self._timer = loop.call_later(max(_FAST_SEC, min(lasts, SAMPLE_SEC)), self._tick)
 
     def sample(self) -> None:
         """Look at everything now."""

@@ -12,8 +12,10 @@
     │   │   └── PreflightError   an agent was tried out before its first trial, and cannot work
     │   └── HostUnsupportedError this machine cannot do what was asked
     ├── StoreError               results cannot be written or read
+    │   └── StoreFullError       there is no room for them
     └── TrialError               a trial could not be run; recorded, never scored
         ├── InfraError           the machinery failed
+        │   ├── HostExhaustedError this machine ran out of disk, processes or memory
         │   ├── SandboxError     the sandbox itself failed
         │   │   └── ContentError what is in the sandbox cannot be taken out: the inhabitants' doing
         │   │       └── TooLargeError
@@ -99,6 +101,12 @@ class TrialError(SeatrialError):
 
 class InfraError(TrialError):
     """The machinery itself failed: sandbox, gateway, staging."""
+
+
+class HostExhaustedError(InfraError):
+    """This machine ran out of something that trials need: disk, inodes, processes or memory."""
+
+    retryable = True
 
 
 class SandboxError(InfraError):
@@ -199,6 +207,10 @@ class RewardError(HookError):
 
 class StoreError(SeatrialError):
     """Results cannot be written or read: a full disk, a missing right, a record that is not one."""
+
+
+class StoreFullError(StoreError):
+    """The file system of the results has no room; later there may be."""
 
 
 Error = SeatrialError

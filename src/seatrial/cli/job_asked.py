@@ -56,6 +56,7 @@ _KEYS = {
     "retries": "run.retries",
     "max_trials": "run.max_trials",
     "max_wall_sec": "run.max_wall_sec",
+    "host_wait_sec": "run.host_wait_sec",
     "preflight": "run.preflight",
     "keep_going": "run.keep_going",
 }

@@ -154,6 +154,13 @@ LIMITS = OptionGroup(
             help="Stop after this long, also what runs then: 90s, 30m, 2h.",
         ),
         click.option(
+            "--host-wait",
+            "host_wait_sec",
+            callback=parse_duration,
+            metavar="TIME",
+            help="How long to wait for a machine without disk space, processes or memory.  [10m]",
+        ),
+        click.option(
             "--preflight/--no-preflight", default=None, help="Try each agent out before its first trial.  [preflight]"
         ),
         click.option(

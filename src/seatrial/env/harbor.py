@@ -138,6 +138,8 @@ class HarborEnv(CliAgentEnv):
         if state["error"] is None and agent is not None and agent.run is not None:
             await self._workplace(state).agent_ended(agent.run.result())
             state["reward"] = await self._reward(state)
+            if state["error"] is None:
+                await self._workplace(state).ensure_unspoiled(state["reward"])
 
     async def _reward(self, state: State) -> float:
         """What `compute_reward` gives; 0.0 with the reason in the evaluation when it fails by itself."""

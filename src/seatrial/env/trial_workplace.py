@@ -15,6 +15,7 @@ from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import AgentRef, TrialRecord
 from seatrial.sandbox.transfer import pack_files, put_packed
+from seatrial.trial.exhaustion import ensure_unspoiled, explaining
 from seatrial.trial.steps import OpenTrial, Turn
 from seatrial.trial.work import Work
 
@@ -61,8 +62,9 @@ class TrialWorkplace:
 
     async def set_up(self) -> None:
         """Put in place what the agent may see, and its directory."""
-        await self.turn.set_up()
-        await put_packed(self.trial.sandbox, self.workdir, pack_files({}))
+        async with self._explaining():
+            await self.turn.set_up()
+            await put_packed(self.trial.sandbox, self.workdir, pack_files({}))
 
     async def run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
         """Run the agent's command in its directory."""
@@ -73,16 +75,29 @@ class TrialWorkplace:
         if result.stdout_path is None:  # one that we have ended cannot tell where its output went
             result = result.model_copy(update={f"{name}_path": f"agent/{name}.txt" for name in ("stdout", "stderr")})
         self.turn.notes.agent_result = self._ended = result
-        self._work = await self.turn.take_stock(result)
+        async with self._explaining():
+            self._work = await self.turn.take_stock(result)
 
     async def judge(self) -> EvaluationResult:
         """Verify what the agent left, and score it; the same again when asked again. Raises TrialError."""
         assert self._ended is not None  # noqa: S101 - whoever asks has waited for the agent's end
-        assert self._work is not None  # noqa: S101
-        if self.evaluation is None:
-            judgement = await self.turn.verify(self._ended, self._work)
-            self.evaluation = self.turn.score(judgement, self._work)
+        if self.turn.notes.evaluation is None:
+            assert self._work is not None  # noqa: S101 - it is only missing where a zero was noted instead
+            async with self._explaining():
+                judgement = await self.turn.verify(self._ended, self._work)
+                self.turn.score(judgement, self._work)
+        self.evaluation = self.turn.notes.evaluation
+        assert self.evaluation is not None  # noqa: S101 - scored, or a zero was noted
         return self.evaluation
+
+    async def ensure_unspoiled(self, reward: float) -> None:
+        """Raise HostExhaustedError for a reward of a hook's own that this machine may have spoiled."""
+        if self.evaluation is None and reward < 1.0:
+            await self.trial.host.look()
+            ensure_unspoiled(self.trial.host)
+
+    def _explaining(self) -> AbstractAsyncContextManager[None]:
+        return explaining(self.trial.host, self.trial.log)
 
     async def record(self, error: Exception | None, reward: float) -> TrialRecord:
         """What has become of the trial: it failed with an error, or it was judged, if not by its verifier then by a

@@ -4,20 +4,22 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
 from seatrial.agents.api import Agent
 from seatrial.errors import StoreError, TrialError
 from seatrial.jobs.plan import TrialPlan
-from seatrial.jobs.retry import backoff_sec, should_retry
+from seatrial.jobs.retry import backoff_sec, company_for, should_retry
+from seatrial.jobs.room import Room
 from seatrial.jobs.writer import Writer
 from seatrial.model.job import JobFile, TrialOptions
 from seatrial.model.record import AgentRef, Failure, SandboxRef, TaskRef, TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
-from seatrial.store.draft import Commit
+from seatrial.store.draft import Commit, Draft
 from seatrial.store.files import store_error
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Event, Observer, TrialFinished, TrialRetried, TrialStarted
@@ -41,6 +43,7 @@ class Workbench:
     run: TrialRunner
     writer: Writer
     agents: Mapping[str, Agent]
+    room: Room
     digests: dict[str, str] = field(init=False)
     earlier_tries: dict[str, int] = field(init=False)
 
@@ -54,12 +57,14 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> Tria
     spec = trial_spec(bench.store.file, plan, task, bench.agents[plan.agent.title], bench.digests[plan.task_id])
     earlier = bench.earlier_tries.get(plan.trial_id, 0)
     for tries in count(1):
+        await bench.room.wait()
         bench.observe(TrialStarted(plan.trial_id, plan.task_id, plan.agent.title, earlier + tries))
         record = await _try(bench, plan, spec, earlier + tries, tries)
         if not _again(bench, record, tries):
             bench.observe(TrialFinished(record))
             return record
         assert record.failure is not None  # noqa: S101 - nothing else is tried again
+        spec = replace(spec, company=company_for(record.failure, tries, bench.store.file.spec.run.retries))
         bench.observe(TrialRetried(plan.trial_id, earlier + tries, record.failure))
         if pause := backoff_sec(tries):
             await asyncio.sleep(pause)
@@ -83,12 +88,18 @@ def trial_spec(job: JobFile, plan: TrialPlan, task: Task, agent: Agent, digest: 
 
 async def _try(bench: Workbench, plan: TrialPlan, spec: TrialSpec, number: int, tries: int) -> TrialRecord:
     """One try, the one of that number in the life of the trial, and stored."""
-    with bench.store.draft(spec.trial_id) as draft:
+    with ExitStack() as stack:
+        draft = await bench.room.use(lambda: _opened(stack, bench, spec))
         record = await _run(bench, plan, spec, draft.path)
         if number > 1:
             record = record.model_copy(update={"tries": number})
-        await bench.writer.commit(Commit(draft, record, counts=not _again(bench, record, tries)))
+        counts = not _again(bench, record, tries)
+        await bench.room.use(lambda: bench.writer.commit(Commit(draft, record, counts)))
     return record
+
+
+async def _opened(stack: ExitStack, bench: Workbench, spec: TrialSpec) -> Draft:
+    return stack.enter_context(bench.store.draft(spec.trial_id))
 
 
 async def _run(bench: Workbench, plan: TrialPlan, spec: TrialSpec, folder: Path) -> TrialRecord:

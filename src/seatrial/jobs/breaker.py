@@ -1,25 +1,32 @@
 """Stopping a job whose machine is broken, before it turns every trial that is left into a failure."""
 
-from seatrial.errors import SandboxError
+from seatrial.errors import HostExhaustedError, SandboxError
 from seatrial.model.record import TrialRecord
 
 
 class Breaker:
-    """Counts trials in a row for which no sandbox could be had. A single one that starts clears the count."""
+    """Counts trials in a row for which no sandbox or no room could be had. A single other one clears the count."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._in_a_row = 0
 
     def note(self, record: TrialRecord) -> None:
-        """Take notice of a finished trial. Raises SandboxError when there were too many in a row."""
+        """Take notice of a finished trial. Raises SandboxError or HostExhaustedError when too many were in a row."""
         failure = record.failure
-        if failure is None or failure.phase != "setup" or failure.cause != "SandboxError":
+        exhausted = failure is not None and failure.cause == HostExhaustedError.__name__
+        if failure is None or not (exhausted or (failure.phase == "setup" and failure.cause == SandboxError.__name__)):
             self._in_a_row = 0
             return
         self._in_a_row += 1
-        if self._in_a_row >= self._limit:
-            raise SandboxError(
-                f"no sandbox could be started for {self._in_a_row} trials in a row, last: {failure.message}; see "
-                "`seatrial doctor`, then go on with `seatrial resume --retry-failed`"
+        if self._in_a_row < self._limit:
+            return
+        if exhausted:
+            raise HostExhaustedError(
+                f"{self._in_a_row} trials in a row had no room on this machine, last: {failure.message}; make room, "
+                "then go on with `seatrial resume --retry-failed`"
             )
+        raise SandboxError(
+            f"no sandbox could be started for {self._in_a_row} trials in a row, last: {failure.message}; see "
+            "`seatrial doctor`, then go on with `seatrial resume --retry-failed`"
+        )

@@ -5,7 +5,7 @@ A fixed number of workers take one trial after the other, so a job of any size n
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents
@@ -18,9 +18,11 @@ from seatrial.jobs.breaker import Breaker
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.queue import Stop, TrialQueue
 from seatrial.jobs.resume import remaining
+from seatrial.jobs.room import Room
 from seatrial.jobs.writer import Writer
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
+from seatrial.sandbox.host.watch import host_watch
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Notice, Observer, notices_once, unobserved
 from seatrial.trial.run import run_trial
@@ -55,8 +57,9 @@ async def carry_out(
     """Run the trials that have no record yet, on an open backend, within the budgets of the job's spec.
 
     A trial that fails, in whatever way, is a record and no concern of the others. Raises StoreError when results
-    cannot be stored and SandboxError when no sandbox starts any more; then, when cancelled, and when the time is over
-    or an agent never really runs, what runs is torn down and unrecorded, and the job can be resumed.
+    cannot be stored, SandboxError when no sandbox starts any more and HostExhaustedError when this machine has no room
+    for long; then, when cancelled, and when the time is over or an agent never really runs, what runs is torn down and
+    unrecorded, and the job can be resumed.
     """
     finished = store.finished()
     options = store.file.spec.run
@@ -81,7 +84,8 @@ async def carry_out(
                     reasons.append(reason)
                     queue.close("agent warnings")
 
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(host_watch().guarding(store.path))
         bench = Workbench(
             store,
             LimitedStarts(backend, options.starting or 2 * cores()),
@@ -89,6 +93,7 @@ async def carry_out(
             run,
             stack.enter_context(Writer()),
             make_agents(store.file.spec.agents),
+            Room(store.path, options.host_wait_sec, tell),
         )
         stack.enter_context(_closing(queue, options.max_wall_sec))
         await unless(queue.closed, side_by_side(lambda: work(bench), min(concurrent, len(queue.trials))))

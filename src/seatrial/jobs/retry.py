@@ -1,6 +1,8 @@
 """Whether a trial that the machinery failed is started again, and when."""
 
+from seatrial.errors import HostExhaustedError
 from seatrial.model.record import Failure
+from seatrial.sandbox.host.watch import Company
 
 _FIRST_WAIT_SEC = 1.0
 _LONGEST_WAIT_SEC = 30.0
@@ -9,6 +11,14 @@ _LONGEST_WAIT_SEC = 30.0
 def should_retry(failure: Failure, tries: int, retries: int) -> bool:
     """Whether to start again after `tries` tries, of which `retries` may be repetitions. Cancelled is cancelled."""
     return failure.kind == "infrastructure" and failure.retryable and tries <= retries
+
+
+def company_for(failure: Failure, tries: int, retries: int) -> Company:
+    """Beside whom a trial is tried again: the last time alone where this machine ran out of something before.
+
+    If it does so again, there is no neighbour whose doing that could have been.
+    """
+    return "none" if failure.cause == HostExhaustedError.__name__ and tries >= retries else "others"
 
 
 def backoff_sec(tries: int) -> float:

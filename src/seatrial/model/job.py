@@ -184,11 +184,13 @@ class RunOptions(StrictModel):
 
     With `preflight`, each agent is tried out before its first trial. A job whose agent never really runs in its first
     trials is stopped, unless it is to `keep_going`.
+    When this machine is out of disk, processes or memory, the job waits `host_wait_sec` for it to have some again.
     """
 
     concurrent: Count | None = None
     starting: Count | None = None
     retries: NonNegativeInt = 2
+    host_wait_sec: Positive = 600.0
     max_trials: Count | None = None
     max_wall_sec: Positive | None = None
     shuffle_seed: int | None = None

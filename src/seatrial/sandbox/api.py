@@ -143,7 +143,10 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do here; `missing` says of each thing it cannot do why, and how to get it."""
+    """What a backend can do here; `missing` says of each thing it cannot do why, and how to get it.
+
+    `state_folders` are on this machine, and sandboxes keep their files there, in the first one what they write.
+    """
 
     backend: str
     isolation: Literal["namespaces", "none"]
@@ -154,6 +157,7 @@ class Capabilities:
     own_system: bool = False
     many_users: bool = False
     missing: Mapping[str, str] = field(default_factory=dict)
+    state_folders: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ that a service left running neither blocks nor dies when it goes on writing.
 """
 
 import asyncio
-import contextlib
 import io
 import os
 from collections.abc import Callable
@@ -75,7 +74,10 @@ class Capture:
         if sink is None:
             return b""
         content = sink.getvalue() if isinstance(sink, io.BytesIO) else b""
-        sink.close()
+        try:
+            sink.close()
+        except OSError:  # a full disk, as above; it is closed all the same
+            self.truncated = True
         return content
 
     def _stop_reading(self) -> None:
@@ -93,5 +95,4 @@ class Capture:
         """Let go of everything."""
         self.release_writer()
         self._stop_reading()
-        with contextlib.suppress(OSError):  # a full disk has been noticed before, or does not matter any more
-            self._close_sink()
+        self._close_sink()

@@ -67,7 +67,9 @@ class LocalBackend:
 
     async def probe(self) -> Capabilities:
         """The same on every machine: nothing is isolated and nothing is limited."""
-        return Capabilities("local", "none", "processes", networks=frozenset({"host"}), missing=_MISSING)
+        folder = self._directory or Path(tempfile.gettempdir())
+        networks: frozenset[api.NetworkMode] = frozenset({"host"})
+        return Capabilities("local", "none", "processes", networks=networks, missing=_MISSING, state_folders=(folder,))
 
     async def create(self, spec: SandboxSpec) -> "LocalSandbox":
         """A scratch directory. Refuses every image but the host's, and limits that are required."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from seatrial.errors import StoreError
+from seatrial.errors import StoreError, StoreFullError
 
 _ADVICE = {
     errno.ENOSPC: "free some space, then resume the job",
@@ -37,7 +37,8 @@ def storing(path: Path) -> Iterator[None]:
 def store_error(path: Path, error: OSError) -> StoreError:
     """The StoreError for a refusal of the operating system."""
     advice = _ADVICE.get(error.errno or 0, "check the file system, then resume the job")
-    return StoreError(f"{path}: cannot be stored or read: {error.strerror or error}; {advice}")
+    kind = StoreFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
+    return kind(f"{path}: cannot be stored or read: {error.strerror or error}; {advice}")
 
 
 def read_plain(path: Path, limit: int) -> bytes:
@@ -60,6 +61,10 @@ def create_file(path: str, content: bytes, mode: int = 0o666) -> None:
     try:
         write_all(file, content)
         os.fsync(file)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)  # noqa: PTH108 - on the path of every trial; half of it would be in the way of another try
+        raise
     finally:
         os.close(file)
 

@@ -19,9 +19,11 @@ from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges
 from seatrial.sandbox.api import Network, Sandbox
+from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.session import open_sandbox
 from seatrial.scoring.findings import Finding, with_finding
 from seatrial.trial.court import Court
+from seatrial.trial.exhaustion import ensure_unspoiled
 from seatrial.trial.judge import Judgement, verify
 from seatrial.trial.place import choose_network
 from seatrial.trial.rounds import Round, rounds_of
@@ -67,18 +69,26 @@ class _Answers:
 _answers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Answers] = WeakKeyDictionary()
 
 
-async def with_baseline(court: Court, judgement: Judgement, agent_result: AgentResult) -> Judgement:
+async def with_baseline(court: Court, judgement: Judgement, agent_result: AgentResult, host: Attendance) -> Judgement:
     """A judgement that says, where its verifier was silent, what that verifier does without an agent.
 
-    Raises TrialError when the machinery fails on the way.
+    One whose agent took all that this machine had was silenced by it. Raises TrialError when the machinery fails on
+    the way: a verifier that says nothing on a machine that is out of something tells nothing about anybody.
     """
     if not judgement.verdict.silent:
         return judgement
+    if host.own_doing:
+        return _with(judgement, "judged")
+    ensure_unspoiled(host)
     answers = _answers.setdefault(asyncio.get_running_loop(), _Answers())
     question = _question(court, judgement.provenance.tests_digest)
     if agent_result is DID_NOTHING and _is_first(court.of) and question not in answers.known:
         answers.keep(question, "silent")  # nobody has been here, so this was the baseline
-    baseline = await answers.get(question, lambda: _ask(court))
+    baseline = await answers.get(question, lambda: _ask(court, host))
+    return _with(judgement, baseline)
+
+
+def _with(judgement: Judgement, baseline: Baseline) -> Judgement:
     return replace(judgement, run=judgement.run.model_copy(update={"baseline": baseline}))
 
 
@@ -93,7 +103,7 @@ def _is_first(of: Round) -> bool:
     return of.step is None or of.step is of.task.steps[0]
 
 
-async def _ask(court: Court) -> Baseline:
+async def _ask(court: Court, host: Attendance) -> Baseline:
     """Have the verifier judge a fresh sandbox in which nobody has done anything."""
     fresh_court = replace(court, folder=court.folder / "baseline", earlier=FileChanges())
     async with open_sandbox(court.backend, court.place.sandbox) as fresh:
@@ -105,7 +115,11 @@ async def _ask(court: Court) -> Baseline:
             return "silent"  # a later step that cannot even begin without the work of the earlier ones
         work = await take_stock(fresh, court.of, court.place, DID_NOTHING, fresh_court.folder)
         judgement = await verify(fresh_court, fresh, DID_NOTHING, work)
-    return "silent" if judgement.verdict.value is None else "judged"
+    if not judgement.verdict.silent:
+        return "judged"
+    await host.look()
+    ensure_unspoiled(host)
+    return "silent"
 
 
 async def _furnish(court: Court, fresh: Sandbox) -> None:

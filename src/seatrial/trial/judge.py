@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from seatrial.errors import HostExhaustedError
 from seatrial.images.choice import ImageRequest
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts
@@ -26,7 +27,7 @@ from seatrial.trial.place import Place, agent_image, choose_network, choose_plac
 from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
 from seatrial.trial.work import Work
-from seatrial.verify.fetch import KeptArtifact
+from seatrial.verify.fetch import NO_ROOM, KeptArtifact
 from seatrial.verify.integrity import integrity_tags
 from seatrial.verify.run import VerifierPlan, fetch_files, run_tests
 from seatrial.verify.stage import SOLUTION_DIR, find_tests, stage_tests
@@ -167,6 +168,9 @@ async def _courtroom(court: Court, sandbox: Sandbox, isolation: str, work: Work)
         return
     own = verifier_image(court.of)
     place = await _separate_place(court, own or agent_image(court.of.task))
+    for artifact in work.kept:
+        if artifact.reason and artifact.reason.startswith(NO_ROOM):
+            raise HostExhaustedError(f"{artifact.source} cannot be handed to the verifier: {artifact.reason}")
     async with open_sandbox(court.backend, place.sandbox) as fresh:
         for artifact in work.kept:
             if artifact.status == "ok":

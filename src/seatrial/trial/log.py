@@ -31,6 +31,8 @@ from seatrial.trial.events import Notice, Observer, PhaseStarted
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 
+_AGENTS_PHASES = ("agent", "collect")
+
 
 @dataclass(slots=True)
 class RoundLog:
@@ -75,6 +77,13 @@ class TrialLog:
         finally:
             ended = max(started, _now())  # the clock may be set back meanwhile
             self._times.append(PhaseTime(phase=phase, step=step, started_at=started, finished_at=ended))
+
+    def agent_was_at_work(self, within_sec: float) -> bool:
+        """Whether the agent is at work, or was so a moment ago and its verifier has not had much time since."""
+        if self._phase in _AGENTS_PHASES:
+            return True
+        worked = [each.finished_at for each in self._times if each.phase in _AGENTS_PHASES]
+        return bool(worked) and (_now() - worked[-1]).total_seconds() < within_sec
 
     def tell(self, text: str) -> None:
         """Tell whoever watches something that is of no single trial."""

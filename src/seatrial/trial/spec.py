@@ -7,6 +7,7 @@ from seatrial.agents.api import Agent
 from seatrial.images.resolver import HOST_ONLY, ImageResolver
 from seatrial.model.job import AgentFiles, TrialOptions
 from seatrial.model.task import Task
+from seatrial.sandbox.host.watch import Company
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
     from seatrial.gateway.access import ModelAccess
@@ -27,3 +28,4 @@ class TrialSpec:
     images: ImageResolver = HOST_ONLY
     agent_setup: str | None = None
     agent_files: tuple[AgentFiles, ...] = ()
+    company: Company = "others"

@@ -16,11 +16,14 @@ from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
+from seatrial.sandbox.host.attendance import Attendance
+from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
 from seatrial.sandbox.session import open_sandbox
 from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.court import Court
+from seatrial.trial.exhaustion import explaining, standing
 from seatrial.trial.judge import Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, refuse_impossible
@@ -46,6 +49,7 @@ class OpenTrial:
     log: TrialLog
     place: Place
     sandbox: Sandbox
+    host: Attendance
     changes: list[FileChanges] = field(default_factory=list)
 
     def begin(self, of: Round) -> "Turn":
@@ -138,16 +142,19 @@ class Turn:
         """Run the verifier where the agent cannot reach it."""
         with self.trial.log.phase("verify", self.of):
             judgement = await verify(self._court, self.trial.sandbox, agent_result, work)
-            judgement = await with_baseline(self._court, judgement, agent_result)
+            if judgement.verdict.value != 1.0:
+                await self.trial.host.look()
+            judgement = await with_baseline(self._court, judgement, agent_result, self.trial.host)
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
             self.notes.disputed = judgement.disputed
         return judgement
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
-        """The evaluation that the verifier's verdict amounts to."""
+        """The evaluation that the verifier's verdict amounts to. Raises HostExhaustedError where it tells nothing."""
         with self.trial.log.phase("score", self.of):
             evaluation = score(self.of, judgement, work.changes, self.trial.spec.options)
-            self.notes.evaluation = self._explain(evaluation, judgement.run.baseline)
+            stands = standing(self.trial.host, evaluation)
+            self.notes.evaluation = self._explain(stands, judgement.run.baseline)
         return self.notes.evaluation
 
     def _explain(self, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
@@ -176,12 +183,17 @@ class Turn:
 async def open_trial(spec: TrialSpec, backend: SandboxBackend, folder: Path, log: TrialLog) -> AsyncIterator[OpenTrial]:
     """A trial with a furnished sandbox that is gone when the block is left. Raises TrialError or UsageError."""
     async with AsyncExitStack() as stack:
+        host = await stack.enter_async_context(host_watch().attend(spec.trial_id, folder, spec.company))
+        host.agent_at_work = lambda: log.agent_was_at_work(SAMPLE_SEC)
+        await stack.enter_async_context(explaining(host, log))
         with log.phase("setup"):
             place = await _choose(spec, backend, log)
             sandbox = await stack.enter_async_context(open_sandbox(backend, place.sandbox))
+            host.furnish(sandbox, place.capabilities.state_folders)
             log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
             await stage_task(sandbox, spec, rounds_of(spec.task)[0], place)
-        yield OpenTrial(spec, backend, folder, log, place, sandbox)
+        async with explaining(host, log):  # once more: here the sandbox is still there to be asked what it has used
+            yield OpenTrial(spec, backend, folder, log, place, sandbox, host)
 
 
 async def _choose(spec: TrialSpec, backend: SandboxBackend, log: TrialLog) -> Place:

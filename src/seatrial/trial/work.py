@@ -14,6 +14,7 @@ from seatrial.model.base import to_json
 from seatrial.model.config import ArtifactSpec
 from seatrial.model.record import ChangeCounts, FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
+from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.transfer import get_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round
@@ -110,7 +111,8 @@ def _touched(changes: FileChanges, directory: str) -> bool:
 
 async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
     try:
-        await get_tree(sandbox, _AGENT_LOGS, folder, limit=_MAX_AGENT_LOG_BYTES)
+        limit = min(_MAX_AGENT_LOG_BYTES, spare_bytes(folder.parent))
+        await get_tree(sandbox, _AGENT_LOGS, folder, limit=limit)
     except (OSError, ContentError) as error:  # nothing there, too much, or names too long for this machine
         raise_if_short(error)
         folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one line

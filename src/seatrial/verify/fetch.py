@@ -16,10 +16,12 @@ from seatrial.model.config import ArtifactSpec
 from seatrial.model.output import OutputSpec
 from seatrial.model.record import ArtifactRecord
 from seatrial.sandbox.api import Sandbox
+from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.transfer import extract_files, new_archive
 
 MAX_ARTIFACT_BYTES = 256 * 2**20
 PUBLISHED = ArtifactSpec(source="/logs/artifacts")
+NO_ROOM = "this machine has no room for it"
 _MANIFEST = "manifest.json"
 
 
@@ -85,11 +87,14 @@ async def keep_artifacts(sandbox: Sandbox, wanted: Sequence[ArtifactSpec], folde
 async def _keep(sandbox: Sandbox, spec: ArtifactSpec, folder: Path) -> KeptArtifact:
     if spec.service not in (None, "main"):
         return _entry(spec, "failed", reason=f"there is no service {spec.service!r} here, only `main`")
+    limit = min(MAX_ARTIFACT_BYTES, spare_bytes(Path(tempfile.gettempdir())), spare_bytes(folder.parent))
     with tempfile.TemporaryFile() as archive:
         try:
-            await sandbox.get(spec.source, archive, limit=MAX_ARTIFACT_BYTES)
+            await sandbox.get(spec.source, archive, limit=limit)
         except FileNotFoundError:
             return _entry(spec, "empty")
+        except TooLargeError as error:
+            return _entry(spec, "failed", reason=f"{NO_ROOM}: {error}" if limit < MAX_ARTIFACT_BYTES else str(error))
         except ContentError as error:
             return _entry(spec, "failed", reason=str(error))
         archive.seek(0)

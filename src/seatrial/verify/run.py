@@ -10,6 +10,7 @@ from seatrial.errors import ContentError
 from seatrial.model.artifacts import VERIFIER_FILES, RawFile
 from seatrial.model.output import VerifierSpec
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
+from seatrial.sandbox.host.disks import raise_if_full
 from seatrial.sandbox.transfer import get_tree
 from seatrial.verify.collect import collect_artifacts
 from seatrial.verify.stage import LOGS_DIR, TESTS_DIR, StagedTests
@@ -57,6 +58,7 @@ async def fetch_files(
             await get_tree(sandbox, LOGS_DIR, folder, limit=MAX_LOG_BYTES, phase=tests.phase)
     except (ContentError, OSError) as error:  # too much, or names too long for this machine
         raise_if_short(error)
+        raise_if_full(error)
         await _fetch_known_files(sandbox, tests, verifier, folder)
     return collect_artifacts(folder, verifier).files if folder.is_dir() else {}  # noqa: ASYNC240 - one look
 

@@ -122,6 +122,7 @@ class EmbeddedBackend:
             own_system=True,
             many_users=self._many_users,
             missing={**self._missing, **dict(self._support.missing.items()), **one_user},
+            state_folders=(self._keeper.home.run.path.parent,),
         )
 
     async def create(self, spec: SandboxSpec) -> EmbeddedSandbox:

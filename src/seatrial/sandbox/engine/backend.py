@@ -93,6 +93,9 @@ class EngineBackend:
         switched_off = {name for name, switch in _SWITCHES.items() if info.get(switch) is False}
         self._missing: dict[str, str] = dict(_MISSING)
         self._missing |= dict.fromkeys(switched_off, f"the daemon's kernel does not limit it; {_INSTEAD}")
+        root = Path(str(info.get("DockerRootDir", "")))
+        is_here = endpoint.socket is not None and root.is_absolute() and root.is_dir()  # noqa: ASYNC240 - one look
+        self._state_folders = (root,) if is_here else ()
         if endpoint.socket is None:
             self._missing |= dict.fromkeys(("listen", "allowlist", "public"), _REMOTE)
 
@@ -135,6 +138,7 @@ class EngineBackend:
             networks=frozenset(networks - self._missing.keys()),
             many_users=True,
             missing=self._missing,
+            state_folders=self._state_folders,
         )
 
     async def create(self, spec: SandboxSpec) -> EngineSandbox:

@@ -1,0 +1,118 @@
+"""Whose doing a shortage is: the trial that took more than half of all the room it found, or nobody of this run.
+
+A trial that stays within a limit of its own is never to blame: more was promised to it than this machine has.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.errors import SeatrialError
+from seatrial.sandbox.api import Sandbox
+from seatrial.sandbox.host.attendance import Attendance
+from seatrial.sandbox.host.descendants import memory_below, threads_below
+from seatrial.sandbox.host.shortage import Shortage, in_bytes
+
+_PATIENCE_SEC = 10.0
+_FAIR_SHARE = 4
+_FAIR_BYTES = 10 * 2**30  # what tasks that declare no storage may usually have elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of a resource one trial has; `unbounded` when no limit of its own keeps it from taking all."""
+
+    attendance: Attendance
+    amount: int
+    unbounded: bool
+
+    def is_most_of(self, shortage: Shortage) -> bool:
+        """Whether the trial has more than half of what was left when it began, and more than any task may expect."""
+        found = self.attendance.room.get((shortage.place, shortage.resource), shortage.capacity)
+        return self.unbounded and self.amount > max(found // 2, _fair_amount(shortage))
+
+
+def _fair_amount(shortage: Shortage) -> int:
+    share = shortage.capacity // _FAIR_SHARE
+    return min(share, _FAIR_BYTES) if shortage.resource == "disk" else share
+
+
+async def shares_of(shortage: Shortage, attending: Sequence[Attendance]) -> list[Share]:
+    """What each trial has of a resource that is short, the largest first; those nobody can measure are not in it."""
+    found = [
+        Share(each, amount, not _bounded(shortage, each.sandbox))
+        for each in attending
+        if each.sandbox is not None and (amount := await _amount(shortage, each, len(attending))) is not None
+    ]
+    return sorted(found, key=lambda share: -share.amount)
+
+
+def _bounded(shortage: Shortage, sandbox: Sandbox) -> bool:
+    """Whether a limit of its own keeps a sandbox from taking all.
+
+    Those of processes and memory are mostly ours, made for larger machines: above the capacity they keep nobody from
+    anything. One of storage is the task's own, and it may have that much.
+    """
+    limits = sandbox.limits_enforced
+    if shortage.resource == "processes":
+        return limits.pids is not None and limits.pids < shortage.capacity
+    if shortage.resource == "memory":
+        return limits.memory_mb is not None and limits.memory_mb * 2**20 < shortage.capacity
+    return limits.storage_mb is not None
+
+
+async def _amount(shortage: Shortage, each: Attendance, attending: int) -> int | None:
+    assert each.sandbox is not None  # noqa: S101 - the caller has looked
+    with suppress(SeatrialError, OSError, TimeoutError):
+        async with asyncio.timeout(_PATIENCE_SEC):
+            if shortage.resource in ("disk", "inodes"):
+                return await _on_disk(shortage, each, each.sandbox)
+            return await _running(shortage, each.sandbox, attending)
+    return None
+
+
+async def _on_disk(shortage: Shortage, each: Attendance, sandbox: Sandbox) -> int:
+    inside = each.disk_place == shortage.place
+    if shortage.resource == "inodes":
+        return len((await sandbox.changes()).added) if inside else 0
+    stored = _bytes_below(each.folder) if each.watch.place_of(each.folder) == shortage.place else 0
+    return stored + ((await sandbox.usage()).disk_bytes or 0 if inside else 0)
+
+
+async def _running(shortage: Shortage, sandbox: Sandbox, attending: int) -> int | None:
+    """Where control groups count nothing, a trial that runs alone is all that runs below this process."""
+    if shortage.resource == "memory" and (peak := (await sandbox.usage()).peak_memory_bytes):
+        return peak
+    if attending > 1:
+        return None
+    count = threads_below if shortage.resource == "processes" else memory_below
+    return count(os.getpid())  # not in a thread: there may be no room for one
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for top, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(f"{top}/{name}").st_blocks * 512
+    return total
+
+
+def describe(shortage: Shortage, shares: Iterable[Share]) -> str:
+    """Who has most of it, or that it is nobody of this run."""
+    ranked = list(shares)
+    if not ranked:
+        return ""
+    most, total = ranked[0], sum(share.amount for share in ranked)
+    if 2 * total < shortage.capacity:
+        return f"the trials that run have {_counted(shortage, total)}, so something else has taken it"
+    return f"the largest part is that of trial {most.attendance.trial} ({_counted(shortage, most.amount)})"
+
+
+def _counted(shortage: Shortage, amount: int) -> str:
+    if shortage.resource in ("disk", "memory"):
+        return in_bytes(amount)
+    return f"{amount:,} {'files' if shortage.resource == 'inodes' else 'processes'}"

@@ -1,0 +1,218 @@
+"""HostWatch: looks after this machine while trials run, several times a second, and remembers what ran out.
+
+Trials come in by `attend`: while something is short they wait outside, and whatever is short while they are in is on
+their attendance. One that has used up most of something by itself has its agent ended, so that the others can go on.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Literal, Self
+from weakref import WeakKeyDictionary
+
+from seatrial.errors import HostExhaustedError, SeatrialError
+from seatrial.sandbox.host.attendance import Attendance, Room
+from seatrial.sandbox.host.culprits import describe, shares_of
+from seatrial.sandbox.host.disks import Disk
+from seatrial.sandbox.host.episode import Episode
+from seatrial.sandbox.host.memory import Memory
+from seatrial.sandbox.host.processes import Processes
+from seatrial.sandbox.host.shortage import Gauge, Shortage
+
+Company = Literal["others", "none"]
+"""Beside whom a trial runs; one that runs with `none` cannot blame a neighbour."""
+
+USUAL_WAIT_SEC = 600.0
+SAMPLE_SEC = 0.25
+_FAST_SEC = 0.02
+_ONCE_MORE_SEC = 2.0
+
+
+class HostWatch:
+    """The watch over this machine of one event loop. It rests while nobody is in and nobody waits."""
+
+    def __init__(self, gauges: Sequence[Gauge] | None = None) -> None:
+        self._given = gauges
+        self._gauges: list[Gauge] = []
+        self._disks: dict[int, Disk] = {}
+        self._inside: dict[Attendance, None] = {}
+        self._users = 0
+        self._open: dict[str, Episode] = {}
+        self._room, self._changed = asyncio.Event(), asyncio.Event()
+        self._room.set()
+        self._door = asyncio.Lock()
+        self._lone: Attendance | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._slow_due = 0.0
+        self._inquiries: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def attend(
+        self, trial: str, folder: Path, company: Company = "others", patience: float = USUAL_WAIT_SEC
+    ) -> AsyncIterator[Attendance]:
+        """Let a trial in, whose files go below `folder`. Raises HostExhaustedError after so long without room."""
+        async with self.guarding(folder):
+            await self.wait_for_room(patience)
+            async with self._door:
+                while self._lone or (company == "none" and self._inside):
+                    self._changed.clear()
+                    await self._changed.wait()
+                attendance = Attendance(self, trial, folder, self._left())
+                self._inside[attendance] = None
+                self._lone = attendance if company == "none" else None
+            try:
+                yield attendance
+            finally:
+                del self._inside[attendance]
+                self._lone = None if self._lone is attendance else self._lone
+                self._changed.set()
+
+    @asynccontextmanager
+    async def guarding(self, folder: Path) -> AsyncIterator[Self]:
+        """Keep watch for the length of a block, over the file system of that folder too."""
+        async with self._in_use():
+            self.include(folder)
+            yield self
+
+    @property
+    def shortage(self) -> str | None:
+        """What is short now."""
+        return "; ".join(episode.message for episode in self._open.values()) or None
+
+    async def wait_for_room(self, patience: float = USUAL_WAIT_SEC) -> None:
+        """Return when nothing is short. Raises HostExhaustedError when something has been for `patience` seconds."""
+        if self._room.is_set():
+            return
+        try:
+            await asyncio.wait_for(self._room.wait(), patience)
+        except TimeoutError:
+            raise HostExhaustedError(f"no trial could start for {patience:g} s: {self.shortage}") from None
+
+    @asynccontextmanager
+    async def _in_use(self) -> AsyncIterator[None]:
+        self._users += 1
+        if self._users == 1:
+            self._begin()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._rest()
+
+    def _begin(self) -> None:
+        self._gauges = list(self._given) if self._given is not None else [Memory(), Processes()]
+        if self._given is None:
+            self.include(Path(tempfile.gettempdir()))
+        self.sample()
+        self._tick()
+
+    def _rest(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for gauge in (*self._gauges, *self._disks.values()):
+            gauge.close()
+        for inquiry in self._inquiries:
+            inquiry.cancel()
+        self._gauges, self._disks = [], {}
+        self._open.clear()
+        self._room.set()
+
+    def include(self, folder: Path) -> str | None:
+        """Look after the file system of a folder too; returns where it is mounted, None for a folder that is gone."""
+        with suppress(OSError):
+            device = folder.stat().st_dev
+            if device not in self._disks:
+                disk = self._disks[device] = Disk(folder)
+                self._note(disk, disk.read())
+            return self._disks[device].place
+        return None
+
+    def place_of(self, folder: Path) -> str | None:
+        """Where the file system of a folder is mounted, if it is looked after."""
+        with suppress(OSError):
+            disk = self._disks.get(folder.stat().st_dev)
+            return disk.place if disk else None
+        return None
+
+    def _left(self) -> Room:
+        gauges = (*self._gauges, *self._disks.values())
+        return {(gauge.place, resource): left for gauge in gauges for resource, left in gauge.left().items()}
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        for disk in self._disks.values():
+            self._note(disk, disk.read())
+        if loop.time() >= self._slow_due:
+            for gauge in self._gauges:
+                self._note(gauge, gauge.read())
+            self._slow_due = loop.time() + SAMPLE_SEC
+        lasts = min((disk.lasts_sec() for disk in self._disks.values()), default=SAMPLE_SEC)
+        self._timer = loop.call_later(max(_FAST_SEC, min(lasts, SAMPLE_SEC)), self._tick)
+
+    def sample(self) -> None:
+        """Look at everything now."""
+        for gauge in (*self._gauges, *self._disks.values()):
+            self._note(gauge, gauge.read())
+
+    def _note(self, gauge: Gauge, shortage: Shortage | None) -> None:
+        if shortage is None or shortage.passed:
+            self._open.pop(gauge.place, None)
+        if shortage is not None:
+            episode = self._open.get(gauge.place) or Episode(shortage)
+            if not shortage.passed:
+                self._open[gauge.place] = episode
+            for each in self._inside:
+                each.notice(episode)
+            if not episode.inquired:
+                self._inquire(episode)
+        (self._room.clear if self._open else self._room.set)()
+
+    def _inquire(self, episode: Episode) -> None:
+        episode.inquired = True
+        task = asyncio.get_running_loop().create_task(self._look_into(episode))
+        self._inquiries.add(task)
+        task.add_done_callback(self._inquiries.discard)
+
+    async def _look_into(self, episode: Episode) -> None:
+        """Find out whose doing a shortage is, again and again until it is over."""
+        try:
+            while True:
+                await self._blame(episode)
+                episode.looked_into.set()
+                await asyncio.sleep(_ONCE_MORE_SEC)
+                if episode not in self._open.values():
+                    return
+        finally:
+            episode.looked_into.set()
+
+    async def _blame(self, episode: Episode) -> None:
+        inside = list(self._inside)
+        shares = await shares_of(episode.shortage, inside)
+        episode.whose = describe(episode.shortage, shares) or episode.whose
+        for share in shares:
+            each = share.attendance
+            if share.is_most_of(episode.shortage) and each.own_doing is None and each in self._inside:
+                await self._end(each, episode)
+
+    async def _end(self, each: Attendance, episode: Episode) -> None:
+        """End the agent of a trial that takes all there is. What its verifier does meanwhile is not its doing."""
+        assert each.sandbox is not None  # noqa: S101 - it was measured
+        with suppress(SeatrialError, OSError):
+            if each.episodes.get(episode) or each.agent_at_work() or await each.sandbox.processes():
+                each.own_doing = episode.message
+                await each.sandbox.kill_all("agent")
+
+
+_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, HostWatch] = WeakKeyDictionary()
+
+
+def host_watch() -> HostWatch:
+    """The watch of this event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _watches:
+        _watches[loop] = HostWatch()
+    return _watches[loop]

@@ -20,12 +20,20 @@ class RefusedError(Exception):
         super().__init__(message)
 
 
+_KEY_VARIABLES = "OPENAI_API_KEY or ANTHROPIC_API_KEY (they hold the same key)"
+
+
+def _wrong_key(credential: str) -> str:
+    found = "is not the key of this trial" if credential else "is missing"
+    return f"the API key {found}; send the one that is in the variable {_KEY_VARIABLES}, in place of a fixed one"
+
+
 def admitted(session: Session, request: web.BaseRequest) -> Route:
     """Where a request goes, before its body is read. Raises RefusedError."""
     headers = request.headers
     credential = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
     if not session.opens(credential):
-        raise RefusedError(401, "this key does not open the gateway; use the one in OPENAI_API_KEY")
+        raise RefusedError(401, _wrong_key(credential))
     route = find_route(request.method, request.raw_path)
     if isinstance(route, NoRoute):
         raise RefusedError(route.status, route.reason)

@@ -180,7 +180,9 @@ async def _carry(session: Session, held: Held, route: Route, way: _Response) -> 
 
 def _refusal(session: Session, request: web.BaseRequest, refused: RefusedError) -> web.Response:
     target, headers = request.raw_path, request.headers
-    if refused.status != 401:  # whoever has no key is nobody's agent
+    if refused.status == 401:
+        session.locked_out(str(refused))
+    else:
         session.refused(shown(request.method), shown(target), refused.status, str(refused))
     dialect = DIALECTS[error_dialect(target, headers.get("anthropic-version"))]
     body = orjson.dumps(dialect.error_body(refused.status, "agent", str(refused)))

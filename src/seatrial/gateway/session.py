@@ -14,6 +14,7 @@ from seatrial.gateway.bodies import Bodies
 from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
+from seatrial.gateway.tally import CallTally
 from seatrial.model.record import ModelUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
@@ -71,7 +72,8 @@ class Session:
         self._prices = prices
         self._found: dict[str, ModelPrice | None] = {}
         self._turns = 0
-        self._calls = self._answered = 0
+        self._calls = self._answered = self._good = self._locked_out = self._refused = 0
+        self._last_refusal: str | None = None
         self._input_tokens = self._cached_tokens = self._output_tokens = 0
         self._cost = 0.0
         self._priced = True
@@ -117,8 +119,7 @@ class Session:
 
     def end(self, call: EndedCall, request: ModelRequest) -> None:
         """Add a call to what was used, and write it down."""
-        if "status" in call:
-            self._answered += 1
+        self._count(call)
         if "usage" in call:
             counts = call["usage"]
             self._input_tokens += counts["input_tokens"]
@@ -137,6 +138,7 @@ class Session:
 
     def refused(self, method: str, path: str, status: int, reason: str) -> None:
         """Write down a request that was not even a call."""
+        self._note_refusal(reason)
         index, self._calls = self._calls, self._calls + 1
         error: ToldReason = {"kind": "agent", "status": status, "message": reason}
         call: EndedCall = {
@@ -152,6 +154,22 @@ class Session:
         if self._may_note(call):
             self.log.write(call)
 
+    def _count(self, call: EndedCall) -> None:
+        if "status" in call:
+            self._answered += 1
+            self._good += call["status"] < 300 and _is_nobodys_failure(call)
+        elif "error" in call and call["error"]["kind"] == "agent":
+            self._note_refusal(call["error"]["message"])
+
+    def locked_out(self, reason: str) -> None:
+        """Count a request without the key, which is not written down: on a shared network it may be anybody's."""
+        self._locked_out += 1
+        self._note_refusal(reason)
+
+    def _note_refusal(self, reason: str) -> None:
+        self._refused += 1
+        self._last_refusal = reason
+
     def _may_note(self, call: EndedCall) -> bool:
         """Whether a call that no model has answered is written down. They cost an agent nothing, and fill the disk."""
         self._unanswered += 1
@@ -163,6 +181,11 @@ class Session:
         """The provider is of no use any more: the trial cannot be judged by what its agent does without a model."""
         self.failure = self.failure or error
         self.broken.set()
+
+    @property
+    def tally(self) -> CallTally:
+        """How the agent's requests have fared so far."""
+        return CallTally(self._calls + self._locked_out, self._good, self._refused, self._last_refusal)
 
     @property
     def usage(self) -> ModelUsage:
@@ -179,6 +202,10 @@ class Session:
 def _fingerprint(request: ModelRequest) -> int:
     # Only the last few are remembered: more of a digest is not needed.
     return hash(request.body) if request.spooled is None else request.spooled.fingerprint
+
+
+def _is_nobodys_failure(call: EndedCall) -> bool:
+    return "error" not in call or call["error"]["kind"] == "disconnected"
 
 
 def _came_to_nothing(call: EndedCall) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from seatrial.errors import ProviderError
+from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.bodies import Answer, TooLargeError
 from seatrial.gateway.dialects import DIALECTS, PATHS
@@ -21,7 +21,7 @@ from seatrial.gateway.spill import lightened, spilled, takes_files
 from seatrial.gateway.sse import encode_event
 from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
-from seatrial.model.trace import CallErrorKind, Dialect
+from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _JSON = {"content-type": "application/json"}
 # Both official SDKs obey it: what would fail again need not be tried again.
@@ -77,16 +77,17 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
                 await way.answer(reply.status, {**_JSON, **reply.headers}, said)
             else:
                 with Answer(session.bodies) as answer:
-                    said = _heard(request, outgoing, reply.status, await _collect(reply, answer), notes)
+                    said = _heard(request, outgoing, reply.status, await _collect(reply, answer, notes), notes)
                     await way.answer(reply.status, {**_JSON, **reply.headers}, said)
     except TooLargeError as error:
         # Never the provider's failure: the agent says how much it wants to be told, and its trial must count.
         await _refuse(way, notes, dialect, _Refusal(413, "agent", str(error)))
     except ProviderError as error:
         session.fail(error)
+        notes.failed("provider", _shown_status(error), str(error), _ended_by(error))
         await _refuse(way, notes, dialect, _Refusal(_shown_status(error), "provider", str(error)))
     except (ConnectionError, asyncio.CancelledError):
-        notes.failed("disconnected", None, "the agent hung up before the answer was complete")
+        notes.hung_up()
         raise
     finally:
         session.end(notes.call(), request)
@@ -155,9 +156,10 @@ def _written(payload: dict[str, Any]) -> bytes:
 def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:
     """An answer that is not streamed, or an error, as the agent gets it."""
     response = _read(body)
+    notes.wait.heard()
     notes.answered(status, outgoing.dialect, response)
     if status >= 300:
-        notes.failed("agent", status, _message(response, body))
+        notes.failed("agent", status, _message(response, body), "provider")
     elif not isinstance(response, dict):
         raise ProviderError("the provider's answer is not a JSON object")
     if outgoing.dialect != request.dialect:
@@ -166,8 +168,12 @@ def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: byt
     return body
 
 
-async def _collect(reply: ModelReply, answer: Answer) -> bytes:
+async def _collect(reply: ModelReply, answer: Answer, notes: CallNotes) -> bytes:
     async for chunk in reply.chunks:
+        if chunk.isspace():  # some providers send blank lines while they think
+            notes.still_waiting()
+        else:
+            notes.wait.heard()
         answer.add(chunk)
     return answer.whole()
 
@@ -211,6 +217,10 @@ def _shown_status(error: ProviderError) -> int:
     return error.status if error.status is not None and error.status >= 400 else 502
 
 
+def _ended_by(error: ProviderError) -> EndedBy:
+    return "us" if isinstance(error, ModelSilentError) else "provider"
+
+
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     """Pass on a request of no dialect. One that costs something counts as a call."""
     if request.spooled is not None and takes_files(session.upstream):
@@ -230,10 +240,14 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
                 # Its vectors are of no use to a reader of the record; what it took is.
                 said = _read(answer.whole())
                 known = {name: said[name] for name in ("model", "usage") if name in said} if _is_table(said) else None
+                notes.wait.heard()
                 notes.answered(status, "openai_chat", known)
     except TooLargeError as error:
         notes.failed("agent", 413, str(error))
         raise ConnectionResetError(str(error)) from error
+    except (ConnectionError, asyncio.CancelledError):
+        notes.hung_up()
+        raise
     finally:
         session.end(notes.call(), request)
 

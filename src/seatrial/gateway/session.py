@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from seatrial.errors import ProviderError
-from seatrial.gateway.api import ModelRequest, Upstream
+from seatrial.errors import ModelSilentError, ProviderError
+from seatrial.gateway.api import ModelRequest, SeenThrough, Upstream
 from seatrial.gateway.bodies import Bodies
 from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
+from seatrial.gateway.silence import Waits
 from seatrial.gateway.tally import CallTally
 from seatrial.model.record import ModelUsage
 
@@ -67,6 +68,7 @@ class Session:
         self.limits = limits
         self.bodies = Bodies(limits)
         self.one_large = asyncio.Lock()  # where a large body has to stay in memory for the length of a call
+        self.waits = Waits(sees_through=isinstance(upstream, SeenThrough))
         self.broken = asyncio.Event()
         self.failure: ProviderError | None = None
         self._prices = prices
@@ -78,6 +80,7 @@ class Session:
         self._cost = 0.0
         self._priced = True
         self._unanswered = 0
+        self._left: set[int] = set()  # calls that go on without the agent
         self._failed: dict[int, int] = {}  # the last few calls that came to nothing, by what was asked
 
     def opens(self, credential: str) -> bool:
@@ -129,18 +132,28 @@ class Session:
                 self._cost += call["cost_usd"]
             else:
                 self._priced = False
-        if "error" in call and _came_to_nothing(call):
-            self._failed[_fingerprint(request)] = call["index"]
-            if len(self._failed) > _RECENT:
-                del self._failed[next(iter(self._failed))]
+        if call["index"] in self._left:
+            self._left.remove(call["index"])
+        elif "error" in call and _came_to_nothing(call):
+            self._may_repeat(call["index"], request)
         if "status" in call or self._may_note(call):
             self.log.write(call)
+
+    def left(self, index: int, request: ModelRequest) -> None:
+        """An agent has hung up on a call that goes on all the same; to the agent, it came to nothing."""
+        self._left.add(index)
+        self._may_repeat(index, request)
+
+    def _may_repeat(self, index: int, request: ModelRequest) -> None:
+        self._failed[_fingerprint(request)] = index
+        if len(self._failed) > _RECENT:
+            del self._failed[next(iter(self._failed))]
 
     def refused(self, method: str, path: str, status: int, reason: str) -> None:
         """Write down a request that was not even a call."""
         self._note_refusal(reason)
         index, self._calls = self._calls, self._calls + 1
-        error: ToldReason = {"kind": "agent", "status": status, "message": reason}
+        error: ToldReason = {"kind": "agent", "status": status, "message": reason, "ended_by": "us"}
         call: EndedCall = {
             "index": index,
             "method": method,
@@ -181,6 +194,25 @@ class Session:
         """The provider is of no use any more: the trial cannot be judged by what its agent does without a model."""
         self.failure = self.failure or error
         self.broken.set()
+
+    async def check_end(self, *, timed_out: bool) -> None:
+        """Raise ProviderError if the model failed the agent, which has just ended or run out of its time.
+
+        Waits for a while if the agent ended while the model owed it an answer, to see whether that comes.
+        """
+        if self.failure is None and not timed_out:
+            await self.waits.settle()
+        if self.failure is None and (silent := self.waits.owed_sec(timed_out=timed_out)) is not None:
+            self.fail(ModelSilentError(self._about_silence(silent, timed_out=timed_out)))
+        if self.failure is not None:
+            raise self.failure
+
+    def _about_silence(self, silent_sec: float, *, timed_out: bool) -> str:
+        when = "the agent's time was over" if timed_out else "the agent gave up"
+        before = f"{self._good} of its {self._calls} calls had been answered"
+        return (
+            f"the model had been silent for {silent_sec:.1f} s when {when} ({before}); see who hung up in calls.jsonl"
+        )
 
     @property
     def tally(self) -> CallTally:

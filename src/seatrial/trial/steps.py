@@ -28,7 +28,7 @@ from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
-from seatrial.trial.work import DID_NOTHING, Work, merge_changes, run_agent, take_stock, write_changes
+from seatrial.trial.work import DID_NOTHING, Work, agent_seconds, merge_changes, run_agent, take_stock, write_changes
 from seatrial.verify.fetch import list_files
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
@@ -115,9 +115,9 @@ class Turn:
             return await run_agent(trial.sandbox, trial.spec, self.of, launch, self.network, folder)
         reached = replace(launch, env={**access.variables, **launch.env})
         running = run_agent(trial.sandbox, trial.spec, self.of, reached, self.network, folder)
+        access.session.waits.agent_starts(agent_seconds(trial.spec, self.of))
         result = await unless(access.session.broken, running)
-        if access.session.failure is not None:
-            raise access.session.failure
+        await access.session.check_end(timed_out=result is not None and result.status == "timed_out")
         assert result is not None  # noqa: S101 - it is only missing when the session is broken
         return result
 

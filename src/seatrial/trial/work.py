@@ -29,14 +29,13 @@ async def run_agent(
 ) -> AgentResult:
     """Run the agent's command to its end or to the end of its time; either is data. Its output goes to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
-    timeout = of.agent.timeout_sec
     result = await sandbox.exec(
         ExecSpec(
             launch.argv,
             env={**agent_variables(of.task, of.task.workdir, spec.agent.ref.model), **launch.env},
             cwd=launch.cwd,
             user=of.agent.user,
-            timeout_sec=timeout * spec.options.agent_timeout_multiplier if timeout else None,
+            timeout_sec=agent_seconds(spec, of),
             network=network,
             stdout_path=folder / "stdout.txt",
             stderr_path=folder / "stderr.txt",
@@ -44,6 +43,12 @@ async def run_agent(
         )
     )
     return agent_result(result, of.folder)
+
+
+def agent_seconds(spec: TrialSpec, of: Round) -> float | None:
+    """How much time the agent has, None for as much as it likes."""
+    timeout = of.agent.timeout_sec
+    return timeout * spec.options.agent_timeout_multiplier if timeout else None
 
 
 def agent_result(result: ExecResult, folder: str = "") -> AgentResult:

@@ -58,6 +58,7 @@ class HttpProvider:
     """
 
     takes_files = True
+    seen_through = True
 
     def __init__(
         self,

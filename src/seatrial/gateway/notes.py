@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import orjson
 
-from seatrial.errors import ModelSilentError
+from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.bodies import Spooled
 from seatrial.gateway.dialects import DIALECTS
@@ -22,7 +22,7 @@ _ENDED_BY: dict[CallErrorKind, EndedBy] = {"agent": "us", "provider": "provider"
 class CallNotes:
     """Filled in as a call goes on, from its beginning to `call`, which ends it."""
 
-    __slots__ = ("_call", "_payload", "_request", "_response", "_session", "_spoken", "_started", "wait")
+    __slots__ = ("_call", "_payload", "_request", "_response", "_session", "_spoken", "_started", "fault", "wait")
 
     def __init__(self, session: Session, request: ModelRequest, index: int, retry_of: int | None) -> None:
         self._session = session
@@ -30,6 +30,8 @@ class CallNotes:
         self._payload = request.payload or {}
         self._spoken = request.dialect
         self._response: Any = None
+        self.fault: str | None = None
+        """What is wrong with what has come of an answer."""
         self.wait = session.waits.begin(self._goes_on)
         self._call: EndedCall = {
             "index": index,
@@ -86,7 +88,10 @@ class CallNotes:
         self._session.left(self._call["index"], self._request)
 
     def hung_up(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Nobody waits for the answer any more. One who has heard nonsense until then has not failed by hanging up."""
+        if self.fault is not None:
+            self._session.fail(ProviderError(self.fault))
+            self.failed("provider", None, self.fault, "agent")
         by = self.wait.left_by or ("us" if self._session.waits.closed else "agent")
         who = "the agent hung up" if by == "agent" else "the time of the agent was over, or its trial was ended,"
         self.failed("disconnected", None, f"{who} before the answer was complete", by)

@@ -63,6 +63,7 @@ async def pass_on_stream(
         with contextlib.suppress(ProviderError):
             record.catch_up()
         notes.answered(reply.status, outgoing.dialect, record.assembler.response())
+        notes.fault = _fault(record.assembler)
     _check_end(record.assembler)
 
 
@@ -156,7 +157,17 @@ def _always(chunk: bytes) -> bool:
 
 
 def _check_end(assembler: StreamAssembler) -> None:
+    fault = _fault(assembler)
+    if fault is None and not assembler.finished:
+        fault = "the provider's answer was cut off in the middle"
+    if fault is not None:
+        raise ProviderError(fault)
+
+
+def _fault(assembler: StreamAssembler) -> str | None:
+    """What is wrong with a stream, whether or not it has come to its end."""
     if assembler.error is not None:
-        raise ProviderError(f"the provider broke off its answer: {assembler.error.message}")
-    if not assembler.finished:
-        raise ProviderError("the provider's answer was cut off in the middle")
+        return f"the provider broke off its answer: {assembler.error.message}"
+    if assembler.garbled is not None:
+        return f"the provider's stream has an event that is no JSON object: {assembler.garbled!a}"
+    return None

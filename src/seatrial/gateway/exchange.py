@@ -66,19 +66,12 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
         outgoing = _prepared(session, request, notes)
         if request.spooled is not None:
             request, outgoing = _without_bodies(session, request, outgoing, notes)
+        if session.budget.limited and not isinstance(outgoing, _Refusal):
+            outgoing = await _afforded(session, outgoing, notes)
         if isinstance(outgoing, _Refusal):
             await _refuse(way, notes, dialect, outgoing)
-            return
-        async with session.upstream.ask(outgoing) as reply:
-            if request.stream and reply.status < 300:
-                await pass_on_stream(request, outgoing, reply, way, notes)
-            elif reply.whole is not None:
-                said = _heard(request, outgoing, reply.status, reply.whole, notes)
-                await way.answer(reply.status, {**_JSON, **reply.headers}, said)
-            else:
-                with Answer(session.bodies) as answer:
-                    said = _heard(request, outgoing, reply.status, await _collect(reply, answer, notes), notes)
-                    await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+        else:
+            await _ask(session, request, outgoing, way, notes)
     except TooLargeError as error:
         # Never the provider's failure: the agent says how much it wants to be told, and its trial must count.
         await _refuse(way, notes, dialect, _Refusal(413, "agent", str(error)))
@@ -90,7 +83,29 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
         notes.hung_up()
         raise
     finally:
-        session.end(notes.call(), request)
+        session.end(notes.call(), request, notes.held)
+
+
+async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, way: Way, notes: CallNotes) -> None:
+    async with session.upstream.ask(outgoing) as reply:
+        if request.stream and reply.status < 300:
+            await pass_on_stream(request, outgoing, reply, way, notes)
+        elif reply.whole is not None:
+            said = _heard(request, outgoing, reply.status, reply.whole, notes)
+            await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+        else:
+            with Answer(session.bodies) as answer:
+                said = _heard(request, outgoing, reply.status, await _collect(reply, answer, notes), notes)
+                await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+
+
+async def _afforded(session: Session, outgoing: ModelRequest, notes: CallNotes) -> "ModelRequest | _Refusal":
+    """The request, once there is room for it in the trial's budget."""
+    if (reason := session.unpriced(outgoing)) is not None:
+        return _Refusal(400, "agent", reason)
+    notes.held = await session.hold(outgoing)
+    reason = session.budget.refusal()  # others may have used it up meanwhile
+    return outgoing if reason is None else _Refusal(429, "budget", reason)
 
 
 class _Refusal(NamedTuple):
@@ -232,8 +247,9 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     index, retry_of = session.begin(request)
     notes = CallNotes(session, request, index, retry_of)
     try:
-        if (reason := session.refusal()) is not None:
-            await _refuse(way, notes, "openai_chat", _Refusal(429, "budget", reason))
+        refusal = await _refusal_of(session, request, notes)
+        if refusal is not None:
+            await _refuse(way, notes, "openai_chat", refusal)
         else:
             with Answer(session.bodies) as answer:
                 status = await _forward(session, request, way, answer)
@@ -249,7 +265,14 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
         notes.hung_up()
         raise
     finally:
-        session.end(notes.call(), request)
+        session.end(notes.call(), request, notes.held)
+
+
+async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> _Refusal | None:
+    if (reason := session.refusal()) is not None:
+        return _Refusal(429, "budget", reason)
+    outgoing = await _afforded(session, request, notes) if session.budget.limited else request
+    return outgoing if isinstance(outgoing, _Refusal) else None
 
 
 async def _forward(session: Session, request: ModelRequest, way: Way, copy: Answer | None = None) -> int:

@@ -9,6 +9,7 @@ import orjson
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.bodies import Spooled
+from seatrial.gateway.budget import Amount
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule
 from seatrial.gateway.ended import EndedCall, ToldReason
@@ -22,7 +23,18 @@ _ENDED_BY: dict[CallErrorKind, EndedBy] = {"agent": "us", "provider": "provider"
 class CallNotes:
     """Filled in as a call goes on, from its beginning to `call`, which ends it."""
 
-    __slots__ = ("_call", "_payload", "_request", "_response", "_session", "_spoken", "_started", "fault", "wait")
+    __slots__ = (
+        "_call",
+        "_payload",
+        "_request",
+        "_response",
+        "_session",
+        "_spoken",
+        "_started",
+        "fault",
+        "held",
+        "wait",
+    )
 
     def __init__(self, session: Session, request: ModelRequest, index: int, retry_of: int | None) -> None:
         self._session = session
@@ -32,6 +44,8 @@ class CallNotes:
         self._response: Any = None
         self.fault: str | None = None
         """What is wrong with what has come of an answer."""
+        self.held: Amount | None = None
+        """What is set aside for the call."""
         self.wait = session.waits.begin(self._goes_on)
         self._call: EndedCall = {
             "index": index,

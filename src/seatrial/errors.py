@@ -28,6 +28,7 @@
         │   └── VerifierStageError the verifier cannot be started on this task
         ├── ModelError           there is no usable answer of the model
         │   ├── ProviderError    its provider failed, or is out of what was asked for
+        │   │   └── ModelSilentError it did not answer, or not to the end, in the time there was
         │   └── InvalidModelResponseError, EmptyModelResponseError
         ├── OverlongPromptError  the conversation no longer fits the model
         ├── ToolError            a tool of an environment: ToolParseError, ToolCallError
@@ -157,6 +158,10 @@ class ProviderError(ModelError):
     def __init__(self, message: str, status: int | None = None) -> None:
         self.status = status
         super().__init__(message)
+
+
+class ModelSilentError(ProviderError):
+    """The model did not answer, or fell silent in the middle, for longer than anybody need wait."""
 
 
 class AgentSetupError(InfraError):

@@ -96,8 +96,11 @@ def test_whoever_leaves_before_the_answer_begins_is_noted_too(tmp_path):
                 asking = group.create_task(client.chat.completions.create(model="m", messages=HELLO))
                 await fake.arrived(1)
                 asking.cancel()
+            fake.release()
             while not gateway.calls:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0)
-            assert [call.error and call.error.kind for call in gateway.calls] == ["disconnected"]
+            (error,) = [call.error for call in gateway.calls]
+            assert error is not None
+            assert (error.kind, error.ended_by) == ("disconnected", "agent")
 
     asyncio.run(scenario())

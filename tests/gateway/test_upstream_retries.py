@@ -57,7 +57,7 @@ def test_a_failure_that_lasts_is_the_providers_with_its_status_and_words():
 
 
 def test_what_the_provider_says_is_bounded():
-    error, _, _ = failing(Raw(b"<html>" + b"long " * 100_000, 500), status=500, retries=0)
+    error, _, _ = failing(Raw(b"<html>" + b"long " * 100_000, 502), status=502, retries=0)
     assert len(str(error)) < 800
 
 
@@ -110,7 +110,7 @@ def test_a_storm_of_429_ends_with_everyone_served():
         Fail(401, "bad key"),
         Fail(402, "no money"),
         Raw(b'{"error": {"code": "insufficient_quota", "message": "no money"}}', 429),
-        Fail(500, headers={"x-should-retry": "false"}),
+        Fail(502, headers={"x-should-retry": "false"}),
         Fail(501),
     ],
 )

@@ -57,11 +57,11 @@ class Naps(list[float]):
 
 @asynccontextmanager
 async def provider(
-    *script: Step, naps: Naps | None = None, **options: Any
+    *script: Step, naps: Naps | None = None, fake: FakeProvider | None = None, **options: Any
 ) -> AsyncIterator[tuple[HttpProvider, FakeProvider]]:
-    """A provider in front of a fake one that follows a script."""
-    async with FakeProvider(*script) as fake:
-        settings: dict[str, Any] = {"base_url": fake.base_url, "api_key_var": "KEY", "dialects": frozenset(DIALECTS)}
+    """A provider in front of a fake one, which follows a script unless it is given."""
+    async with fake or FakeProvider(*script) as served:
+        settings: dict[str, Any] = {"base_url": served.base_url, "api_key_var": "KEY", "dialects": frozenset(DIALECTS)}
         upstream = HttpProvider(
             ProviderOptions(**{**settings, **options}),
             environ={"KEY": KEY},
@@ -69,4 +69,4 @@ async def provider(
             chance=lambda: 0.0,
         )
         async with upstream:
-            yield upstream, fake
+            yield upstream, served

@@ -14,7 +14,7 @@ from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Say
+from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Say, Step
 from seatrial.trial.run import run_trial
 from tests.trial.support import ANSWER, Desk, Ran, python_command, trial_spec, write_task
 
@@ -104,7 +104,7 @@ def test_a_script_that_ran_out_ends_the_trial_at_once_and_for_good(desk):
 
 
 def provider(url: str, **options: Any) -> HttpProvider:
-    settings = ProviderOptions(base_url=url, api_key_var="KEY", retries=0, **options)
+    settings = ProviderOptions(base_url=url, api_key_var="KEY", **{"retries": 0, **options})
     return HttpProvider(settings, environ={"KEY": PROVIDER_KEY})
 
 
@@ -130,18 +130,56 @@ def test_a_failing_provider_ends_the_trial_at_once_and_kills_the_agent(desk):
     assert ran.record.model_usage.output_tokens > 0
 
 
-def test_an_agent_whose_time_is_up_leaves_no_call_unwritten(desk):
-    async def scenario() -> tuple[Ran, int]:
-        async with FakeProvider(Hang()) as fake, provider(fake.base_url) as upstream:
-            root = write_task(desk.new_folder() / "task", toml="[agent]\ntimeout_sec = 1\n")
-            folder = desk.new_folder()
-            spec = replace(trial_spec(root, agent("ask('?')")), model=access(upstream))
-            return Ran(await run_trial(spec, desk.backend, folder), folder), len(fake.received)
+_LATE_SEC = 1.5
+HASTY = """import socket; socket.setdefaulttimeout(0.05)
+    try: ask('?')
+    except OSError: pass"""
 
-    ran, asked = desk.wait(scenario())
-    assert ran.agent.status == "timed_out"
-    calls = read_calls(ran.folder / "calls.jsonl") if asked else []
-    assert [call.error and call.error.kind for call in calls] == ["disconnected"] * asked
+
+def run_with(desk, code: str, *script: Step, seconds: float = 30.0, **options: Any) -> Ran:
+    """A trial whose agent has so much time and a provider that follows a script."""
+
+    async def scenario() -> Ran:
+        async with FakeProvider(*script) as fake, provider(fake.base_url, **options) as upstream:
+            asyncio.get_running_loop().call_later(_LATE_SEC, fake.release)
+            root = write_task(desk.new_folder() / "task", toml=f"[agent]\ntimeout_sec = {seconds}\n")
+            folder = desk.new_folder()
+            spec = replace(trial_spec(root, agent(code)), model=access(upstream))
+            return Ran(await run_trial(spec, desk.backend, folder), folder)
+
+    ran: Ran = desk.wait(scenario())
+    return ran
+
+
+def endings(ran: Ran) -> list[str | None]:
+    """Who ended each call that came to nothing."""
+    return [call.error.ended_by for call in read_calls(ran.folder / "calls.jsonl") if call.error]
+
+
+@pytest.mark.parametrize("step", [Hang(), Hang(after=0), Fail(429, headers={"retry-after": "9999"})])
+def test_an_agent_that_runs_out_of_time_while_its_model_is_silent_has_not_failed(desk, step):
+    ran = run_with(desk, "ask('?')", step, step, step, seconds=3, retries=3)
+    assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("agent", "ModelSilentError", True)
+    assert "when the agent's time was over (0 of its 1 calls had been answered)" in ran.failure.message
+    assert (ran.record.evaluation, endings(ran)) == (None, ["us"])
+
+
+def test_an_agent_that_gives_up_on_a_silent_model_has_not_failed_either(desk):
+    """It hangs up long before anybody could know whether the model would have answered."""
+    ran = run_with(desk, HASTY, Hang(), seconds=2)
+    assert (ran.failure.cause, ran.failure.retryable) == ("ModelSilentError", True)
+    assert ("when the agent gave up" in ran.failure.message, endings(ran)) == (True, ["agent"])
+
+
+def test_an_agent_that_hangs_up_on_a_model_that_answers_is_judged(desk):
+    """It cannot choose not to be counted by not waiting."""
+    ran = run_with(desk, HASTY, Say("a moment later", late=True), seconds=20)
+    assert (ran.record.failure, ran.agent.exit_code, endings(ran)) == (None, 0, ["agent"])
+
+
+def test_a_question_at_the_last_moment_changes_nothing(desk):
+    ran = run_with(desk, "import time; ask('?'); time.sleep(2.4); ask('!')", Say(), Hang(), seconds=3)
+    assert (ran.record.failure, ran.agent.status) == (None, "timed_out")
 
 
 def test_a_run_that_is_cancelled_while_the_model_thinks_ends(desk):

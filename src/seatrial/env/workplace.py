@@ -63,6 +63,6 @@ class PlainWorkplace:
                 stderr_path=logs / "stderr.txt",
             )
         )
-        if access is not None and access.session.failure is not None:
-            raise access.session.failure
+        if access is not None:
+            await access.session.check_end(timed_out=ended.timed_out)
         return agent_result(ended)

@@ -54,6 +54,16 @@ class Upstream(Protocol):
 
 
 @runtime_checkable
+class SeenThrough(Protocol):
+    """An upstream whose answers mean something even when the agent no longer waits for them.
+
+    Whether it would have spoken tells an agent that did not wait from a model that did not answer.
+    """
+
+    seen_through: bool
+
+
+@runtime_checkable
 class FileTaker(Protocol):
     """An upstream that sends large bodies from their files, so that nobody has to keep them in memory meanwhile."""
 

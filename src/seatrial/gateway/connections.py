@@ -46,7 +46,6 @@ class Connections(web.Server):
             partial(answer, self),
             access_log=None,
             logger=_QUIET,
-            handler_cancellation=True,
             keepalive_timeout=limits.idle_sec,
             lingering_time=_LINGER_SEC,
             read_bufsize=_BUFFER,
@@ -55,6 +54,8 @@ class Connections(web.Server):
         """Those that have had an answer and wait for the next request, the longest first."""
         self.reading: dict[web.RequestHandler, float] = {}
         """Those whose request is still coming in, and since when."""
+        self.answering: dict[web.RequestHandler, asyncio.Task[Any]] = {}
+        """The tasks that answer requests."""
         self._party = ExitStack()
         self._session = session
         self._listener = listener
@@ -100,6 +101,8 @@ class Connections(web.Server):
         super().connection_lost(handler, exc)
         for known in (self._open, self.idle, self.reading, self._unread):
             known.pop(handler, None)
+        if (task := self.answering.pop(handler, None)) is not None:
+            self._session.waits.agent_left(task)
         if self._timer is not None and self._starved_since is None:
             self._resume()
 

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 import orjson
 
 from seatrial.model.base import MAX_JSON_DEPTH
-from seatrial.model.trace import CallErrorKind, Dialect, ModelCall
+from seatrial.model.trace import CallErrorKind, Dialect, EndedBy, ModelCall
 
 _CONTENT = ("messages", "request", "response")
 _NOT_KEPT = {"not_kept": f"nested deeper than {MAX_JSON_DEPTH} levels"}
@@ -32,6 +32,8 @@ class ToldReason(TypedDict):
     kind: CallErrorKind
     status: NotRequired[int]
     message: str
+    ended_by: EndedBy
+    silent_sec: NotRequired[float]
 
 
 class EndedCall(TypedDict):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from seatrial.errors import ProviderError
+from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.bodies import Answer, TooLargeError
 from seatrial.gateway.dialects import DIALECTS, PATHS
@@ -21,7 +21,7 @@ from seatrial.gateway.spill import lightened, spilled, takes_files
 from seatrial.gateway.sse import encode_event
 from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
-from seatrial.model.trace import CallErrorKind, Dialect
+from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _JSON = {"content-type": "application/json"}
 # Both official SDKs obey it: what would fail again need not be tried again.
@@ -66,30 +66,46 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
         outgoing = _prepared(session, request, notes)
         if request.spooled is not None:
             request, outgoing = _without_bodies(session, request, outgoing, notes)
+        if session.budget.limited and not isinstance(outgoing, _Refusal):
+            outgoing = await _afforded(session, outgoing, notes)
         if isinstance(outgoing, _Refusal):
             await _refuse(way, notes, dialect, outgoing)
-            return
-        async with session.upstream.ask(outgoing) as reply:
-            if request.stream and reply.status < 300:
-                await pass_on_stream(request, outgoing, reply, way, notes)
-            elif reply.whole is not None:
-                said = _heard(request, outgoing, reply.status, reply.whole, notes)
-                await way.answer(reply.status, {**_JSON, **reply.headers}, said)
-            else:
-                with Answer(session.bodies) as answer:
-                    said = _heard(request, outgoing, reply.status, await _collect(reply, answer), notes)
-                    await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+        else:
+            await _ask(session, request, outgoing, way, notes)
     except TooLargeError as error:
         # Never the provider's failure: the agent says how much it wants to be told, and its trial must count.
         await _refuse(way, notes, dialect, _Refusal(413, "agent", str(error)))
     except ProviderError as error:
         session.fail(error)
+        notes.failed("provider", _shown_status(error), str(error), _ended_by(error))
         await _refuse(way, notes, dialect, _Refusal(_shown_status(error), "provider", str(error)))
     except (ConnectionError, asyncio.CancelledError):
-        notes.failed("disconnected", None, "the agent hung up before the answer was complete")
+        notes.hung_up()
         raise
     finally:
-        session.end(notes.call(), request)
+        session.end(notes.call(), request, notes.held)
+
+
+async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, way: Way, notes: CallNotes) -> None:
+    async with session.upstream.ask(outgoing) as reply:
+        if request.stream and reply.status < 300:
+            await pass_on_stream(request, outgoing, reply, way, notes)
+        elif reply.whole is not None:
+            said = _heard(request, outgoing, reply.status, reply.whole, notes)
+            await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+        else:
+            with Answer(session.bodies) as answer:
+                said = _heard(request, outgoing, reply.status, await _collect(reply, answer, notes), notes)
+                await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+
+
+async def _afforded(session: Session, outgoing: ModelRequest, notes: CallNotes) -> "ModelRequest | _Refusal":
+    """The request, once there is room for it in the trial's budget."""
+    if (reason := session.unpriced(outgoing)) is not None:
+        return _Refusal(400, "agent", reason)
+    notes.held = await session.hold(outgoing)
+    reason = session.budget.refusal()  # others may have used it up meanwhile
+    return outgoing if reason is None else _Refusal(429, "budget", reason)
 
 
 class _Refusal(NamedTuple):
@@ -155,9 +171,10 @@ def _written(payload: dict[str, Any]) -> bytes:
 def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:
     """An answer that is not streamed, or an error, as the agent gets it."""
     response = _read(body)
+    notes.wait.heard()
     notes.answered(status, outgoing.dialect, response)
     if status >= 300:
-        notes.failed("agent", status, _message(response, body))
+        notes.failed("agent", status, _message(response, body), "provider")
     elif not isinstance(response, dict):
         raise ProviderError("the provider's answer is not a JSON object")
     if outgoing.dialect != request.dialect:
@@ -166,8 +183,12 @@ def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: byt
     return body
 
 
-async def _collect(reply: ModelReply, answer: Answer) -> bytes:
+async def _collect(reply: ModelReply, answer: Answer, notes: CallNotes) -> bytes:
     async for chunk in reply.chunks:
+        if chunk.isspace():  # some providers send blank lines while they think
+            notes.still_waiting()
+        else:
+            notes.wait.heard()
         answer.add(chunk)
     return answer.whole()
 
@@ -211,6 +232,10 @@ def _shown_status(error: ProviderError) -> int:
     return error.status if error.status is not None and error.status >= 400 else 502
 
 
+def _ended_by(error: ProviderError) -> EndedBy:
+    return "us" if isinstance(error, ModelSilentError) else "provider"
+
+
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     """Pass on a request of no dialect. One that costs something counts as a call."""
     if request.spooled is not None and takes_files(session.upstream):
@@ -222,20 +247,32 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     index, retry_of = session.begin(request)
     notes = CallNotes(session, request, index, retry_of)
     try:
-        if (reason := session.refusal()) is not None:
-            await _refuse(way, notes, "openai_chat", _Refusal(429, "budget", reason))
+        refusal = await _refusal_of(session, request, notes)
+        if refusal is not None:
+            await _refuse(way, notes, "openai_chat", refusal)
         else:
             with Answer(session.bodies) as answer:
                 status = await _forward(session, request, way, answer)
                 # Its vectors are of no use to a reader of the record; what it took is.
                 said = _read(answer.whole())
                 known = {name: said[name] for name in ("model", "usage") if name in said} if _is_table(said) else None
+                notes.wait.heard()
                 notes.answered(status, "openai_chat", known)
     except TooLargeError as error:
         notes.failed("agent", 413, str(error))
         raise ConnectionResetError(str(error)) from error
+    except (ConnectionError, asyncio.CancelledError):
+        notes.hung_up()
+        raise
     finally:
-        session.end(notes.call(), request)
+        session.end(notes.call(), request, notes.held)
+
+
+async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> _Refusal | None:
+    if (reason := session.refusal()) is not None:
+        return _Refusal(429, "budget", reason)
+    outgoing = await _afforded(session, request, notes) if session.budget.limited else request
+    return outgoing if isinstance(outgoing, _Refusal) else None
 
 
 async def _forward(session: Session, request: ModelRequest, way: Way, copy: Answer | None = None) -> int:

@@ -23,6 +23,8 @@ class Limits:
     """How long the rest of a request may take."""
     stalled_sec: float = 120.0
     """How long an agent may leave an answer unread."""
+    keep_alive_sec: float = 1800.0
+    """How long a provider may send nothing but keep-alives."""
     evicted_after_sec: float = 1.0
     """How long a connection was idle at least before it has to make room for another one."""
     starved_sec: float = 10.0

@@ -6,21 +6,35 @@ from typing import Any, cast
 
 import orjson
 
+from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.bodies import Spooled
+from seatrial.gateway.budget import Amount
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule
 from seatrial.gateway.ended import EndedCall, ToldReason
 from seatrial.gateway.session import Session
-from seatrial.model.trace import CallErrorKind, Dialect
+from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _LONGEST_MESSAGE = 4000
+_ENDED_BY: dict[CallErrorKind, EndedBy] = {"agent": "us", "provider": "provider", "budget": "budget"}
 
 
 class CallNotes:
-    """Filled in as a call goes on."""
+    """Filled in as a call goes on, from its beginning to `call`, which ends it."""
 
-    __slots__ = ("_call", "_payload", "_request", "_response", "_session", "_spoken", "_started")
+    __slots__ = (
+        "_call",
+        "_payload",
+        "_request",
+        "_response",
+        "_session",
+        "_spoken",
+        "_started",
+        "fault",
+        "held",
+        "wait",
+    )
 
     def __init__(self, session: Session, request: ModelRequest, index: int, retry_of: int | None) -> None:
         self._session = session
@@ -28,6 +42,11 @@ class CallNotes:
         self._payload = request.payload or {}
         self._spoken = request.dialect
         self._response: Any = None
+        self.fault: str | None = None
+        """What is wrong with what has come of an answer."""
+        self.held: Amount | None = None
+        """What is set aside for the call."""
+        self.wait = session.waits.begin(self._goes_on)
         self._call: EndedCall = {
             "index": index,
             "path": request.path,
@@ -54,22 +73,48 @@ class CallNotes:
         if "first_token_sec" not in self._call:
             self._call["first_token_sec"] = perf_counter() - self._started
 
+    def still_waiting(self) -> None:
+        """Only a keep-alive has arrived. Raises ModelSilentError when there has been nothing else for too long."""
+        silent, most = self.wait.silent_sec(), self._session.limits.keep_alive_sec
+        if silent > most:
+            raise ModelSilentError(
+                f"the provider sent nothing but keep-alives for {silent:.0f} s (the limit is {most:g} s)"
+            )
+
     def answered(self, status: int, spoken: Dialect | None, response: Any) -> None:
         """The answer, in the upstream's dialect."""
         self._call["status"] = status
         self._spoken = spoken
         self._response = response
 
-    def failed(self, kind: CallErrorKind, status: int | None, message: str) -> None:
-        """Why there is no answer, or only a part of one. The first reason counts."""
+    def failed(self, kind: CallErrorKind, status: int | None, message: str, by: EndedBy | None = None) -> None:
+        """Why there is no answer, or only a part of one, and who ended the call. The first reason counts."""
         if "error" not in self._call:
-            reason: ToldReason = {"kind": kind, "message": message[:_LONGEST_MESSAGE]}
+            reason: ToldReason = {
+                "kind": kind,
+                "message": message[:_LONGEST_MESSAGE],
+                "ended_by": by or _ENDED_BY[kind],
+                "silent_sec": self.wait.silent_sec(),
+            }
             self._call["error"] = reason if status is None else {**reason, "status": status}
+
+    def _goes_on(self) -> None:
+        self._session.left(self._call["index"], self._request)
+
+    def hung_up(self) -> None:
+        """Nobody waits for the answer any more. One who has heard nonsense until then has not failed by hanging up."""
+        if self.fault is not None:
+            self._session.fail(ProviderError(self.fault))
+            self.failed("provider", None, self.fault, "agent")
+        by = self.wait.left_by or ("us" if self._session.waits.closed else "agent")
+        who = "the agent hung up" if by == "agent" else "the time of the agent was over, or its trial was ended,"
+        self.failed("disconnected", None, f"{who} before the answer was complete", by)
 
     def call(self) -> EndedCall:
         """The call as it is kept, with all its messages, when it has ended."""
         call, request, payload = self._call, self._request, self._payload
         call["duration_sec"] = perf_counter() - self._started
+        self._session.waits.end(self.wait, answered="error" not in call)
         if request.spooled is not None and "status" not in call:
             # What no model has seen costs an agent nothing, and would fill the disk.
             call["request"] = {"not_kept": f"{request.spooled.size:,} bytes that no model has answered"}

@@ -36,6 +36,7 @@ async def serve(session: Session, listener: socket.socket) -> AsyncIterator[int]
     try:
         yield port
     finally:
+        session.waits.closed = True
         await finish(_close(connections, underway))
 
 
@@ -110,6 +111,8 @@ async def _handle(
     task, connection, way = asyncio.current_task(), request.protocol, _Response(request)
     underway.begin(task)
     connections.idle.pop(connection, None)
+    assert task is not None  # noqa: S101 - a coroutine runs in one
+    connections.answering[connection] = task
     connections.reading[connection] = monotonic()
     try:
         route = admitted(session, request)
@@ -135,6 +138,7 @@ async def _handle(
         raise
     finally:
         connections.reading.pop(connection, None)
+        connections.answering.pop(connection, None)
         if connection.transport is not None:
             connections.idle[connection] = monotonic()
         underway.done(task)

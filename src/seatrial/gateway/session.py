@@ -8,12 +8,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from seatrial.errors import ProviderError
-from seatrial.gateway.api import ModelRequest, Upstream
+import orjson
+
+from seatrial.errors import ModelSilentError, ProviderError
+from seatrial.gateway.api import ModelRequest, SeenThrough, Upstream
 from seatrial.gateway.bodies import Bodies
+from seatrial.gateway.budget import Amount, Budget, estimate_of, most_of
 from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
+from seatrial.gateway.silence import Waits
 from seatrial.gateway.tally import CallTally
 from seatrial.model.record import ModelUsage
 
@@ -67,8 +71,10 @@ class Session:
         self.limits = limits
         self.bodies = Bodies(limits)
         self.one_large = asyncio.Lock()  # where a large body has to stay in memory for the length of a call
+        self.waits = Waits(sees_through=isinstance(upstream, SeenThrough))
         self.broken = asyncio.Event()
         self.failure: ProviderError | None = None
+        self.budget = Budget(options.max_tokens, options.max_cost_usd)
         self._prices = prices
         self._found: dict[str, ModelPrice | None] = {}
         self._turns = 0
@@ -78,6 +84,7 @@ class Session:
         self._cost = 0.0
         self._priced = True
         self._unanswered = 0
+        self._left: set[int] = set()  # calls that go on without the agent
         self._failed: dict[int, int] = {}  # the last few calls that came to nothing, by what was asked
 
     def opens(self, credential: str) -> bool:
@@ -86,14 +93,25 @@ class Session:
 
     def refusal(self) -> str | None:
         """Why the call that has just begun may not be made, or None."""
-        limits, used = self.options, self._input_tokens + self._output_tokens
-        if limits.max_turns is not None and self._turns > limits.max_turns:
-            return f"the limit of {limits.max_turns} model calls is reached"
-        if limits.max_tokens is not None and used >= limits.max_tokens:
-            return f"the limit of {limits.max_tokens:,} tokens is reached"
-        if limits.max_cost_usd is not None and self._cost >= limits.max_cost_usd:
-            return f"the limit of {limits.max_cost_usd:g} USD is reached"
-        return None
+        most = self.options.max_turns
+        if most is not None and self._turns > most:
+            return f"the limit of {most} model calls is reached"
+        return self.budget.refusal()
+
+    def unpriced(self, request: ModelRequest) -> str | None:
+        """Why a call may not be made whose cost nobody would know, or None."""
+        most = self.options.max_cost_usd
+        if most is None or self._price_of(_model(request)) is not None:
+            return None
+        name = _model(request)
+        asked = f"the cost of {name!r:.100} is not known" if name else "the request names no model"
+        return f"{asked}, and this run may cost {most:g} USD at most; the model's price must be in the file of --prices"
+
+    async def hold(self, request: ModelRequest) -> Amount:
+        """Set aside the most that a call can take, when there is room for it; `end` lets it go."""
+        amount = most_of(request, self._price_of(_model(request)))
+        await self.budget.hold(amount)
+        return amount
 
     def begin(self, request: ModelRequest) -> tuple[int, int | None]:
         """Count a call; returns its index, and the index of the call that it merely repeats."""
@@ -108,18 +126,23 @@ class Session:
 
     def cost_of(self, model: str | None, counts: TokenCounts) -> float | None:
         """What a call cost, None when that is not known."""
-        if not model:
-            return None
-        if model not in self._found:  # an agent asks for one model, or a few
-            self._found[model] = find_price(model, self._prices.models)
-        found = self._found[model]
+        found = self._price_of(model)
         if found is None:
             return None
         return cost(found, counts["input_tokens"], counts["cached_tokens"], counts["output_tokens"])
 
-    def end(self, call: EndedCall, request: ModelRequest) -> None:
-        """Add a call to what was used, and write it down."""
+    def _price_of(self, model: str | None) -> ModelPrice | None:
+        if not model:
+            return None
+        if model not in self._found:  # an agent asks for one model, or a few
+            self._found[model] = find_price(model, self._prices.models)
+        return self._found[model]
+
+    def end(self, call: EndedCall, request: ModelRequest, held: Amount | None = None) -> None:
+        """Add a call to what was used, write it down, and let go of what was set aside for it."""
         self._count(call)
+        if held is not None:
+            self._settle(call, request, held)
         if "usage" in call:
             counts = call["usage"]
             self._input_tokens += counts["input_tokens"]
@@ -129,18 +152,38 @@ class Session:
                 self._cost += call["cost_usd"]
             else:
                 self._priced = False
-        if "error" in call and _came_to_nothing(call):
-            self._failed[_fingerprint(request)] = call["index"]
-            if len(self._failed) > _RECENT:
-                del self._failed[next(iter(self._failed))]
+        if call["index"] in self._left:
+            self._left.remove(call["index"])
+        elif "error" in call and _came_to_nothing(call):
+            self._may_repeat(call["index"], request)
         if "status" in call or self._may_note(call):
             self.log.write(call)
+
+    def _settle(self, call: EndedCall, request: ModelRequest, held: Amount) -> None:
+        if "usage" in call:
+            counts = call["usage"]
+            self.budget.spend(Amount(counts["input_tokens"] + counts["output_tokens"], call.get("cost_usd", 0.0)))
+        elif call.get("status", 200) < 300 and _is_nobodys_failure(call):
+            # Nobody gets answers for nothing by leaving before their count has come.
+            said = len(orjson.dumps(call["response"])) if "response" in call else 0
+            self.budget.spend(estimate_of(request, said, self._price_of(call.get("upstream_model"))))
+        self.budget.let_go(held)
+
+    def left(self, index: int, request: ModelRequest) -> None:
+        """An agent has hung up on a call that goes on all the same; to the agent, it came to nothing."""
+        self._left.add(index)
+        self._may_repeat(index, request)
+
+    def _may_repeat(self, index: int, request: ModelRequest) -> None:
+        self._failed[_fingerprint(request)] = index
+        if len(self._failed) > _RECENT:
+            del self._failed[next(iter(self._failed))]
 
     def refused(self, method: str, path: str, status: int, reason: str) -> None:
         """Write down a request that was not even a call."""
         self._note_refusal(reason)
         index, self._calls = self._calls, self._calls + 1
-        error: ToldReason = {"kind": "agent", "status": status, "message": reason}
+        error: ToldReason = {"kind": "agent", "status": status, "message": reason, "ended_by": "us"}
         call: EndedCall = {
             "index": index,
             "method": method,
@@ -182,6 +225,25 @@ class Session:
         self.failure = self.failure or error
         self.broken.set()
 
+    async def check_end(self, *, timed_out: bool) -> None:
+        """Raise ProviderError if the model failed the agent, which has just ended or run out of its time.
+
+        Waits for a while if the agent ended while the model owed it an answer, to see whether that comes.
+        """
+        if self.failure is None and not timed_out:
+            await self.waits.settle()
+        if self.failure is None and (silent := self.waits.owed_sec(timed_out=timed_out)) is not None:
+            self.fail(ModelSilentError(self._about_silence(silent, timed_out=timed_out)))
+        if self.failure is not None:
+            raise self.failure
+
+    def _about_silence(self, silent_sec: float, *, timed_out: bool) -> str:
+        when = "the agent's time was over" if timed_out else "the agent gave up"
+        before = f"{self._good} of its {self._calls} calls had been answered"
+        return (
+            f"the model had been silent for {silent_sec:.1f} s when {when} ({before}); see who hung up in calls.jsonl"
+        )
+
     @property
     def tally(self) -> CallTally:
         """How the agent's requests have fared so far."""
@@ -197,6 +259,11 @@ class Session:
             output_tokens=self._output_tokens,
             cost_usd=self._cost if self._priced and self._answered else None,
         )
+
+
+def _model(request: ModelRequest) -> str | None:
+    name = (request.payload or {}).get("model")
+    return name if isinstance(name, str) else None
 
 
 def _fingerprint(request: ModelRequest) -> int:

@@ -7,6 +7,7 @@ from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule, StreamAssembler
+from seatrial.gateway.keep_alive import KeepAlives
 from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.sse import SseEvent, SseReader, encode_event, parse_events
 from seatrial.gateway.translate import StreamTranslator, Untranslatable
@@ -38,8 +39,13 @@ async def pass_on_stream(
     await way.begin(reply.status, {**reply.headers, **_STREAM})
     # Each line of the loop is paid for with every token, and by a processor that has been elsewhere meanwhile.
     write, later, size, enough = way.write, record.later, 0, 0
+    is_keep_alive, word_came = KeepAlives().is_one, notes.wait.heard
     try:
         async for chunk in reply.chunks:
+            if is_keep_alive(chunk):
+                notes.still_waiting()
+            else:
+                word_came()
             if passage is None or passage.is_plain(chunk):
                 await write(chunk)
                 later.append(chunk)
@@ -57,6 +63,7 @@ async def pass_on_stream(
         with contextlib.suppress(ProviderError):
             record.catch_up()
         notes.answered(reply.status, outgoing.dialect, record.assembler.response())
+        notes.fault = _fault(record.assembler)
     _check_end(record.assembler)
 
 
@@ -150,7 +157,17 @@ def _always(chunk: bytes) -> bool:
 
 
 def _check_end(assembler: StreamAssembler) -> None:
+    fault = _fault(assembler)
+    if fault is None and not assembler.finished:
+        fault = "the provider's answer was cut off in the middle"
+    if fault is not None:
+        raise ProviderError(fault)
+
+
+def _fault(assembler: StreamAssembler) -> str | None:
+    """What is wrong with a stream, whether or not it has come to its end."""
     if assembler.error is not None:
-        raise ProviderError(f"the provider broke off its answer: {assembler.error.message}")
-    if not assembler.finished:
-        raise ProviderError("the provider's answer was cut off in the middle")
+        return f"the provider broke off its answer: {assembler.error.message}"
+    if assembler.garbled is not None:
+        return f"the provider's stream has an event that is no JSON object: {assembler.garbled!a}"
+    return None

@@ -16,6 +16,10 @@ CallErrorKind = Literal["agent", "provider", "budget", "disconnected"]
 """Whose doing it was: the agent's bad request, the provider's failure, a limit of the trial, or the agent hung up."""
 
 
+EndedBy = Literal["agent", "provider", "us", "budget"]
+"""Who hung up or refused when a call came to nothing; `us` is the gateway, or the end of the agent's time."""
+
+
 class TokenUsage(StrictModel):
     """What one call consumed, as far as the provider told. `input_tokens` includes the cached ones."""
 
@@ -26,11 +30,16 @@ class TokenUsage(StrictModel):
 
 
 class CallError(StrictModel):
-    """Why a call gave no answer."""
+    """Why a call gave no answer, or only a part of one.
+
+    `silent_sec` is how long nothing of an answer had come when the call was ended; keep-alives are nothing of one.
+    """
 
     kind: CallErrorKind
     status: int | None = None
     message: str
+    ended_by: EndedBy | None = None
+    silent_sec: NonNegative | None = None
 
 
 class KnownMessages(StrictModel):

@@ -8,11 +8,12 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from seatrial.model.trace import ModelCall
+from seatrial.model.trace import CallError, ModelCall
 from seatrial.report.text import format_cost, format_duration, harmless, harmless_lines
 
 _MOST_CHARACTERS = 400  # of one line
 _MOST_LINES = 24
+_WORTH_TELLING_SEC = 1.0
 _LOOKED_AT = ("image", "image_url", "input_image", "document", "input_file", "file", "input_audio")
 
 
@@ -38,8 +39,18 @@ def headline(call: ModelCall) -> str:
     if call.retry_of is not None:
         parts.append(f"repeats call {call.retry_of}")
     if call.error:
-        parts.append(f"{call.error.kind} error: {call.error.message}")
+        parts.append(f"{call.error.kind} error{_ending(call.error)}: {call.error.message}")
     return harmless(" · ".join(parts))
+
+
+def _ending(error: CallError) -> str:
+    """Who ended the call, and what nobody could hear before that."""
+    silent = (
+        ""
+        if (error.silent_sec or 0.0) < _WORTH_TELLING_SEC
+        else f" after {format_duration(error.silent_sec or 0.0)} of silence"
+    )
+    return f", ended by {error.ended_by}{silent}" if error.ended_by else ""
 
 
 def _price(call: ModelCall) -> str:

@@ -123,9 +123,9 @@ class Turn:
             return await run_agent(trial.sandbox, trial.spec, self.of, launch, self.network, folder)
         reached = replace(launch, env={**access.variables, **launch.env})
         running = run_agent(trial.sandbox, trial.spec, self.of, reached, self.network, folder)
+        access.session.waits.agent_starts(self.of.agent_seconds(trial.spec.options))
         result = await unless(access.session.broken, running)
-        if access.session.failure is not None:
-            raise access.session.failure
+        await access.session.check_end(timed_out=result is not None and result.status == "timed_out")
         assert result is not None  # noqa: S101 - it is only missing when the session is broken
         return result
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from seatrial.gateway.dialects.api import Payload, ToldError
-from seatrial.gateway.dialects.fields import number, parse_object, table, told_error
+from seatrial.gateway.dialects.fields import garbled, number, parse_object, table, told_error
 from seatrial.gateway.sse import SseEvent
 
 
@@ -16,6 +16,7 @@ class AnthropicAssembler:
         self.first_token = False
         self.finished = False
         self.error: ToldError | None = None
+        self.garbled: str | None = None
         self._message: Payload | None = None
         self._usage: Payload = {}
         self._blocks: dict[int, _Block] = {}
@@ -24,6 +25,7 @@ class AnthropicAssembler:
         """Take one event."""
         parsed = parse_object(event.data)
         if parsed is None:
+            self.garbled = self.garbled or garbled(event.data)
             return
         kind = parsed.get("type")
         if kind == "content_block_delta":

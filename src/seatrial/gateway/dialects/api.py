@@ -39,6 +39,11 @@ class StreamAssembler(Protocol):
         """The error that the provider told inside the stream, if it did."""
         ...
 
+    @property
+    def garbled(self) -> str | None:
+        """What came where JSON was due, if something did; no client can read such a stream."""
+        ...
+
     def feed(self, event: SseEvent) -> None:
         """Take one event. What cannot be understood is left out."""
         ...

@@ -10,6 +10,7 @@ from seatrial.gateway.dialects.api import Payload, ToldError
 from seatrial.gateway.ended import TokenCounts
 
 _MAX_COUNT = 2**63 - 1
+_SHOWN = 80
 
 
 def table(value: Any) -> Payload:
@@ -54,6 +55,11 @@ def parse_object(data: str) -> Payload | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def garbled(data: str) -> str | None:
+    """The start of what is no JSON object, though it came as one; None for the few words that some streams have."""
+    return None if not data.strip() or data.startswith("[DONE]") else data[:_SHOWN]
 
 
 def dump(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from seatrial.gateway.dialects.alike import Alike, News
 from seatrial.gateway.dialects.api import Payload, ToldError
-from seatrial.gateway.dialects.fields import items, number, parse_object, table, told_error
+from seatrial.gateway.dialects.fields import garbled, items, number, parse_object, table, told_error
 from seatrial.gateway.sse import SseEvent
 
 _FIXED_TEXTS = frozenset({"role", "id", "type", "format"})  # whole when they come, and some servers repeat them
@@ -45,6 +45,7 @@ class ChatAssembler:
         self.first_token = False
         self.finished = False
         self.error: ToldError | None = None
+        self.garbled: str | None = None
         self._head: Payload = {}
         self._choices: dict[Any, _Choice] = {}
         self._alike = Alike()
@@ -59,8 +60,10 @@ class ChatAssembler:
         if data.startswith("[DONE]"):
             self.finished = True
             return
-        chunk = parse_object(data) or {}
-        if chunk.get("error"):
+        chunk = parse_object(data)
+        if chunk is None:
+            self.garbled = self.garbled or garbled(data)
+        elif chunk.get("error"):
             self.error = told_error(chunk)
         elif chunk:
             self._take(data, chunk)

@@ -24,6 +24,8 @@ def check(payload: Any) -> str | None:
     """Why a request is malformed beyond passing on, or None."""
     if not isinstance(payload, dict):
         return "the body is not a JSON object"
+    if payload.get("background"):
+        return "`background` is true: an answer that is fetched later cannot be had here; leave it out, or stream"
     given = payload.get("input")
     if given is None and any(payload.get(name) is not None for name in _INSTEAD_OF_INPUT):
         return None

@@ -7,7 +7,7 @@ leave the output out of their last event.
 from typing import Any
 
 from seatrial.gateway.dialects.api import Payload, ToldError
-from seatrial.gateway.dialects.fields import items, number, parse_object, table, text, told_error
+from seatrial.gateway.dialects.fields import garbled, items, number, parse_object, table, text, told_error
 from seatrial.gateway.sse import SseEvent
 
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -44,6 +44,7 @@ class ResponsesAssembler:
         self.first_token = False
         self.finished = False
         self.error: ToldError | None = None
+        self.garbled: str | None = None
         self._snapshot: Payload | None = None
         self._items: dict[int, _Item] = {}
 
@@ -51,6 +52,7 @@ class ResponsesAssembler:
         """Take one event."""
         parsed = parse_object(event.data)
         if parsed is None:
+            self.garbled = self.garbled or garbled(event.data)
             return
         kind = parsed.get("type")
         if not isinstance(kind, str):

@@ -18,6 +18,21 @@ JSON_HEADERS: Mapping[str, str] = {"content-type": "application/json"}
 STREAM_HEADERS: Mapping[str, str] = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
+_JSON_START = (b"{",)
+_EVENT_STARTS = (b"data:", b"event:", b":", b"id:", b"retry:")
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+
+
+def could_be_answer(first: bytes, *, stream: bool) -> bool:
+    """Whether an answer of a model could begin with these bytes, whatever its content type says."""
+    start = first.removeprefix(_BOM).lstrip(_BLANK)
+    if not start:
+        return bool(first)  # blank lines are sent to keep a connection alive
+    known = _EVENT_STARTS if stream else _JSON_START
+    return start.startswith(known) or any(each.startswith(start) for each in known)
+
+
 def final_error(message: str, status: int | None = None) -> ProviderError:
     """An error that another attempt at the trial would only meet again."""
     error = ProviderError(message, status)

@@ -7,7 +7,7 @@ from typing import Self
 
 import aiohttp
 
-from seatrial.errors import ProviderError
+from seatrial.errors import ModelSilentError, ProviderError
 
 
 class Body:
@@ -56,12 +56,18 @@ class Body:
                 chunk = await content.readany()
         except (aiohttp.ClientError, OSError) as error:
             silent = f"nothing more came for {self._idle_sec:g} s"
-            reason = silent if self._is_idle else f"the connection broke: {error}"
-            raise ProviderError(f"the answer stopped in the middle: {reason}") from error
+            if self._is_idle:
+                raise ModelSilentError(f"the answer stopped in the middle: {silent}") from error
+            raise ProviderError(f"the answer stopped in the middle: the connection broke: {error}") from error
         self._waiting_since = None  # a reader who takes his time is no fault of the provider's
         if chunk:
             return chunk
         raise StopAsyncIteration
+
+    @property
+    def first(self) -> bytes:
+        """The first bytes, as long as nothing is taken."""
+        return self._first
 
     def whole(self) -> bytes | None:
         """All of it, if nothing is taken or to come."""

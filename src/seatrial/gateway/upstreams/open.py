@@ -8,8 +8,9 @@
     replay:FILE                 answers from an earlier calls.jsonl
     cache:FOLDER,UPSTREAM       any of these, each thing asked once
 
-Providers take options after a comma: `key=VARIABLE`, `concurrent=64`, `retries=4`, `dialects=openai_chat+anthropic`. A
-key goes only to an address it was named for. Other names are plug-ins of the group `seatrial.upstreams`.
+Providers take options after a comma: `key=VARIABLE`, `concurrent=64`, `retries=4`, `dialects=openai_chat+anthropic`,
+`first_byte=600` and `idle=300` (seconds of silence before an answer and in the middle of one). A key goes only to an
+address it was named for. Other names are plug-ins of the group `seatrial.upstreams`.
 """
 
 import os
@@ -32,6 +33,7 @@ from seatrial.plugins import load_plugin, plugin_names
 _GROUP = "seatrial.upstreams"
 _OURS = ("anthropic", "cache:FOLDER,UPSTREAM", "https://HOST/v1", "openai", "replay:FILE", "scripted:FILE")
 
+_SECONDS = {"first_byte": "first_byte_timeout_sec", "idle": "idle_timeout_sec"}
 _OPENAI: Mapping[str, Any] = {"dialects": frozenset({"openai_chat", "openai_responses"})}
 _ANTHROPIC: Mapping[str, Any] = {"dialects": frozenset({"anthropic"})}
 _PROVIDERS: Mapping[str, Mapping[str, Any]] = {"openai": _OPENAI, "anthropic": _ANTHROPIC}
@@ -109,9 +111,11 @@ def _setting(text: str) -> dict[str, Any]:
         return {"api_key_var": value}
     if name in {"concurrent", "retries"} and value.isdecimal():
         return {"max_concurrent" if name == "concurrent" else "retries": int(value)}
+    if name in _SECONDS and value.isdecimal():
+        return {_SECONDS[name]: float(value)}
     if name == "dialects" and value:
         return {"dialects": frozenset(value.split("+"))}
-    known = "key=VARIABLE, concurrent=NUMBER, retries=NUMBER, dialects=NAME+NAME"
+    known = "key=VARIABLE, concurrent=NUMBER, retries=NUMBER, dialects=NAME+NAME, first_byte=SECONDS, idle=SECONDS"
     raise UsageError(f"{text!r} is no option of a provider; there are: {known}")
 
 

@@ -12,15 +12,16 @@ import random
 import urllib.request
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from seatrial.errors import ProviderError, UsageError
+from seatrial.errors import ModelSilentError, ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.upstreams.answers import error_reply, final_error, reply_in_pieces
+from seatrial.gateway.upstreams.answers import could_be_answer, error_reply, final_error, reply_in_pieces
 from seatrial.gateway.upstreams.backoff import (
     HOPELESS_STATUSES,
     RETRIED_STATUSES,
@@ -34,11 +35,13 @@ from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
 from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, DOUBTFUL_STATUSES, Pulse, plain_question
 from seatrial.gateway.upstreams.slots import Slots
 from seatrial.model.trace import Dialect
 from seatrial.sandbox.ca_file import client_trust
 
 _MOST_ERROR_BYTES = 1024 * 1024
+_SHOWN_BYTES = 80
 _HIDDEN = "[key]"
 
 
@@ -50,6 +53,9 @@ class _Failure:
     status: int | None = None
     wait_sec: float | None = None
     hopeless: bool = False
+    silent: bool = False
+    told: ModelReply | None = None
+    """What the agent is told if it turns out that only its request fails."""
 
 
 class HttpProvider:
@@ -59,6 +65,7 @@ class HttpProvider:
     """
 
     takes_files = True
+    seen_through = True
 
     def __init__(
         self,
@@ -75,6 +82,7 @@ class HttpProvider:
         self._chance = chance
         self._slots = Slots(options.max_concurrent)
         self._patience = Patience(options.first_byte_timeout_sec)
+        self._pulse = Pulse()
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -106,20 +114,65 @@ class HttpProvider:
             outgoing = self._envelope.prepare(asked.request)
         except ValueError as error:
             return error_reply(asked.request, 400, str(error))
-        trial = asked.request.trial
+        began = monotonic()
         for attempt in itertools.count():
-            await self._slots.acquire(trial)
-            try:
-                outcome = await self._attempt(outgoing, asked)
-            except BaseException:
-                self._slots.release(trial)
-                raise
+            outcome = await self._turn(outgoing, asked)
             if isinstance(outcome, ModelReply):
                 return outcome
-            # The slot is free again: whoever waits must not keep others from being served.
-            self._slots.release(trial)
+            if outcome.told is not None and (outcome.hopeless or attempt >= self.options.retries):
+                return await self._second_opinion(outgoing, asked, outcome, began)
             await self._wait(attempt, outcome)
         raise AssertionError("attempts are counted without end")
+
+    async def _turn(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | _Failure:
+        """One attempt, in a slot that it keeps only with an answer: whoever waits must not keep others from theirs."""
+        trial = asked.request.trial
+        await self._slots.acquire(trial)
+        try:
+            outcome = await self._attempt(outgoing, asked)
+        except BaseException:
+            asked.body = None
+            self._slots.release(trial)
+            raise
+        if not isinstance(outcome, ModelReply):
+            asked.body = None
+            self._slots.release(trial)
+        return outcome
+
+    async def _second_opinion(self, outgoing: Outgoing, asked: "_Asked", failure: _Failure, began: float) -> ModelReply:
+        """The agent's own failure, if its model answers others. Raises ProviderError if not."""
+        lasting = failure.status not in RETRIED_STATUSES  # what a key may do does not change from one call to the next
+        since = began - ASKED_WITHIN_SEC if lasting else began
+        if not self._pulse.beats_since(asked.request, since) and not await self._answers_a_plain_question(asked):
+            raise final_error(failure.message, failure.status) if failure.hopeless else self._given_up(failure)
+        if lasting and failure.told is not None:
+            return failure.told
+        # It may have been a bad spell that is over now.
+        outcome = await self._turn(outgoing, asked)
+        if isinstance(outcome, ModelReply):
+            return outcome
+        if outcome.told is not None:
+            return outcome.told
+        raise self._given_up(outcome)
+
+    async def _answers_a_plain_question(self, asked: "_Asked") -> bool:
+        request = asked.request
+        name = (request.payload or {}).get("model")
+        if request.dialect is None or not isinstance(name, str):
+            return False
+        plain = _Asked(plain_question(request.dialect, name, request.trial), self._answer, self._end)
+        try:
+            async with asyncio.timeout(ASKED_WITHIN_SEC):
+                outcome = await self._turn(self._envelope.prepare(plain.request), plain)
+        except TimeoutError:
+            return False
+        finally:
+            self._end(plain)
+        return isinstance(outcome, ModelReply) and outcome.status < 300
+
+    def _given_up(self, failure: _Failure) -> ProviderError:
+        kind = ModelSilentError if failure.silent else ProviderError
+        return kind(f"{failure.message} ({self.options.retries + 1} attempts)", failure.status)
 
     def _end(self, asked: "_Asked") -> None:
         if asked.body is not None:
@@ -144,32 +197,52 @@ class HttpProvider:
         except (aiohttp.ClientError, OSError) as error:
             return self._unreachable(error)
         if response.status < 300:
+            if outgoing.dialect is not None and not could_be_answer(body.first, stream=asked.request.stream):
+                return self._garbage(response, body)
+            self._pulse.beat(asked.request)
             return ModelReply(response.status, returned_headers(response.headers), body, body.whole())
-        return await self._judged(outgoing, response, body)
+        return await self._judged(outgoing, response, asked)
+
+    def _garbage(self, response: aiohttp.ClientResponse, body: Body) -> _Failure:
+        start = body.first[:_SHOWN_BYTES]
+        body.close()
+        said = f"with {start.decode(errors='replace')!a}" if start else "with nothing"
+        kind = self._hide(response.headers.get("content-type", "no content type"))
+        return _Failure(f"{self._where} answered {response.status} ({kind}) {said}, which is no answer of a model")
 
     def _unreachable(self, error: Exception) -> _Failure:
         if isinstance(error, aiohttp.ClientError):
             return _Failure(f"{self._where} cannot be reached: {self._hide(str(error)) or type(error).__name__}")
         if isinstance(error, TimeoutError):
-            return _Failure(f"{self._where} did not begin to answer within {self.options.first_byte_timeout_sec:g} s")
+            limit = self.options.first_byte_timeout_sec
+            return _Failure(f"{self._where} did not begin to answer within {limit:g} s", silent=True)
         return _Failure(f"{self._where} cannot be reached: {error}")
 
-    async def _judged(self, outgoing: Outgoing, response: aiohttp.ClientResponse, body: Body) -> ModelReply | _Failure:
+    async def _judged(
+        self, outgoing: Outgoing, response: aiohttp.ClientResponse, asked: "_Asked"
+    ) -> ModelReply | _Failure:
         """An answer that is not a good one: the agent's to see, or a failure."""
+        body = asked.body
+        assert body is not None  # noqa: S101 - it has begun
         try:
             said = self._without_key(await body.read(_MOST_ERROR_BYTES))
         except BaseException:
             body.close()
             raise
+        headers = {name: self._hide(value) for name, value in returned_headers(response.headers).items()}
+        told = reply_in_pieces(response.status, headers, [said])
         if self._is_the_agents(outgoing, response.status):
-            headers = {name: self._hide(value) for name, value in returned_headers(response.headers).items()}
-            return reply_in_pieces(response.status, headers, [said])
+            return told
         body.close()
-        return self._failure(response, said)
+        failure = self._failure(response, said)
+        doubtful = outgoing.dialect is not None and response.status in DOUBTFUL_STATUSES
+        return replace(failure, told=told) if doubtful else failure
 
     def _is_the_agents(self, outgoing: Outgoing, status: int) -> bool:
         if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
             return outgoing.dialect is None
+        if status in DOUBTFUL_STATUSES and outgoing.dialect is not None:
+            return False
         return 400 <= status < 500 and status not in RETRIED_STATUSES
 
     def _failure(self, response: aiohttp.ClientResponse, said: bytes) -> _Failure:
@@ -189,7 +262,7 @@ class HttpProvider:
         if failure.hopeless:
             raise final_error(failure.message, failure.status)
         if attempt >= self.options.retries:
-            raise ProviderError(f"{failure.message} ({attempt + 1} attempts)", failure.status)
+            raise self._given_up(failure)
         await self._sleep(wait_before(attempt, failure.wait_sec, self.options.longest_wait_sec, self._chance()))
 
     @property

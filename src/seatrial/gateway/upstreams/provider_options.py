@@ -21,7 +21,7 @@ class ProviderOptions(StrictModel):
     retries: Annotated[int, Field(ge=0)] = 4
     connect_timeout_sec: Seconds = 10.0
     first_byte_timeout_sec: Seconds = 600.0
-    idle_timeout_sec: Seconds = 120.0
+    idle_timeout_sec: Seconds = 300.0
     longest_wait_sec: Seconds = 60.0
     ca_file: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)

@@ -1,0 +1,136 @@
+"""Budget: what the calls of one trial may take together, also when many are under way at once.
+
+Before a call goes out, the most that it can take is set aside; when it has ended, what it took is counted. A call for
+which there is no room beside the others waits for one of them to end. Alone it may always go, as long as the budget is
+not used up: so a trial goes over its budget by one call at most.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, NamedTuple
+
+from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.pricing import ModelPrice, cost
+from seatrial.model.trace import Dialect
+
+_UNKNOWN = float("inf")
+_OUTPUT_LIMITS: dict[Dialect, tuple[str, ...]] = {
+    "openai_chat": ("max_completion_tokens", "max_tokens"),
+    "openai_responses": ("max_output_tokens",),
+    "anthropic": ("max_tokens",),
+}
+_ELSEWHERE = ("previous_response_id", "conversation", "prompt")  # more input than is in the request
+_OWN_TOOLS = frozenset({"function", "custom"})  # any other may be run by the provider, as often as it likes
+_REFERENCES = (b'"file_id"', b'"file_url"', b'"image_url"', b'"type":"url"', b'"type": "url"')
+_MOST = 2**31
+_BYTES_PER_TOKEN = 4  # on average; no token has less than one
+
+
+class Amount(NamedTuple):
+    """Tokens, and what they cost in USD."""
+
+    tokens: float = 0.0
+    usd: float = 0.0
+
+
+class Budget:
+    """The tokens and the money of one trial; a limit of None is none."""
+
+    def __init__(self, max_tokens: int | None, max_cost_usd: float | None) -> None:
+        self.limited = max_tokens is not None or max_cost_usd is not None
+        self._most = Amount(*(_UNKNOWN if limit is None else limit for limit in (max_tokens, max_cost_usd)))
+        self._spent = Amount()
+        self._held: list[Amount] = []
+        self._waiting: deque[tuple[Amount, asyncio.Future[None]]] = deque()
+
+    def refusal(self) -> str | None:
+        """Which limit is reached, or None."""
+        if self._spent.tokens >= self._most.tokens:
+            return f"the limit of {self._most.tokens:,.0f} tokens is reached"
+        if self._spent.usd >= self._most.usd:
+            return f"the limit of {self._most.usd:g} USD is reached"
+        return None
+
+    async def hold(self, amount: Amount) -> None:
+        """Set the most that a call can take aside, as soon as there is room for it. It must be let go afterwards."""
+        if not self._waiting and self._has_room(amount):
+            self._held.append(amount)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((amount, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.let_go(amount)
+            else:
+                self._waiting.remove((amount, turn))
+                self._serve()
+            raise
+
+    def spend(self, amount: Amount) -> None:
+        """Count what a call has taken."""
+        self._spent = Amount(self._spent.tokens + amount.tokens, self._spent.usd + amount.usd)
+
+    def let_go(self, amount: Amount) -> None:
+        """A call has ended, and what it took is counted."""
+        self._held.remove(amount)
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting and self._has_room(self._waiting[0][0]):
+            amount, turn = self._waiting.popleft()
+            if not turn.done():
+                self._held.append(amount)
+                turn.set_result(None)
+
+    def _has_room(self, amount: Amount) -> bool:
+        if not self._held or self.refusal() is not None:  # whoever is refused takes nothing
+            return True
+        tokens = self._spent.tokens + amount.tokens + sum(held.tokens for held in self._held)
+        usd = self._spent.usd + amount.usd + sum(held.usd for held in self._held)
+        return tokens <= self._most.tokens and usd <= self._most.usd
+
+
+def most_of(request: ModelRequest, price: ModelPrice | None) -> Amount:
+    """The most that a request can take, without end if it does not say: no token is shorter than a byte."""
+    tokens_in, tokens_out = _most_input(request), _most_output(request)
+    rates = (0.0, 0.0) if price is None else (price.input, price.output)
+    # What is free stays so without end.
+    usd = sum(tokens * rate for tokens, rate in zip((tokens_in, tokens_out), rates, strict=True) if rate)
+    return Amount(tokens_in + tokens_out, usd / 1_000_000)
+
+
+def estimate_of(request: ModelRequest, said_bytes: int, price: ModelPrice | None) -> Amount:
+    """About what a call took that was broken off before anybody said how much."""
+    tokens_in, tokens_out = -(-_size(request) // _BYTES_PER_TOKEN), -(-said_bytes // _BYTES_PER_TOKEN)
+    return Amount(tokens_in + tokens_out, 0.0 if price is None else cost(price, tokens_in, 0, tokens_out))
+
+
+def _size(request: ModelRequest) -> int:
+    return len(request.body) if request.spooled is None else request.spooled.size
+
+
+def _most_input(request: ModelRequest) -> float:
+    payload = request.payload or {}
+    if any(payload.get(name) is not None for name in _ELSEWHERE) or any(each in request.body for each in _REFERENCES):
+        return _UNKNOWN
+    tools = payload.get("tools")
+    if isinstance(tools, list) and any(isinstance(tool, dict) and _is_the_providers(tool) for tool in tools):
+        return _UNKNOWN
+    return _size(request)
+
+
+def _is_the_providers(tool: dict[str, Any]) -> bool:
+    return tool.get("type", "custom") not in _OWN_TOOLS
+
+
+def _most_output(request: ModelRequest) -> float:
+    if request.dialect is None:  # vectors, which are no tokens
+        return 0
+    payload = request.payload or {}
+    given = [payload[name] for name in _OUTPUT_LIMITS[request.dialect] if payload.get(name) is not None]
+    choices = payload.get("n") or 1
+    if not given or not all(type(each) is int and 0 < each < _MOST for each in (*given, choices)):
+        return _UNKNOWN  # some servers take -1 for no limit at all
+    return float(max(given) * choices)

@@ -1,0 +1,175 @@
+"""Silence: how long an agent has waited for its model without a word, and from when on that is the model's failure.
+
+An agent chooses when it asks and when it hangs up, so neither may decide by itself whether its trial counts. A call
+that is hung up on before its first word is therefore seen through, until the model has spoken (then it was the agent
+who did not wait) or has been silent for so long that nobody need have waited longer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Literal
+
+LONG_SEC = 60.0
+"""Nobody need wait longer than this for a first word, unless the model has been slower before."""
+
+_SHORT_SHARE = 0.25  # of an agent's time, where that is short
+_LONG_SHARE = 0.1  # of an agent's time, for one that ran out of it
+_SLOWER = 2.0  # so many times the slowest answer before
+_MODEST = 16  # whoever has more calls open at a time waits for itself
+_MOST_SEEN_THROUGH = 4
+
+Leaver = Literal["agent", "us"]
+Answering = asyncio.Task[Any] | None
+
+
+def patience_sec(agent_sec: float | None, slowest_sec: float = 0.0) -> float:
+    """How long a model may be silent before that is its failure, for an agent that gave up on it."""
+    short = LONG_SEC if agent_sec is None else min(LONG_SEC, _SHORT_SHARE * agent_sec)
+    return max(short, _SLOWER * slowest_sec)
+
+
+def robbed_sec(agent_sec: float | None, slowest_sec: float = 0.0) -> float:
+    """The same for an agent whose time ran out: the last moments of a long time are not what it lacked."""
+    return max(patience_sec(agent_sec, slowest_sec), _LONG_SHARE * (agent_sec or 0.0))
+
+
+class Wait:
+    """One call, from when it was made to when it ended. `left_by` says who hung up, once somebody has."""
+
+    __slots__ = ("_waits", "goes_on", "heard_at", "left_at", "left_by", "started", "task", "timer")
+
+    def __init__(self, waits: "Waits", task: Answering, goes_on: Callable[[], None]) -> None:
+        self._waits = waits
+        self.goes_on = goes_on
+        self.task = task
+        self.started = waits.clock()
+        self.heard_at: float | None = None
+        self.left_at: float | None = None
+        self.left_by: Leaver | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    def heard(self) -> None:
+        """Something of an answer has come. It runs with every token."""
+        waits = self._waits
+        now = waits.clock()
+        if self.heard_at is None:
+            waits.first_word(now - self.started)
+        self.heard_at = waits.last_word = now
+
+    def silent_sec(self) -> float:
+        """How long nothing has come by now."""
+        return self._waits.clock() - (self.started if self.heard_at is None else self.heard_at)
+
+
+class Waits:
+    """All calls of one agent: which of them are open, and for how long together no word has come."""
+
+    def __init__(self, *, sees_through: bool, clock: Callable[[], float] = monotonic) -> None:
+        self.clock = clock
+        self.last_word = float("-inf")
+        self.closed = False
+        """Whether the trial has no use for calls any more."""
+        self._sees_through = sees_through
+        self._agent_sec: float | None = None
+        self._deadline = float("inf")
+        self._open: dict[Answering, Wait] = {}
+        self._slowest = 0.0
+        self._silent = 0.0  # seconds waited since the last word, up to `_counted_at`
+        self._counted_at = clock()
+        self._owed: tuple[float, float] | None = None  # when a call was given up, and after how long a silence
+        self._news = asyncio.Event()
+
+    def agent_starts(self, agent_sec: float | None) -> None:
+        """The agent begins now and has so much time, None for as much as it likes."""
+        self._agent_sec = agent_sec
+        self._deadline = float("inf") if agent_sec is None else self.clock() + agent_sec
+
+    def begin(self, goes_on: Callable[[], None]) -> Wait:
+        """A call is made. Earlier ones that were only seen through have nothing more to tell.
+
+        `goes_on` is called when the agent has hung up and the call is seen through without it.
+        """
+        self._count()
+        for earlier in self._open.values():
+            if earlier.timer is not None and earlier.task is not None:
+                earlier.task.cancel()
+        wait = Wait(self, asyncio.current_task(), goes_on)
+        self._open[wait.task] = wait
+        return wait
+
+    def end(self, wait: Wait, *, answered: bool) -> None:
+        """It has come to its end."""
+        self._count()
+        del self._open[wait.task]
+        wait.goes_on = _nothing  # whoever made the call holds this wait too, and circles take long to be found
+        if wait.timer is not None:
+            wait.timer.cancel()
+        if not answered and (silent := wait.silent_sec()) >= patience_sec(self._agent_sec, self._slowest):
+            self._owed = (self.clock(), silent)
+        self._news.set()
+
+    def first_word(self, after_sec: float) -> None:
+        """A call has had its first word."""
+        self._slowest = max(self._slowest, after_sec)
+        self._news.set()
+
+    def agent_left(self, task: asyncio.Task[Any]) -> None:
+        """The agent has hung up on the call that a task answers, which may have to go on without it for a while."""
+        wait = self._open.get(task)
+        if wait is None:
+            task.cancel()
+            return
+        wait.left_at = self.clock()
+        wait.left_by = "us" if self.closed or wait.left_at >= self._deadline else "agent"
+        left_sec = patience_sec(self._agent_sec, self._slowest) - wait.silent_sec()
+        seen_through = sum(each.timer is not None for each in self._open.values())
+        may_go_on = self._sees_through and wait.left_by == "agent" and seen_through < _MOST_SEEN_THROUGH
+        if may_go_on and wait.heard_at is None and left_sec > 0:
+            wait.timer = asyncio.get_running_loop().call_later(left_sec, task.cancel)
+            wait.goes_on()
+        else:
+            task.cancel()
+
+    async def settle(self) -> None:
+        """Wait until it is known of each call that an agent ended without whether the model would have answered."""
+        while (left_sec := self._doubt_sec()) is not None:
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_sec):
+                    await self._news.wait()
+
+    def owed_sec(self, *, timed_out: bool) -> float | None:
+        """How long the model had been silent when the agent ended, if that is its failure."""
+        self._count()
+        now, silent = self.clock(), self._silent
+        if len(self._open) <= _MODEST:
+            silent = max([silent, *(wait.silent_sec() for wait in self._open.values())])
+        if self._owed is not None and self._owed[0] >= self.last_word:
+            silent = max(silent, self._owed[1])
+        limit = robbed_sec if timed_out and now >= self._deadline else patience_sec
+        return silent if silent >= limit(self._agent_sec, self._slowest) else None
+
+    def _doubt_sec(self) -> float | None:
+        patience = patience_sec(self._agent_sec, self._slowest)
+        silences = [wait.silent_sec() for wait in self._open.values() if self._is_doubtful(wait)]
+        if not silences or max(silences) >= patience:
+            return None
+        return patience - max(silences)
+
+    def _is_doubtful(self, wait: Wait) -> bool:
+        return wait.heard_at is None and (wait.left_at is None or self.last_word <= wait.left_at)
+
+    def _count(self) -> None:
+        """Bring the sum of the silence up to now."""
+        now = self.clock()
+        if self.last_word > self._counted_at:
+            self._silent, self._counted_at = 0.0, self.last_word
+        if self._open:
+            self._silent += now - self._counted_at
+        self._counted_at = now
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,259 @@
+"""Silence: the model's failure, or an agent that did not wait; by a clock that is turned by hand."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from seatrial.gateway.silence import LONG_SEC, Wait, Waits, patience_sec, robbed_sec
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Desk:
+    """The calls of an agent that has a hundred seconds, unless told otherwise: a quarter of them is too much."""
+
+    def __init__(self, agent_sec: float | None = 100.0, *, sees_through: bool = False) -> None:
+        self.clock = Clock()
+        self.waits = Waits(sees_through=sees_through, clock=self.clock)
+        self.waits.agent_starts(agent_sec)
+
+    def pass_sec(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def owed(self, *, timed_out: bool = False) -> float | None:
+        return self.waits.owed_sec(timed_out=timed_out)
+
+
+def by_hand(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def begin(desk: Desk) -> Wait:
+    return desk.waits.begin(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("agent_sec", "slowest", "patience", "robbed"),
+    [
+        (None, 0.0, LONG_SEC, LONG_SEC),
+        (4.0, 0.0, 1.0, 1.0),
+        (100.0, 0.0, 25.0, 25.0),
+        (600.0, 0.0, 60.0, 60.0),
+        (3600.0, 0.0, 60.0, 360.0),
+        (100.0, 30.0, 60.0, 60.0),
+    ],
+)
+def test_how_long_is_too_long(agent_sec, slowest, patience, robbed):
+    assert (patience_sec(agent_sec, slowest), robbed_sec(agent_sec, slowest)) == (patience, robbed)
+
+
+def test_a_call_that_waits_to_the_end_of_the_agents_time():
+    async def scenario() -> None:
+        desk = Desk()
+        desk.pass_sec(70)
+        begin(desk)
+        desk.pass_sec(20)
+        assert desk.owed() is None
+        desk.pass_sec(10)
+        assert desk.owed(timed_out=True) == 30
+
+    by_hand(scenario)
+
+
+def test_a_call_at_the_last_moment_is_the_agents_own():
+    async def scenario() -> None:
+        desk = Desk()
+        desk.pass_sec(90)
+        begin(desk)
+        desk.pass_sec(10)
+        assert desk.owed(timed_out=True) is None
+
+    by_hand(scenario)
+
+
+def test_many_short_waits_for_the_same_silence_add_up():
+    """An SDK that gives up after ten seconds and asks again has waited for all of them."""
+
+    async def scenario() -> None:
+        desk = Desk()
+        for _ in range(3):
+            wait = begin(desk)
+            desk.pass_sec(10)
+            desk.waits.end(wait, answered=False)
+            desk.pass_sec(5)  # in which nobody waits for anything
+        assert desk.owed() == 30
+
+    by_hand(scenario)
+
+
+def test_a_word_ends_the_silence():
+    async def scenario() -> None:
+        desk = Desk()
+        wait = begin(desk)
+        desk.pass_sec(10)
+        wait.heard()
+        desk.pass_sec(10)
+        assert (wait.silent_sec(), desk.owed()) == (10, None)
+        desk.waits.end(wait, answered=True)
+        desk.pass_sec(500)
+        assert desk.owed() is None
+
+    by_hand(scenario)
+
+
+def test_a_silence_in_the_middle_of_an_answer_is_one():
+    async def scenario() -> None:
+        desk = Desk()
+        wait = begin(desk)
+        wait.heard()
+        desk.pass_sec(26)
+        assert desk.owed() == 26
+
+    by_hand(scenario)
+
+
+def test_a_slow_model_may_take_its_time_again():
+    async def scenario() -> None:
+        desk = Desk()
+        first = begin(desk)
+        desk.pass_sec(20)
+        first.heard()
+        desk.waits.end(first, answered=True)
+        begin(desk)
+        desk.pass_sec(39)
+        assert desk.owed() is None
+        desk.pass_sec(1)
+        assert desk.owed() == 40
+
+    by_hand(scenario)
+
+
+def test_one_silent_call_among_others_counts_unless_there_are_many():
+    async def scenario(others: int) -> None:
+        desk = Desk()
+
+        async def asked() -> Wait:
+            return begin(desk)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(asked()) for _ in range(others)]
+        waits = [task.result() for task in tasks]
+        begin(desk)
+        for seconds in (5, 25):
+            desk.pass_sec(seconds)
+            for wait in waits:
+                wait.heard()
+        assert desk.owed() == (30 if others < 16 else None)
+
+    by_hand(lambda: scenario(3))
+    by_hand(lambda: scenario(16))
+
+
+def test_a_call_given_up_counts_until_another_is_answered():
+    async def scenario() -> None:
+        desk = Desk()
+        stuck = begin(desk)
+        desk.pass_sec(30)
+        desk.waits.end(stuck, answered=False)
+        assert desk.owed() == 30
+        later = begin(desk)
+        desk.pass_sec(1)
+        later.heard()
+        assert desk.owed() is None
+
+    by_hand(scenario)
+
+
+async def left_by_its_agent(desk: Desk, *, go_on: asyncio.Event) -> str:
+    """A call whose agent hangs up at once; what became of it."""
+
+    async def answer() -> str:
+        wait = begin(desk)
+        try:
+            await go_on.wait()
+        except asyncio.CancelledError:
+            return "broken off"
+        else:
+            wait.heard()
+            return "answered"
+        finally:
+            desk.waits.end(wait, answered=False)
+
+    task = asyncio.create_task(answer())
+    await asyncio.sleep(0)
+    desk.waits.agent_left(task)
+    await desk.waits.settle()
+    return await task
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_call_that_is_hung_up_on_is_seen_through(answers):
+    """Real time, a little: patience is a timer of the event loop."""
+
+    async def scenario() -> None:
+        desk = Desk(0.2, sees_through=True)
+        desk.waits.clock = asyncio.get_running_loop().time
+        desk.waits.agent_starts(0.2)
+        go_on = asyncio.Event()
+        if answers:
+            go_on.set()
+        assert await left_by_its_agent(desk, go_on=go_on) == ("answered" if answers else "broken off")
+        assert (desk.owed() is None) == answers
+
+    by_hand(scenario)
+
+
+def test_where_nobody_else_would_hear_the_answer_it_is_broken_off_at_once():
+    async def scenario() -> None:
+        desk = Desk()
+        assert await left_by_its_agent(desk, go_on=asyncio.Event()) == "broken off"
+        assert desk.owed() is None
+
+    by_hand(scenario)
+
+
+def test_a_new_call_takes_the_place_of_one_that_was_left():
+    async def scenario() -> None:
+        desk = Desk(sees_through=True)
+        ended = asyncio.create_task(left_by_its_agent(desk, go_on=asyncio.Event()))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not ended.done()
+        wait = begin(desk)
+        wait.heard()
+        assert await ended == "broken off"
+
+    by_hand(scenario)
+
+
+def test_whoever_is_cut_off_by_the_end_of_its_time_did_not_hang_up():
+    async def scenario() -> None:
+        desk = Desk(sees_through=True)
+        asked = asyncio.Event()
+
+        async def answer() -> str | None:
+            wait = begin(desk)
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return wait.left_by
+            return None
+
+        task = asyncio.create_task(answer())
+        await asked.wait()
+        desk.pass_sec(100)
+        desk.waits.agent_left(task)
+        assert await task == "us"
+
+    by_hand(scenario)

@@ -17,6 +17,7 @@ from seatrial.sandbox.embedded.cgroups import Hierarchy
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.embedded.disk_image import choose, make_image
+from seatrial.sandbox.embedded.hindrance import find_missing_proc
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.runs import RunDirectory, state_root
 from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedSandbox, Made
@@ -41,6 +42,8 @@ class EmbeddedBackend:
         """Start the spawner and clear away what earlier runs left behind. Raises HostUnsupportedError."""
         if not supported_machine():
             raise HostUnsupportedError("the embedded sandbox knows x86_64 and aarch64 only; use the Docker backend")
+        if hindrance := find_missing_proc():
+            raise HostUnsupportedError(f"sandboxes cannot be made: {hindrance}")
         self._hierarchy = Hierarchy.here()
         self._run = RunDirectory(self._root or state_root())
         try:
@@ -64,7 +67,7 @@ class EmbeddedBackend:
             try:
                 await client.start()
             except SandboxError as error:
-                raise HostUnsupportedError(f"{error}; `seatrial doctor` shows what is missing") from None
+                raise HostUnsupportedError(f"{error}; use containers instead (-e docker, -e podman)") from None
             try:
                 reason = await self._why_not(client, mode)
             except BaseException:

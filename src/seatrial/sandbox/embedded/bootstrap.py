@@ -5,6 +5,7 @@ does the process belong to its new user namespace as a whole, and its executable
 """
 
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -35,6 +36,9 @@ from seatrial.sandbox.embedded.syscalls import (
     set_read_only,
     unshare,
 )
+
+# How the kernel says that namespaces and mounts are not for us; anything else is another kind of trouble.
+_REFUSALS = {errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSPC, errno.ENOSYS}
 
 
 def first_stage(control: socket.socket, mode: Mode, state_root: str, run: str) -> NoReturn:
@@ -121,5 +125,6 @@ def main() -> NoReturn:
         (first_stage if stage == "first" else second_stage)(control, mode, state_root, run)  # type: ignore[arg-type]
     except OSError as error:
         with contextlib.suppress(BrokenPipeError):  # stopped meanwhile: there is nobody left to tell
-            send(control, {"error": f"the sandbox spawner cannot start: {error}"})
+            refused = error.errno in _REFUSALS
+            send(control, {"error": f"the sandbox spawner cannot start: {error}", "refused": refused})
         os._exit(1)

@@ -9,8 +9,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
-from seatrial.sandbox.embedded.settle import make_furniture, name_machine
+from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_layers, mount_overlay
+from seatrial.sandbox.embedded.settle import lock_passwords, make_furniture, name_machine
 from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, bind_shifted, restrict
 
 # The machine's own system, without homes, logs, services' data and everything else that is somebody's.
@@ -116,14 +116,24 @@ def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen:
     for tree in trees:
         target = f"{root}/{tree.folder}".rstrip("/")
         if tree.folder:
-            bind(f"/{tree.folder}", target, recursive=True)
-            restrict(target, MS_RDONLY | MS_NOSUID)
+            _show_to_user(tree, target)
             continue
         upper, work = _writable(state, tree)
         above = [f"{frozen}/upper/{tree.name}"] if frozen else []
         lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None, {})
         mount_overlay([*above, *lowers], upper, work, target, rootless=True)
     return root
+
+
+def _show_to_user(tree: Tree, target: str) -> None:
+    """A system folder of the host as it is, or below what layers of the image add to it."""
+    own = f"/{tree.folder}"
+    added = [lower for lower in tree.lowers if lower != own and not lower.endswith(f"/host/mask{own}")]
+    if added:
+        mount_layers(bind_lowers([*added, own], f"lower/{tree.name}", None, {}), target)
+    else:
+        bind(own, target, recursive=True)
+    restrict(target, MS_RDONLY | MS_NOSUID)
 
 
 def _writable(state: str, tree: Tree) -> tuple[str, str]:
@@ -160,6 +170,7 @@ def prepare_host_image(prepared: str) -> None:
         if os.path.isdir(f"/{name}"):
             _mask(name, f"{part}/mask/{name}")
     name_machine(f"{part}/mask")
+    lock_passwords(f"{part}/mask")
     os.rename(part, folder)
 
 

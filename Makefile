@@ -1,10 +1,13 @@
 # Each target sets up .venv by itself; nothing has to be installed or activated first.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lint types layers schemas picture clean
+.PHONY: help demo test check bench lint types layers schemas picture clean writable
+# Two pips at once would spoil the one .venv.
+.NOTPARALLEL:
 
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DEV_STAMP := .venv/.installed-dev
 
 help:
 	@echo "make demo    set everything up and run the main job"
@@ -12,39 +15,54 @@ help:
 	@echo "make check   everything CI checks: lint, types, layers, tests"
 	@echo "make bench   run the benchmarks"
 
-# The stamp makes a second run free and a changed dependency list install again.
-$(STAMP): pyproject.toml constraints.txt
-	@if command -v uv >/dev/null 2>&1; then \
+writable:
+	@test -w . || { echo "make: $$(id -un) may not write to $$PWD, where .venv and jobs/ are made;" \
+	  "make a copy of your own: cp -R '$$PWD' ~/seatrial && cd ~/seatrial && make clean demo" >&2; exit 1; }
+
+# $(call install,WHAT): into .venv, which is made first if need be; with uv where there is one, else with venv and pip.
+define install
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("make: $(PYTHON) is Python %d.%d; 3.11 or \
+	later is needed: make PYTHON=python3.11" % sys.version_info[:2])'
+	@set -e; if command -v uv >/dev/null 2>&1; then \
 	  test -x $(BIN)/python || uv venv --quiet --python $(PYTHON) .venv; \
-	  uv pip install --quiet --python $(BIN)/python --editable '.[dev]' --constraint constraints.txt; \
+	  uv pip install --quiet --python $(BIN)/python --editable '$(1)' --constraint constraints.txt; \
 	else \
 	  test -x $(BIN)/pip || $(PYTHON) -m venv .venv; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '$(1)' --constraint constraints.txt; \
 	fi
+endef
+
+# The stamps make a second run free and a changed dependency list install again.
+$(STAMP): pyproject.toml constraints.txt | writable
+	$(call install,.)
 	@touch $(STAMP)
 
-demo: $(STAMP)
+$(DEV_STAMP): pyproject.toml constraints.txt | writable
+	$(call install,.[dev])
+	@touch $(STAMP) $(DEV_STAMP)
+
+demo: writable $(STAMP)
 	@$(BIN)/python -m examples.demo
 
 picture: $(STAMP)
 	@$(BIN)/python -m examples.picture
 
-test: $(STAMP)
+test: $(DEV_STAMP)
 	$(BIN)/pytest
 
-lint: $(STAMP)
+lint: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(DEV_STAMP)
 	$(BIN)/mypy
 
-layers: $(STAMP)
+layers: $(DEV_STAMP)
 	$(BIN)/lint-imports
 
 check: lint types layers test
 
-bench: $(STAMP)
+bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.load_tasks
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.startup

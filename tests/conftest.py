@@ -1,6 +1,8 @@
 """What several test modules share: a factory for task folders, and a task to score against."""
 
 import os
+import resource
+import signal
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -19,9 +21,17 @@ settings.load_profile("seatrial")
 # Tests speak to this machine only; those of registries bring their own and say so.
 os.environ["SEATRIAL_OFFLINE"] = "1"
 
+# Shells start what runs in the background with Ctrl-C ignored, and programs started by tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # The key that seals jobs is a test's own, not the one of whoever runs the tests.
 _STATE = tempfile.TemporaryDirectory(prefix="seatrial-tests-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
+
+# Tests of hundreds at once need more open files than most users may have before they ask for more.
+_, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
+OPEN_FILES = 20_000 if _most == resource.RLIM_INFINITY else min(20_000, _most)
+resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, _most))
 
 REPOSITORY = Path(__file__).parent.parent
 

@@ -44,8 +44,7 @@ events_logger = "file"
 
 def busybox_archive() -> bytes:
     """The smallest useful root as an archive: one static busybox under all its names."""
-    program = shutil.which("busybox", path=_PATH)
-    assert program is not None
+    program = shutil.which("busybox", path=_PATH) or pytest.skip("no busybox: install busybox-static")
     packed = BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name in ("bin", "tmp", "root", "etc"):

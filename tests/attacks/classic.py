@@ -10,6 +10,7 @@ import pluggy
 import pytest
 
 from tests.attacks.attack import FORGE_PY, FORGE_SH, PYTHON, SHELL, Attack, plant, program
+from tests.system_python import NAME, SITE_HOOK, USER_SITE
 from tests.trial.support import ANSWER, SHELL_TEST
 
 _PACKAGES = "/usr/lib/python3/dist-packages"
@@ -49,11 +50,11 @@ _EXIT = "import os; os._exit(0)"
 _NO_HOOK = f"rm -f {_STDLIB}/sitecustomize.py"
 _LOAD_ORIGINAL = 'exec(open(__file__.replace("/__init__", "")).read())'
 _OTHER_HOME = f"""
-mkdir -p /app/evil/bin /app/evil/lib/python3.11
-ln -s {_STDLIB}/* /app/evil/lib/python3.11
-rm /app/evil/lib/python3.11/json
-mkdir /app/evil/lib/python3.11/json
-cat > /app/evil/lib/python3.11/json/__init__.py <<'EOF'
+mkdir -p /app/evil/bin /app/evil/lib/{NAME}
+ln -s {_STDLIB}/* /app/evil/lib/{NAME}
+rm /app/evil/lib/{NAME}/json
+mkdir /app/evil/lib/{NAME}/json
+cat > /app/evil/lib/{NAME}/json/__init__.py <<'EOF'
 {FORGE_PY}
 def dumps(value): return "0"
 EOF
@@ -108,14 +109,12 @@ HOOKS = (
     ),
     Attack(
         "Debian's sitecustomize",
-        plant("/etc/python3.11/sitecustomize.py", FORGE_PY),
+        plant(SITE_HOOK, FORGE_PY),
         PYTHON,
         _HOOK,
-        ("/etc/python3.11/sitecustomize.py",),
+        (SITE_HOOK,),
     ),
-    Attack(
-        "usercustomize", plant("/root/.local/lib/python3.11/site-packages/usercustomize.py", FORGE_PY), PYTHON, _HOOK
-    ),
+    Attack("usercustomize", plant(f"{USER_SITE}/usercustomize.py", FORGE_PY), PYTHON, _HOOK),
     Attack(
         "a preloaded library",
         "cp /lib/x86_64-linux-gnu/libm.so.6 /app/x.so; echo /app/x.so > /etc/ld.so.preload",

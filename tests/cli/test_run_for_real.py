@@ -15,7 +15,8 @@ from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, on_terminal, start
 from tests.cli.test_gc_command import why_no_sandbox
 from tests.conftest import REPOSITORY
 
-TASK = REPOSITORY / "examples/tasks/voltage-drop"
+# An ordinary user can limit processors and memory only where control groups are delegated.
+RUN = ("run", "-p", REPOSITORY / "examples/tasks/voltage-drop", "--allow-partial-limits")
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def _sandboxes_run_here():
 
 
 def test_oracle_passes_noop_does_not_and_the_answer_is_among_the_changes(tmp_path):
-    done = start("run", "-p", TASK, "-a", "oracle", "-a", "noop", "-o", tmp_path / "job")
+    done = start(*RUN, "-a", "oracle", "-a", "noop", "-o", tmp_path / "job")
     assert done.code == 0, done.err
     entries = JobStore.open(tmp_path / "job").entries()
     assert {entry.agent: entry.reward for entry in entries} == {"oracle": 1.0, "noop": 0.0}
@@ -51,7 +52,7 @@ def test_a_broken_verifier_counts_for_nobody_and_is_named_once(tmp_path, make_ta
 
 def test_what_an_agent_prints_is_in_the_tail_and_steers_nothing(tmp_path):
     command = r"printf 'one\ntwo \033]0;owned\007 three\n'"
-    done = start("run", "-p", TASK, "--command", command, "-o", tmp_path / "job")
+    done = start(*RUN, "--command", command, "-o", tmp_path / "job")
     assert done.code == 0, done.err
     shown = on_terminal((*SEATRIAL, "show", str(tmp_path / "job"), "command"))
     assert "two  ]0;owned  three" in shown
@@ -61,7 +62,7 @@ def test_what_an_agent_prints_is_in_the_tail_and_steers_nothing(tmp_path):
 @contextmanager
 def at_work(job: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A run whose agent has begun and would take its time."""
-    arguments = ("run", "-p", TASK, "--command", "sleep 1000", "-o", job, "--json")
+    arguments = (*RUN, "--command", "sleep 1000", "-o", job, "--json")
     with subprocess.Popen(
         [*SEATRIAL, *map(str, arguments)],
         env={**PLAIN_ENVIRONMENT, **environment},

@@ -13,6 +13,9 @@ import pytest
 from seatrial.env import client
 from seatrial.gateway.upstreams.function import FunctionModel
 from tests.env.worlds import ASKING, make_tasks
+from tests.programs import needs_python_by_that_name
+
+pytestmark = needs_python_by_that_name
 
 AGENT = f"{textwrap.dedent(ASKING)}\nopen('/app/answer.txt', 'w').write(ask('What shall I write?'))\n"
 

@@ -5,15 +5,18 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from tests.conftest import OPEN_FILES
 from tests.gateway.gateways import Gateway, open_gateway
 from tests.gateway.upstream_calls import call, provider
 
 AGENTS = 200
 CALLS = 3
 BURST = 2000
+pytestmark = pytest.mark.skipif(OPEN_FILES < 5000, reason=f"only {OPEN_FILES} open files are allowed: ulimit -Hn 5000")
 
 
 async def work(client: aiohttp.ClientSession, gateway: Gateway, name: int) -> list[str]:

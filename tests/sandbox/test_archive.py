@@ -194,7 +194,7 @@ def test_a_negative_size_is_refused_instead_of_read_for_ever(tmp_path):
     header[124:136] = b"\xff" * 10 + (-1024).to_bytes(2, "big", signed=True)
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
-    with descriptor_of(tmp_path) as descriptor, pytest.raises(SandboxError, match="negative"):
+    with descriptor_of(tmp_path) as descriptor, pytest.raises(SandboxError, match=r"negative sizes|invalid offset"):
         unpack(io.BytesIO(bytes(header) + bytes(4096)), descriptor)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.attacks.attack import FORGE_PY, plant, program
 from tests.sandbox.embedded.support import needs_python, needs_root
+from tests.system_python import NAME, SITE_HOOK
 from tests.trial.support import ANSWER, INSTRUCTION, PYTHON_FILES, SHELL_TEST, Desk, Ran, write_task
 
 pytestmark = [needs_root, needs_python]
@@ -67,13 +68,13 @@ def test_what_one_artifact_puts_in_the_way_leads_no_other_elsewhere(desk):
 
 def test_a_hook_that_runs_the_agents_program_opens_no_door(desk):
     """The program plants what nobody could find before the hook ran."""
-    planting = plant("/etc/python3.11/sitecustomize.py", FORGE_PY)
+    planting = plant(SITE_HOOK, FORGE_PY)
     trap = plant("/usr/local/bin/report", f"#!/bin/sh\n{planting}", end="TRAP")
     toml = f'{ENVIRONMENT}[[verifier.collect]]\ncommand = "report"\n'
     ran = desk.attack(f"echo wrong > {ANSWER}\n{trap}", files=PYTHON_FILES, toml=toml)
     assert ran.reward == 0.0
-    assert ran.run.restored == ("/etc/python3.11/sitecustomize.py",)
-    assert "/etc/python3.11/sitecustomize.py" not in ran.changes.modified
+    assert ran.run.restored == (SITE_HOOK,)
+    assert SITE_HOOK not in ran.changes.modified
 
 
 def test_programs_that_the_image_does_not_have_stay(desk):
@@ -97,7 +98,7 @@ def test_a_tool_of_verifiers_is_the_agents_to_bring_only_if_somebody_asks_for_it
 
 def test_a_package_that_the_agent_installs_stays(desk):
     """As pip does it: modules, their description, a program, and a file that extends the path."""
-    site = "/usr/local/lib/python3.11/dist-packages"
+    site = f"/usr/local/lib/{NAME}/dist-packages"
     command = "\n".join([
         f"echo right > {ANSWER}",
         plant(f"{site}/honest/__init__.py", "answer = 'right'"),
@@ -112,7 +113,7 @@ def test_a_package_that_the_agent_installs_stays(desk):
     assert ran.tags == {"program_changed", "python_path_changed", "system_changed"}
 
 
-@pytest.mark.parametrize("tool", ["python3.11", "grep", "sh"])
+@pytest.mark.parametrize("tool", [NAME, "grep", "sh"])
 def test_an_upgraded_tool_still_works_and_is_named(desk, tool):
     """An upgrade replaces programs by others that do the same."""
     path = "/usr/bin/dash" if tool == "sh" else f"/usr/bin/{tool}"

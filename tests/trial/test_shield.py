@@ -11,6 +11,7 @@ from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, FakeSandbox, answer
 from tests.attacks.attack import FORGE_PY, FORGE_SH
 from tests.sandbox.embedded.support import MODES, needs_python, needs_root
+from tests.system_python import SITE_HOOK, STDLIB
 from tests.trial.support import ANSWER, PYTHON_FILES, PYTHON_TEST, Desk, open_desk, python_command
 from tests.trial.test_survivors import LEAVE_BEHIND, leave
 
@@ -29,7 +30,7 @@ def desk(request, tmp_path_factory) -> Iterator[Desk]:
 TOOLS = f"""
 import ctypes, random
 libc = ctypes.CDLL(None)
-HOOK = "/etc/python3.11/sitecustomize.py"
+HOOK = "{SITE_HOOK}"
 SHADOW = "/usr/local/bin/python3"
 def watch(*paths):
     number = libc.inotify_init1(0)
@@ -59,7 +60,7 @@ def remove():
 """
 # Told by the first use of the shell or the interpreter that a verifier is at work.
 WATCHER = f"""{TOOLS}
-eyes = watch("/usr/bin/dash", "/usr/lib/python3.11/encodings")
+eyes = watch("/usr/bin/dash", "{STDLIB}/encodings")
 def work():
     os.read(eyes, 65536)
     plant_both_for_a_while()
@@ -151,7 +152,7 @@ def test_where_too_much_was_changed_the_verifier_works_with_the_image_alone(desk
     assert "changes_truncated" in ran.tags
 
 
-@pytest.mark.parametrize("folder", [PACKAGES, "/usr/lib/python3.11/encodings", "/root/.local"])
+@pytest.mark.parametrize("folder", [PACKAGES, f"{STDLIB}/encodings", "/root/.local"])
 def test_a_link_out_of_the_system_is_no_way_around_the_shield(desk, folder):
     """The folder it leads to is shared, so the link is not there for the verifier."""
     move = f"mkdir -p {folder}; cp -a {folder} /app/away; rm -rf {folder}; ln -s /app/away {folder}"
@@ -223,7 +224,7 @@ def test_a_system_of_its_own_is_for_when_something_of_it_was_changed_or_still_ma
 
 def test_what_keeps_the_verifier_from_a_verdict_is_ended_and_the_verifier_asked_again(desk):
     """Nobody can turn a failure into a broken verifier by starving it."""
-    test = "#!/bin/sh\npgrep -x sleep && exit 1\nexec /bin/sh /tests/judge.sh\n"
+    test = "#!/bin/sh\ngrep -x sleep /proc/[0-9]*/comm && exit 1\nexec /bin/sh /tests/judge.sh\n"
     files = {"tests/test.sh": test, "tests/judge.sh": "echo 0 > /logs/verifier/reward.txt\n"}
     ran = desk.attack("sleep 1000 > /dev/null 2>&1 &", files=files)
     assert (ran.reward, ran.record.outcome) in [(0.0, "fail"), (0.0, "no_output")]

@@ -6,6 +6,7 @@ from seatrial.sandbox.session import run_shell
 from seatrial.verify.fetch import fetch_output
 from tests.attacks.attack import FORGE_PY, FORGE_SH, VERDICT
 from tests.sandbox.embedded.support import needs_python, needs_root
+from tests.system_python import SITE_HOOK, STDLIB, USER_SITE
 from tests.trial.support import ANSWER, PYTHON_FILES, python_command
 
 pytestmark = [needs_root, needs_python]
@@ -93,7 +94,7 @@ def work():
         os.close(terminal)
 """
 REPLANTER = f"""
-HOOKS = ("/etc/python3.11/sitecustomize.py", "/root/.local/lib/python3.11/site-packages/usercustomize.py")
+HOOKS = ("{SITE_HOOK}", "{USER_SITE}/usercustomize.py")
 def work():
     for path in HOOKS:
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -108,11 +109,11 @@ libc = ctypes.CDLL(None)
 watch = libc.inotify_init1(0)
 opened = 0x20
 def work():
-    libc.inotify_add_watch(watch, b"/usr/lib/python3.11/encodings", opened)
+    libc.inotify_add_watch(watch, b"{STDLIB}/encodings", opened)
     os.read(watch, 4096)
     with open(HOOKS[0], "w") as file:
         file.write('''{FORGE_PY}''' + f"os.unlink({{HOOKS[0]!r}})")
-HOOKS = ("/etc/python3.11/sitecustomize.py",)
+HOOKS = ("{SITE_HOOK}",)
 """
 
 
@@ -135,13 +136,13 @@ def test_a_survivor_that_plants_its_hook_again_and_again_plants_it_for_itself(de
     ran = desk.attack(leave(REPLANTER), files=PYTHON_FILES)
     assert ran.reward == 0.0
     assert (ran.run.isolation, ran.run.shielded) == ("guarded", True)
-    assert "/etc/python3.11/sitecustomize.py" in ran.run.restored
+    assert SITE_HOOK in ran.run.restored
     assert ran.tags >= {"startup_hook_planted", "verifier_tools_restored", "processes_left_running"}
 
 
 @pytest.mark.parametrize("work", [WRITER, REPLANTER], ids=["writer", "replanter"])
 def test_with_kill_nothing_of_the_agent_runs_any_more(desk, work):
-    test = "#!/bin/sh\npgrep -x python3 > /logs/verifier/left.txt\nexec python3 /tests/verify.py\n"
+    test = "#!/bin/sh\ngrep -lx python3 /proc/[0-9]*/comm > /logs/verifier/left.txt\nexec python3 /tests/verify.py\n"
     ran = desk.attack(leave(work), files={**PYTHON_FILES, "tests/test.sh": test}, isolation="kill")
     assert (ran.reward, ran.run.isolation) == (0.0, "kill")
     assert ran.run.survivors == ("python3",)
@@ -157,19 +158,18 @@ def test_a_survivor_that_waits_for_its_verifier_is_named_and_waits_in_vain(desk,
 
 def test_a_survivor_that_plants_its_hook_while_the_work_is_collected_is_found_after_its_end(desk, monkeypatch):
     """It waits until the answer is opened, which is after the first look at what has changed."""
-    hook = "/etc/python3.11/sitecustomize.py"
 
     async def fetch_slowly(sandbox, spec):
         output = await fetch_output(sandbox, spec)
-        await run_shell(sandbox, f"until grep -q forge {hook}; do :; done", timeout_sec=30)
+        await run_shell(sandbox, f"until grep -q forge {SITE_HOOK}; do :; done", timeout_sec=30)
         return output
 
     monkeypatch.setattr("seatrial.trial.work.fetch_output", fetch_slowly)
-    waiter = LATECOMER.replace("/usr/lib/python3.11/encodings", ANSWER).replace("os.unlink", "print")
+    waiter = LATECOMER.replace(f"{STDLIB}/encodings", ANSWER).replace("os.unlink", "print")
     ran = desk.attack(leave(waiter), files=PYTHON_FILES, isolation="kill")
     assert ran.reward == 0.0
     assert ran.run.isolation == "kill"
-    assert ran.run.restored == (hook,)
+    assert ran.run.restored == (SITE_HOOK,)
 
 
 def test_what_outlives_the_agents_time_is_gone(desk):
@@ -212,8 +212,9 @@ def test_a_service_answers_its_verifier_unless_somebody_wanted_it_ended(desk, is
 
 
 def test_a_survivor_is_visible_to_its_verifier(desk):
-    test = "#!/bin/sh\nif pgrep sleep >/dev/null; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
-    command = f"echo x > {ANSWER}; setsid sleep 1000 >/dev/null 2>&1 & until pgrep -x sleep; do :; done"
+    test = "#!/bin/sh\nif grep -qx sleep /proc/[0-9]*/comm; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
+    wait = "until grep -qx sleep /proc/[0-9]*/comm; do :; done"
+    command = f"echo x > {ANSWER}; setsid sleep 1000 >/dev/null 2>&1 & {wait}"
     ran = desk.attack(command, files={"tests/test.sh": test})
     assert ran.reward == 1.0
     assert ran.run.survivors == ("sleep",)

@@ -9,6 +9,7 @@ from seatrial.env.sandbox_client import SandboxClient
 from seatrial.env.sandbox_settings import SandboxSettings
 from seatrial.env.shared_backend import Machinery, SharedBackend
 from seatrial.env.state import State
+from seatrial.errors import SandboxError
 from seatrial.images.choice import HOST, ImageRequest, is_plain_python
 from seatrial.images.resolver import ResolvedImage
 from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox, SandboxBackend
@@ -83,9 +84,22 @@ class RolloutSandboxes:
         state["sandbox_id"] = sandbox_id = self.client.add(sandbox, network)
         self.resources(state).push_async_callback(self.client.remove, sandbox_id)
         if _lacks_python(state):
-            await put_file(sandbox, "/usr/local/bin/python", _PYTHON, mode=0o755)
+            await self._give_python(sandbox)
         if self._start_command:
             await self.client.start_background_job(sandbox_id, self._start_command)
+
+    async def _give_python(self, sandbox: Sandbox) -> None:
+        """An ordinary user's sandboxes cannot take it where /usr of this machine is read-only; that is said once."""
+        try:
+            await put_file(sandbox, "/usr/local/bin/python", _PYTHON, mode=0o755)
+        except SandboxError as error:
+            if HOST not in self._replaced:
+                self._replaced.add(HOST)
+                _log.warning(
+                    "no command is called python in these sandboxes, only python3, and none could be added (%s);"
+                    " install one on this machine: apt-get install python-is-python3",
+                    error,
+                )
 
     async def release(self, state: State) -> None:
         """Give back everything a rollout holds, and destroy its sandbox."""

@@ -47,7 +47,8 @@ async def _examine_embedded(root: Path | None) -> AsyncIterator[Finding]:
         try:
             await stack.enter_async_context(backend)
         except (SeatrialError, OSError) as error:
-            yield Finding("namespaces", "fails", str(error), _namespace_fix())
+            detail, _, fix = str(error).partition("; ")
+            yield Finding("namespaces", "fails", detail, fix or "use containers instead (-e docker, -e podman)")
             return
         capabilities = await backend.probe()
         yield Finding("namespaces", "works", f"the spawner runs in mode {capabilities.mode}")
@@ -148,25 +149,6 @@ async def _try_limit(backend: EmbeddedBackend, limit: str, missing: Mapping[str,
             return _expect(result.exit_code == 0, "enforced")
 
     return await _try(step, attempt())
-
-
-def _namespace_fix() -> str:
-    """The one thing that usually stands in the way, by what this machine says about itself."""
-    knobs = {
-        "kernel/apparmor_restrict_unprivileged_userns": (
-            "1",
-            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
-        "kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
-        "user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
-    }
-    for knob, (bad, command) in knobs.items():
-        path = Path("/proc/sys") / knob
-        if path.exists() and path.read_text().strip() == bad:
-            return f"sudo {command}"
-    if Path("/.dockerenv").exists() or "container" in os.environ:
-        return "start the container with --security-opt seccomp=unconfined, or as root with --privileged"
-    return "run as root (sudo), or use the Docker backend"
 
 
 def _overlay_fix() -> str:

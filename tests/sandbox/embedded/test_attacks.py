@@ -89,6 +89,7 @@ def test_capabilities_are_those_of_a_container_and_no_more(box):
 def test_another_user_can_be_had_and_has_no_rights(box):
     """Programs with the setuid bit and `su` work: nothing sets no_new_privs."""
     assert box.ask(shell("su nobody -s /bin/sh -c 'id -u; cat /root/x 2>&1 | grep -c denied'")) == "65534\n1"
+    assert box.ask(shell("su daemon -s /bin/sh -c 'id -un'")) == "daemon"
     box.ask(shell("cp /usr/bin/id /usr/local/bin/own-id; chmod 4755 /usr/local/bin/own-id"))
     assert box.ask(ExecSpec(("/usr/local/bin/own-id", "-u"), user="nobody")) == "0"
     assert "NoNewPrivs:\t0" in box.ask(shell("cat /proc/self/status"))

@@ -10,6 +10,7 @@ from seatrial.sandbox.api import ExecResult, Phase, Sandbox, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.testing.contract import new_mark
+from tests.programs import needs_program
 from tests.sandbox.embedded.support import ask, in_both_modes, needs_python, needs_root, python, run, shell
 
 pytestmark = [needs_root, needs_python, in_both_modes]
@@ -121,6 +122,7 @@ def play(mode, scene: Callable[[Sandbox], Awaitable[None]]) -> None:
     run(work, mode)
 
 
+@needs_program("pgrep", "procps")
 def test_the_verifier_finds_the_agent_s_processes_by_the_usual_means(mode):
     async def scene(sandbox):
         mark = new_mark()

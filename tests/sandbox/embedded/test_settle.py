@@ -9,6 +9,14 @@ from seatrial.sandbox.embedded.settle import make_furniture, name_machine
 from tests.sandbox.embedded.support import needs_root
 
 
+@pytest.fixture
+def _umask_of_the_spawner():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_umask_of_the_spawner")
 def test_the_shared_layer_has_what_every_root_needs(tmp_path):
     make_furniture(str(tmp_path))
     for folder in ("proc", "sys", "dev", "etc", "logs"):

@@ -14,6 +14,7 @@ from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
 from seatrial.sandbox.embedded.cgroups import Hierarchy
 from seatrial.sandbox.embedded.control_group import ControlGroup
+from seatrial.sandbox.embedded.hindrance import find_missing_proc
 from seatrial.sandbox.embedded.home import SpawnerHome
 from seatrial.sandbox.embedded.keeper import SpawnerKeeper
 from seatrial.sandbox.embedded.requests import Mode
@@ -38,6 +39,8 @@ class EmbeddedBackend:
         """Start the spawner and clear away what earlier runs left behind. Raises HostUnsupportedError."""
         if not supported_machine():
             raise HostUnsupportedError("the embedded sandbox knows x86_64 and aarch64 only; use the Docker backend")
+        if hindrance := find_missing_proc():
+            raise HostUnsupportedError(f"sandboxes cannot be made: {hindrance}")
         self._hierarchy = Hierarchy.here()
         home = await self._first_home()
         self._mode, self._many_users = home.mode, home.client.many_users
@@ -78,7 +81,7 @@ class EmbeddedBackend:
         try:
             return await SpawnerHome.open(self._hierarchy, self._root or state_root(), mode)
         except SandboxError as error:
-            raise HostUnsupportedError(f"{error}; `seatrial doctor` shows what is missing") from None
+            raise HostUnsupportedError(f"{error}; use containers instead (-e docker, -e podman)") from None
 
     def _modes(self) -> tuple[Mode, ...]:
         if self._wanted != "auto":

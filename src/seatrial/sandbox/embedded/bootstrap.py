@@ -6,6 +6,7 @@ argument is how many files a command in a sandbox may have open: what our proces
 """
 
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -37,6 +38,9 @@ from seatrial.sandbox.embedded.syscalls import (
     set_read_only,
     unshare,
 )
+
+# How the kernel says that namespaces and mounts are not for us; anything else is another kind of trouble.
+_REFUSALS = {errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSPC, errno.ENOSYS}
 
 
 class Orders(NamedTuple):
@@ -137,5 +141,6 @@ def main() -> NoReturn:
         (first_stage if stage == "first" else second_stage)(control, orders)
     except OSError as error:
         with contextlib.suppress(BrokenPipeError):  # stopped meanwhile: there is nobody left to tell
-            send(control, {"error": f"the sandbox spawner cannot start: {error}"})
+            refused = error.errno in _REFUSALS
+            send(control, {"error": f"the sandbox spawner cannot start: {error}", "refused": refused})
         os._exit(1)

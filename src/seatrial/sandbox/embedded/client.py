@@ -14,7 +14,8 @@ from typing import Any
 
 from seatrial.concurrency import finish
 from seatrial.descriptors import is_shortage, shortage
-from seatrial.errors import ContentError, SandboxError, TooLargeError
+from seatrial.errors import ContentError, HostUnsupportedError, SandboxError, TooLargeError
+from seatrial.sandbox.embedded.hindrance import find_hindrance
 from seatrial.sandbox.embedded.id_ranges import map_ids
 from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive, send
 from seatrial.sandbox.embedded.requests import Mode
@@ -46,7 +47,7 @@ class SpawnerClient:
         """How the spawner ended, None as long as it serves."""
 
     async def start(self) -> None:
-        """Start the spawner. Raises SandboxError with its reason when it cannot run here."""
+        """Start the spawner. Raises HostUnsupportedError when the kernel refuses it, else SandboxError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)  # noqa: FBT003
         self._connection = ours
@@ -59,6 +60,8 @@ class SpawnerClient:
                 self.many_users = await asyncio.to_thread(map_ids, greeting["map"])
                 send(ours, {"mapped": self.many_users})
                 greeting = await self._next_greeting()
+            if greeting.get("refused"):
+                raise HostUnsupportedError(f"{greeting['error']}: {find_hindrance()}")  # noqa: TRY301
             if "up" not in greeting:
                 raise SandboxError(greeting.get("error", "the sandbox spawner did not start"))  # noqa: TRY301
         except BaseException:

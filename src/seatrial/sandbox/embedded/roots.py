@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from seatrial.sandbox.embedded.own_system import make_own_system
 from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
-from seatrial.sandbox.embedded.settle import make_furniture, name_machine
+from seatrial.sandbox.embedded.settle import lock_passwords, make_furniture, name_machine
 from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, bind_shifted, restrict
 
 # The machine's own system, without homes, logs, services' data and everything else that is somebody's.
@@ -177,6 +177,7 @@ def prepare_host_image(prepared: str, *, rootless: bool = False) -> None:
         if os.path.isdir(f"/{name}"):
             _mask(name, f"{part}/mask/{name}")
     name_machine(f"{part}/mask")
+    lock_passwords(f"{part}/mask")
     if rootless:
         make_own_system(f"{part}/mask")
     os.rename(part, folder)

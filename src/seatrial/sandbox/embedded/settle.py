@@ -27,9 +27,23 @@ def make_furniture(layer: str) -> None:
 def name_machine(layer: str) -> None:
     """Put the files that name the machine into a layer, as most sandboxes have them, in place of what is there."""
     for path, text in _names(_USUAL_HOSTNAME, read_text("/etc/resolv.conf")).items():
-        with suppress(FileNotFoundError):
-            os.unlink(layer + path)  # it may stand for a file of the host that is masked
-        write_text(layer + path, text, os.O_CREAT | os.O_EXCL)
+        _put_in_place(layer + path, text)
+
+
+def lock_passwords(layer: str) -> None:
+    """Put a table into a layer in which each user of the host has a password that cannot be given.
+
+    Without one, `su` and `sudo` let not even root become somebody else.
+    """
+    names = [line.partition(":")[0] for line in read_text("/etc/passwd").splitlines()]
+    _put_in_place(f"{layer}/etc/shadow", "".join(f"{name}:*:1:0:99999:7:::\n" for name in names if name))
+    os.chmod(f"{layer}/etc/shadow", 0o600)
+
+
+def _put_in_place(path: str, text: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)  # it may stand for a file of the host that is masked
+    write_text(path, text, os.O_CREAT | os.O_EXCL)
 
 
 def _names(hostname: str, name_servers: str) -> dict[str, str]:

@@ -178,8 +178,11 @@ def rename_process(name: str, arguments: str) -> None:
 
 
 def _find_command_line() -> tuple[int | None, int]:
-    with open("/proc/self/cmdline", "rb") as file:
-        return ctypes.c_void_p.in_dll(_libc, "program_invocation_name").value, len(file.read())
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            return ctypes.c_void_p.in_dll(_libc, "program_invocation_name").value, len(file.read())
+    except FileNotFoundError:  # without /proc no sandbox is made, and the backend says so
+        return None, 0
 
 
 _command_line = _find_command_line()

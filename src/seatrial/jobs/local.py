@@ -69,13 +69,12 @@ async def carry_out(
                 queue.done += 1
                 breaker.note(record)
 
-    async with host_watch().guarding(store.path):
-        with Writer() as writer:
-            limited = LimitedStarts(backend, options.starting or 2 * cores())
-            agents = make_agents(store.file.spec.agents)
-            tell = notices_once(shielded(observe))
-            room = Room(store.path, options.host_wait_sec, tell)
-            bench = Workbench(store, limited, tell, run, writer, agents, room)
-            await side_by_side(lambda: work(bench), min(concurrent, len(left)))
+    with Writer() as writer, host_watch().guarding(store.path):
+        limited = LimitedStarts(backend, options.starting or 2 * cores())
+        agents = make_agents(store.file.spec.agents)
+        tell = notices_once(shielded(observe))
+        room = Room(store.path, options.host_wait_sec, tell)
+        bench = Workbench(store, limited, tell, run, writer, agents, room)
+        await side_by_side(lambda: work(bench), min(concurrent, len(left)))
     planned = len(finished.union(plan.trial_id for plan in trials))
     return JobOutcome(store, planned, len(finished) + queue.done, queue.started, queue.stopped)

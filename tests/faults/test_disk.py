@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,19 +50,14 @@ class Stranger:
     def __call__(self, event: Event) -> None:
         if isinstance(event, PhaseStarted) and event.phase == "agent" and not self.heard:
             self.heard.append("filled")
-            with self._file.open("wb") as file:
-                file.truncate(0)
-                os.posix_fallocate(file.fileno(), 0, _free(self._file.parent) - 2**16)
+            with suppress(OSError), self._file.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(2**16))
         elif isinstance(event, TrialRetried):
             self.heard.append(event.failure.message)
         elif isinstance(event, Notice) and "waiting" in event.text:
             self.heard.append(event.text)
             self._file.unlink(missing_ok=True)
-
-
-def _free(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
 
 
 @pytest.mark.parametrize("state", ["here", "elsewhere"])

@@ -13,7 +13,7 @@ from tests.everybody import python_for_everybody
 from tests.faults.crowds import assert_fair, assert_own_doing, command, python_solution, run, write_crowd
 from tests.faults.places import control_group
 
-HONEST = 3
+HONEST = 2
 # It holds on to as many processes as it can get for some seconds, and ends by itself.
 BOMB = python_solution("""
 import os, time

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.errors import SandboxError
+from seatrial.errors import HostExhaustedError, SandboxError
 from seatrial.jobs.breaker import Breaker
 from seatrial.model.record import Failure
 from tests.model.samples import evaluation, record
@@ -30,3 +30,10 @@ def test_anything_else_shows_that_the_machine_works(other):
     for _ in range(5):
         breaker.note(failed())
         breaker.note(other)
+
+
+def test_a_machine_that_has_no_room_for_anything_ends_the_job():
+    breaker = Breaker(2)
+    breaker.note(failed(cause="HostExhaustedError", phase="verify"))
+    with pytest.raises(HostExhaustedError, match=r"2 trials in a row had no room.*--retry-failed"):
+        breaker.note(failed(cause="HostExhaustedError", phase="agent"))

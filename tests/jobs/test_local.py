@@ -12,7 +12,7 @@ from seatrial.errors import SandboxError, StoreError
 from seatrial.jobs.local import carry_out
 from seatrial.jobs.prepare import PreparedJob
 from seatrial.model.job import RunOptions
-from seatrial.model.record import TrialWarning
+from seatrial.model.record import Failure, TrialWarning
 from seatrial.store.job_store import JobStore
 from seatrial.testing.null import NullBackend
 from seatrial.trial.events import Notice, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
@@ -349,3 +349,17 @@ def test_cancelled_trials_leave_nothing_and_can_be_run_again(make_job, caplog):
     again = FakeTrials()
     run(job, again)
     assert sorted(again.ran) == ["merge.noop.1", "sort.noop.1"]
+
+
+def test_a_trial_that_this_machine_had_no_room_for_is_tried_again_and_at_last_alone(make_job):
+    seen: dict[str, list[str]] = {}
+
+    def act(spec, tries):
+        seen.setdefault(spec.trial_id, []).append(spec.company)
+        full = Failure(phase="score", cause="HostExhaustedError", message="full", retryable=True)
+        return record_for(spec, failure=full) if tries == 1 else record_for(spec)
+
+    job = make_job(run=RunOptions(retries=1))
+    run(job, FakeTrials(act))
+    assert all(company == ["others", "none"] for company in seen.values())
+    assert set(outcomes(job.store).values()) == {"pass"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.jobs.retry import backoff_sec, should_retry
+from seatrial.jobs.retry import backoff_sec, company_for, should_retry
 from seatrial.model.record import Failure
 from tests.jobs.samples import broken_machine
 
@@ -23,3 +23,12 @@ def test_at_once_first_then_ever_longer_up_to_a_limit():
     assert waits == sorted(waits)
     assert 0 < waits[1] < waits[2]
     assert backoff_sec(10_000) == waits[-1] <= 60
+
+
+@pytest.mark.parametrize(
+    ("cause", "tries", "company"),
+    [("HostExhaustedError", 1, "others"), ("HostExhaustedError", 2, "none"), ("SandboxError", 2, "others")],
+)
+def test_on_a_machine_that_was_full_the_last_try_is_made_alone(cause, tries, company):
+    failure = Failure(phase="score", cause=cause, message="full", retryable=True)
+    assert company_for(failure, tries, 2) == company

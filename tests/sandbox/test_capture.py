@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 from seatrial.sandbox.capture import Capture
 
@@ -128,3 +129,14 @@ def test_what_is_kept_is_heard_of_as_it_comes():
         return before_the_end, heard, content
 
     assert scenario(run) == ([b"first"], [b"first", b"sec"], b"firstsec")
+
+
+def test_a_full_disk_is_no_failure_of_the_command():
+    async def run():
+        capture = Capture(Path("/dev/full"), 100)
+        os.write(capture.writer, b"hello")
+        content = capture.finish()
+        capture.close()
+        return content, capture.truncated
+
+    assert scenario(run) == (b"", True)

@@ -5,7 +5,7 @@ A fixed number of workers take one trial after the other, so a job of any size n
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents
@@ -84,8 +84,8 @@ async def carry_out(
                     reasons.append(reason)
                     queue.close("agent warnings")
 
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(host_watch().guarding(store.path))
+    with ExitStack() as stack:
+        stack.enter_context(host_watch().guarding(store.path))
         bench = Workbench(
             store,
             LimitedStarts(backend, options.starting or 2 * cores()),

@@ -16,7 +16,7 @@ from seatrial.scoring.findings import Finding, with_finding
 from seatrial.trial.log import RoundLog, TrialLog
 
 _TOOK_ALL = "host_exhausted_by_agent"
-_MAY_BE_SHORTAGE = (OSError, InfraError, MemoryError, RuntimeError)  # the last is Python's for no more threads
+MAY_BE_SHORTAGE = (OSError, InfraError, MemoryError, RuntimeError)  # the last is Python's for no more threads
 _FULL_REWARD = 1.0
 
 
@@ -41,24 +41,29 @@ def _took_all(message: str) -> Finding:
 
 @asynccontextmanager
 async def explaining(host: Attendance, log: TrialLog) -> AsyncIterator[None]:
-    """What fails in this block for want of something on this machine is a HostExhaustedError that names it.
+    """`explain` what fails in this block."""
+    try:
+        yield
+    except MAY_BE_SHORTAGE as error:
+        await explain(host, log, error)
+
+
+async def explain(host: Attendance, log: TrialLog, error: Exception) -> None:
+    """Raise what went wrong: a HostExhaustedError that names what was short, where that was the reason.
 
     Where the agent took it, and nothing is left to judge it by, a zero is noted instead and nothing is raised.
     """
-    try:
-        yield
-    except _MAY_BE_SHORTAGE as error:
-        await host.look()
-        if host.own_doing and log.rounds:
-            _unjudgeable(log.rounds[-1], host.own_doing)
-        elif isinstance(error, HostExhaustedError):
-            raise
-        elif host.excuse:
-            raise HostExhaustedError(f"{host.excuse}; what failed for it: {error}") from error
-        elif isinstance(error, OSError) and error.errno in FULL:
-            raise HostExhaustedError(f"no room for the files of the trial: {error}") from error
-        else:
-            raise
+    await host.look()
+    if host.own_doing and log.rounds:
+        _unjudgeable(log.rounds[-1], host.own_doing)
+    elif isinstance(error, HostExhaustedError):
+        raise error
+    elif host.excuse:
+        raise HostExhaustedError(f"{host.excuse}; what failed for it: {error}") from error
+    elif isinstance(error, OSError) and error.errno in FULL:
+        raise HostExhaustedError(f"no room for the files of the trial: {error}") from error
+    else:
+        raise error
 
 
 def _unjudgeable(notes: RoundLog, own_doing: str) -> None:

@@ -23,7 +23,7 @@ from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.court import Court
-from seatrial.trial.exhaustion import explaining, standing
+from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
 from seatrial.trial.judge import Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, refuse_impossible
@@ -182,18 +182,18 @@ class Turn:
 @asynccontextmanager
 async def open_trial(spec: TrialSpec, backend: SandboxBackend, folder: Path, log: TrialLog) -> AsyncIterator[OpenTrial]:
     """A trial with a furnished sandbox that is gone when the block is left. Raises TrialError or UsageError."""
-    async with AsyncExitStack() as stack:
-        host = await stack.enter_async_context(host_watch().attend(spec.trial_id, folder, spec.company))
+    async with host_watch().attend(spec.trial_id, folder, spec.company) as host, AsyncExitStack() as stack:
         host.agent_at_work = lambda: log.agent_was_at_work(SAMPLE_SEC)
-        await stack.enter_async_context(explaining(host, log))
-        with log.phase("setup"):
-            place = await _choose(spec, backend, log)
-            sandbox = await stack.enter_async_context(open_sandbox(backend, place.sandbox))
-            host.furnish(sandbox, place.capabilities.state_folders)
-            log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
-            await stage_task(sandbox, spec, rounds_of(spec.task)[0], place)
-        async with explaining(host, log):  # once more: here the sandbox is still there to be asked what it has used
+        try:
+            with log.phase("setup"):
+                place = await _choose(spec, backend, log)
+                sandbox = await stack.enter_async_context(open_sandbox(backend, place.sandbox))
+                host.furnish(sandbox, place.capabilities.state_folders)
+                log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
+                await stage_task(sandbox, spec, rounds_of(spec.task)[0], place)
             yield OpenTrial(spec, backend, folder, log, place, sandbox, host)
+        except MAY_BE_SHORTAGE as error:
+            await explain(host, log, error)
 
 
 async def _choose(spec: TrialSpec, backend: SandboxBackend, log: TrialLog) -> Place:

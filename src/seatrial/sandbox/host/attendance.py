@@ -47,7 +47,7 @@ class Attendance:
 
     async def look(self) -> None:
         """Look how things stand right now, and wait until it is known whose doing a shortage is."""
-        self.watch.sample()
+        await self.watch.look()
         for episode in list(self.episodes):
             await episode.looked_into.wait()
 

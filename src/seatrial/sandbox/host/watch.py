@@ -6,10 +6,10 @@ their attendance. One that has used up most of something by itself has its agent
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from seatrial.errors import HostExhaustedError, SeatrialError
@@ -45,7 +45,7 @@ class HostWatch:
         self._door = asyncio.Lock()
         self._lone: Attendance | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._slow_due = 0.0
+        self._sampled = 0.0
         self._inquiries: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -53,15 +53,9 @@ class HostWatch:
         self, trial: str, folder: Path, company: Company = "others", patience: float = USUAL_WAIT_SEC
     ) -> AsyncIterator[Attendance]:
         """Let a trial in, whose files go below `folder`. Raises HostExhaustedError after so long without room."""
-        async with self.guarding(folder):
+        with self.guarding(folder):
             await self.wait_for_room(patience)
-            async with self._door:
-                while self._lone or (company == "none" and self._inside):
-                    self._changed.clear()
-                    await self._changed.wait()
-                attendance = Attendance(self, trial, folder, self._left())
-                self._inside[attendance] = None
-                self._lone = attendance if company == "none" else None
+            attendance = await self._let_in(trial, folder, company)
             try:
                 yield attendance
             finally:
@@ -69,12 +63,29 @@ class HostWatch:
                 self._lone = None if self._lone is attendance else self._lone
                 self._changed.set()
 
-    @asynccontextmanager
-    async def guarding(self, folder: Path) -> AsyncIterator[Self]:
+    async def _let_in(self, trial: str, folder: Path, company: Company) -> Attendance:
+        async with self._door:  # one after the other: whoever wants to be alone keeps the next ones waiting
+            while self._lone or (company == "none" and self._inside):
+                self._changed.clear()
+                await self._changed.wait()
+            attendance = Attendance(self, trial, folder, self._left())
+            self._inside[attendance] = None
+            self._lone = attendance if company == "none" else None
+        return attendance
+
+    @contextmanager
+    def guarding(self, folder: Path) -> Iterator[None]:
         """Keep watch for the length of a block, over the file system of that folder too."""
-        async with self._in_use():
+        self._users += 1
+        if self._users == 1:
+            self._begin()
+        try:
             self.include(folder)
-            yield self
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._rest()
 
     @property
     def shortage(self) -> str | None:
@@ -90,23 +101,10 @@ class HostWatch:
         except TimeoutError:
             raise HostExhaustedError(f"no trial could start for {patience:g} s: {self.shortage}") from None
 
-    @asynccontextmanager
-    async def _in_use(self) -> AsyncIterator[None]:
-        self._users += 1
-        if self._users == 1:
-            self._begin()
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._rest()
-
     def _begin(self) -> None:
         self._gauges = list(self._given) if self._given is not None else [Memory(), Processes()]
         if self._given is None:
             self.include(Path(tempfile.gettempdir()))
-        self.sample()
         self._tick()
 
     def _rest(self) -> None:
@@ -119,6 +117,7 @@ class HostWatch:
             inquiry.cancel()
         self._gauges, self._disks = [], {}
         self._open.clear()
+        self._sampled = 0.0
         self._room.set()
 
     def include(self, folder: Path) -> str | None:
@@ -146,15 +145,22 @@ class HostWatch:
         loop = asyncio.get_running_loop()
         for disk in self._disks.values():
             self._note(disk, disk.read())
-        if loop.time() >= self._slow_due:
-            for gauge in self._gauges:
-                self._note(gauge, gauge.read())
-            self._slow_due = loop.time() + SAMPLE_SEC
+        if loop.time() >= self._sampled + SAMPLE_SEC:
+            self.sample(loop.time())
         lasts = min((disk.lasts_sec() for disk in self._disks.values()), default=SAMPLE_SEC)
         self._timer = loop.call_later(max(_FAST_SEC, min(lasts, SAMPLE_SEC)), self._tick)
 
-    def sample(self) -> None:
-        """Look at everything now."""
+    async def look(self) -> None:
+        """Return when everything has been looked at since the call; those who come close together share one look."""
+        loop, asked = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+        if self._sampled + _FAST_SEC > asked:
+            await asyncio.sleep(self._sampled + _FAST_SEC - asked)
+        if self._sampled <= asked and self._users:
+            self.sample(loop.time())
+
+    def sample(self, now: float) -> None:
+        """Look at everything."""
+        self._sampled = now
         for gauge in (*self._gauges, *self._disks.values()):
             self._note(gauge, gauge.read())
 

@@ -3,7 +3,6 @@
 import datetime as dt
 import itertools
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from seatrial.jobs.variables import check_variables
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
+from seatrial.sandbox.scratch import Scratch, sweep_scratch
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.events import Notice, Observer, unobserved
@@ -55,6 +55,7 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
         return JobOutcome(job.store, finished, finished, 0, "complete")
     spec, tell = job.store.file.spec, shielded(observe)
     with job.store.lock(), one_interrupt():
+        await sweep_scratch()
         async with (
             make_backend(spec.trial.backend) as backend,
             open_images(backend, lambda line: tell(Notice(line))) as images,
@@ -118,8 +119,8 @@ def run_trial(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         return complete(lambda: run(folder))
-    with tempfile.TemporaryDirectory(prefix="seatrial-") as scratch:
-        return complete(lambda: run(Path(scratch)))
+    with Scratch() as scratch:
+        return complete(lambda: run(scratch))
 
 
 def new_job_folder(parent: Path = Path("jobs")) -> Path:

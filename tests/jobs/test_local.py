@@ -16,7 +16,7 @@ from seatrial.jobs.queue import TrialQueue
 from seatrial.model.job import RunOptions
 from seatrial.store.job_store import JobStore
 from seatrial.testing.null import NullBackend
-from seatrial.trial.events import PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from seatrial.trial.events import Notice, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
 from tests.jobs.samples import FakeTrials, Watcher, broken_machine, record_for
 
 ALL = {"add.noop.1", "merge.noop.1", "sort.noop.1"}
@@ -319,3 +319,12 @@ def test_cancelled_trials_leave_nothing_and_can_be_run_again(make_job, caplog):
     again = FakeTrials()
     run(job, again)
     assert sorted(again.ran) == ["merge.noop.1", "sort.noop.1"]
+
+
+def test_too_few_file_descriptors_mean_fewer_trials_at_once_and_a_notice(make_job, monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (64, 64))
+    watcher = Watcher()
+    run(make_job(run=RunOptions(concurrent=12)), FakeTrials(), watcher)
+    (notice,) = watcher.of(Notice)
+    assert notice.text.startswith("2 of 12 trials run at once: this process may have no more than 64 files open")
+    assert "ulimit -n" in notice.text

@@ -83,6 +83,23 @@ def test_the_time_of_an_agent_ends_although_the_spawner_is_stopped(state: Path):
     assert_nothing_left(state)
 
 
+def test_the_time_of_an_agent_ends_although_the_first_process_of_its_sandbox_is_stopped(state: Path):
+    """It is the one who ends the others. The spawner ends it, which ends them all; its neighbour is not harmed."""
+
+    async def scene() -> None:
+        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
+            sandbox = await backend.create(SandboxSpec())
+            (init,) = outer_inits(state)
+            neighbour = await backend.create(SandboxSpec())
+            os.kill(init, signal.SIGSTOP)
+            with pytest.raises(SandboxError, match="first process is gone"):
+                await sandbox.exec(ExecSpec(("sleep", "1000"), timeout_sec=0.2))
+            assert (await neighbour.exec(ExecSpec(("true",)))).exit_code == 0
+
+    asyncio.run(scene())
+    assert_nothing_left(state)
+
+
 def test_an_interrupt_comes_through_although_the_spawner_is_stopped(state: Path, tmp_path: Path):
     """As Ctrl-C does it: by a signal to our process, whose handler cancels the run."""
 

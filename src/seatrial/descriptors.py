@@ -47,9 +47,12 @@ def limit() -> int | None:
 
 
 def in_use() -> int:
-    """How many files this process has open."""
-    with os.scandir("/proc/self/fd") as entries:
-        return sum(1 for _ in entries) - 1  # the folder itself
+    """How many files this process has open. To count them takes one more; without one, all are in use."""
+    try:
+        with os.scandir("/proc/self/fd") as entries:
+            return sum(1 for _ in entries) - 1  # the folder itself
+    except OSError:
+        return limit() or 0
 
 
 def affordable_trials(wanted: int) -> int:

@@ -35,6 +35,10 @@ def state(tmp_path, monkeypatch: pytest.MonkeyPatch):
     if reason := why_no_sandbox(root):
         pytest.skip(f"embedded sandbox: {reason}")
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(root))
+    monkeypatch.setenv("SEATRIAL_CACHE", str(tmp_path / "cache"))
+    for name in ("DOCKER_HOST", "CONTAINER_HOST"):
+        monkeypatch.setenv(name, f"unix://{tmp_path}/nobody.sock")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return root
 
 
@@ -45,14 +49,29 @@ def test_dead_runs_are_removed_and_living_ones_are_not(seatrial: Seatrial, state
     shown = seatrial("gc")
     assert shown.code == 0
     assert f"removed {dead.path}\n" in shown.out
-    assert f"{state}: removed 1 runs and 0 control groups\n" in shown.out
     assert os.listdir(state) == [living.name]
     living.release()
 
 
+def test_a_run_that_was_killed_before_its_directory_had_a_name(seatrial: Seatrial, state):
+    unnamed = state / "new-run-123-0123abcd"
+    unnamed.mkdir()
+    assert f"removed {unnamed}\n" in seatrial("gc").out
+    assert os.listdir(state) == []
+
+
+def test_what_only_looks_like_ours_is_left_alone(seatrial: Seatrial, state):
+    for name in ("run-results", "run-1-0123abcd-copy", "containers-of-mine"):
+        (state / name).mkdir()
+    seatrial("gc")
+    assert sorted(os.listdir(state)) == ["containers-of-mine", "run-1-0123abcd-copy", "run-results"]
+
+
 def test_with_nothing_to_do_it_says_so(seatrial: Seatrial, state):
     shown = seatrial("gc")
-    assert (shown.code, shown.out) == (0, f"{state}: removed 0 runs and 0 control groups\n")
+    assert shown.code == 0
+    assert f"removed {state}" not in shown.out
+    assert shown.out.endswith(" of dead runs removed from this machine\n")
 
 
 def test_half_written_trials_are_removed_from_jobs_that_do_not_run(seatrial: Seatrial, state, tmp_path):
@@ -64,7 +83,7 @@ def test_half_written_trials_are_removed_from_jobs_that_do_not_run(seatrial: Sea
         shown = seatrial("gc", idle.path, busy.path)
         assert shown.code == 0
         assert len(os.listdir(busy.path / ".drafts")) == 1
-    assert f"{idle.path}: removed 1 half-written trials\n" in shown.out
+    assert f"{idle.path}: removed 1 half-written trial\n" in shown.out
     assert f"{busy.path}: another run" in shown.out
     assert os.listdir(idle.path / ".drafts") == []
     assert len(idle.finished()) == 1

@@ -11,8 +11,6 @@ import pytest
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecSpec, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.embedded.keeper import MOST_DEATHS
-from seatrial.sandbox.session import open_sandbox
 from tests.faults.spawner_faults import (
     STUCK,
     Fault,
@@ -85,6 +83,23 @@ def test_the_time_of_an_agent_ends_although_the_spawner_is_stopped(state: Path):
     assert_nothing_left(state)
 
 
+def test_the_time_of_an_agent_ends_although_the_first_process_of_its_sandbox_is_stopped(state: Path):
+    """It is the one who ends the others. The spawner ends it, which ends them all; its neighbour is not harmed."""
+
+    async def scene() -> None:
+        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
+            sandbox = await backend.create(SandboxSpec())
+            (init,) = outer_inits(state)
+            neighbour = await backend.create(SandboxSpec())
+            os.kill(init, signal.SIGSTOP)
+            with pytest.raises(SandboxError, match="first process is gone"):
+                await sandbox.exec(ExecSpec(("sleep", "1000"), timeout_sec=0.2))
+            assert (await neighbour.exec(ExecSpec(("true",)))).exit_code == 0
+
+    asyncio.run(scene())
+    assert_nothing_left(state)
+
+
 def test_an_interrupt_comes_through_although_the_spawner_is_stopped(state: Path, tmp_path: Path):
     """As Ctrl-C does it: by a signal to our process, whose handler cancels the run."""
 
@@ -94,37 +109,4 @@ def test_an_interrupt_comes_through_although_the_spawner_is_stopped(state: Path,
 
     with pytest.raises(KeyboardInterrupt):
         run_honest_trials(tmp_path, Fault(strike, "agent"), agent=STUCK)
-    assert_nothing_left(state)
-
-
-async def kill_spawner(backend: EmbeddedBackend, state: Path) -> None:
-    """Kill the spawner, and go on when our process has noticed."""
-    waiting = backend._keeper.home.client.expect_exit("never")
-    os.kill(spawner(state), signal.SIGKILL)
-    with pytest.raises(SandboxError):
-        await waiting
-
-
-def test_spawners_that_die_one_after_the_other_are_given_up_with_the_reason(state: Path):
-    async def scene() -> None:
-        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
-            for _ in range(MOST_DEATHS):
-                await backend.create(SandboxSpec())
-                await kill_spawner(backend, state)
-            with pytest.raises(SandboxError, match=f"{MOST_DEATHS} sandbox spawners in a row .* out of memory"):
-                await backend.create(SandboxSpec())
-
-    asyncio.run(scene())
-    assert_nothing_left(state)
-
-
-def test_a_spawner_that_did_its_work_may_die_as_often_as_it_likes(state: Path):
-    async def scene() -> None:
-        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
-            for _ in range(MOST_DEATHS + 1):
-                async with open_sandbox(backend, SandboxSpec()):
-                    pass
-                await kill_spawner(backend, state)
-
-    asyncio.run(scene())
     assert_nothing_left(state)

@@ -363,3 +363,12 @@ def test_a_trial_that_this_machine_had_no_room_for_is_tried_again_and_at_last_al
     run(job, FakeTrials(act))
     assert all(company == ["others", "none"] for company in seen.values())
     assert set(outcomes(job.store).values()) == {"pass"}
+
+
+def test_too_few_file_descriptors_mean_fewer_trials_at_once_and_a_notice(make_job, monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (64, 64))
+    watcher = Watcher()
+    run(make_job(run=RunOptions(concurrent=12)), FakeTrials(), watcher)
+    (notice,) = watcher.of(Notice)
+    assert notice.text.startswith("2 of 12 trials run at once: this process may have no more than 64 files open")
+    assert "ulimit -n" in notice.text

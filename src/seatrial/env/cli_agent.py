@@ -1,6 +1,5 @@
 """CliAgentEnv: a command in a sandbox is the agent, and each of its requests to a model is a turn of the rollout."""
 
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from seatrial.env.workplace import PlainWorkplace, Workplace
 from seatrial.errors import UsageError
 from seatrial.model.job import ImageFallback
 from seatrial.sandbox.api import SandboxBackend
+from seatrial.sandbox.scratch import Scratch
 
 if TYPE_CHECKING:  # an HTTP server and client, which are slow to import
     from seatrial.gateway.access import ModelAccess
@@ -141,8 +141,7 @@ class CliAgentEnv(MultiTurnEnv):
         """Where the rollout's files go: where it is stored, else into a directory that is gone with it."""
         if state[PLACE] is not None:
             return Path(state[PLACE].folder)
-        scratch = tempfile.TemporaryDirectory(prefix="seatrial-", ignore_cleanup_errors=True)
-        return Path(self._sandboxes.resources(state).enter_context(scratch))
+        return self._sandboxes.resources(state).enter_context(Scratch())
 
     async def start_agent(self, state: State) -> None:
         """Start the agent's command; the rollout's loop answers it from now on."""

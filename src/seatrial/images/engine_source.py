@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from seatrial.images.resolver import Say
 from seatrial.sandbox.api import Image, ImageConfig
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.images import BuildSpec, build, inspect, pull
+from seatrial.sandbox.scratch import Scratch
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import TASK_BOUNDS, walk
 
@@ -66,10 +66,10 @@ class EngineSource:
         if image.layers:
             raise HostUnsupportedError(f"no agent can be set up in {image.reference}: {self._engine} does not have it")
         key = hashlib.sha256(json.dumps([image.digest, image.reference, setup]).encode()).hexdigest()
-        with tempfile.TemporaryDirectory(prefix="seatrial-setup-") as folder:
+        with Scratch() as folder:
             steps = [f"FROM {image.reference}", "USER 0", f"RUN {json.dumps(['/bin/sh', '-c', setup])}"]
-            (Path(folder) / "Dockerfile").write_text("\n".join(steps))
-            built = await self._built(BuildSpec(Path(folder), f"{_SET_UP}:{key[:_SHORT]}"), f"sets up: {setup}", say)
+            (folder / "Dockerfile").write_text("\n".join(steps))
+            built = await self._built(BuildSpec(folder, f"{_SET_UP}:{key[:_SHORT]}"), f"sets up: {setup}", say)
         return replace(built, config=image.config)
 
     async def _built(self, spec: BuildSpec, title: str, say: Say) -> Image:

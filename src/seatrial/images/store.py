@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from seatrial.errors import ImageError
+from seatrial.errors import ImageError, SandboxError
 from seatrial.images.cache import cache_root, usable
 from seatrial.images.config import ImageDocument, digest_of, read_document, write_document
 from seatrial.images.layers import Bounds, Owners
@@ -75,7 +75,7 @@ class Store:
         """Remove what dead processes left; returns of how many."""
         count = 0
         for path in self._session.abandoned():
-            with suppress(ImageError):  # what cannot be removed now must not stop this process
+            with suppress(ImageError, SandboxError):  # what cannot be removed now must not stop this process
                 await remove_trees(path)
                 count += 1
         return count

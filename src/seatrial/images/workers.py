@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.concurrency import finish
-from seatrial.errors import ImageError
+from seatrial.errors import ImageError, SandboxError
 from seatrial.images.layers import Manner
 from seatrial.images.locks import settle
 from seatrial.sandbox.embedded.id_ranges import granted_range, map_ids
 from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.embedded.stop_watch import StopWatch
 
 _COMMAND = [sys.executable, "-I", "-m", "seatrial.images.worker"]
 
@@ -40,7 +41,10 @@ async def remove_trees(*paths: Path) -> None:
 async def run_worker(
     message: dict[str, Any], descriptors: Sequence[int] = (), on_read: Callable[[int], None] | None = None
 ) -> dict[str, Any]:
-    """Have one thing done; `on_read` hears how many bytes of its source have been read. Raises ImageError."""
+    """Have one thing done; `on_read` hears how many bytes of its source have been read.
+
+    Raises ImageError, and SandboxError when the worker is killed.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
@@ -49,14 +53,21 @@ async def run_worker(
             )
         ours.setblocking(False)  # noqa: FBT003 - the method takes no keywords
         try:
-            answer = await _converse(ours, message, descriptors, on_read)
-            status = await asyncio.to_thread(process.wait)
+            with StopWatch(process.pid, process.kill):
+                answer = await _converse(ours, message, descriptors, on_read)
+                status = await asyncio.to_thread(process.wait)
         except BaseException:
             process.kill()
             await finish(asyncio.to_thread(process.wait))
             raise
     if answer is None and status == 0:
         return {}
+    if answer is None and status < 0:
+        # Not an ImageError: nothing is wrong with the image.
+        raise SandboxError(
+            f"{message['op']}: the process that handles layers of images was killed by signal {-status}: from outside, "
+            "by the kernel out of memory (see `dmesg`), or by us because it had been stopped"
+        )
     if answer is None:
         raise ImageError(f"{message['op']}: the worker ended with {status}; its words are above")
     if "error" in answer:

@@ -4,7 +4,6 @@ import asyncio
 import datetime as dt
 import itertools
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from seatrial.jobs.variables import check_variables
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
+from seatrial.sandbox.scratch import Scratch, sweep_scratch
 from seatrial.sandbox.way_out import WayOut
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
@@ -63,6 +63,7 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
         finished = len(job.store.finished())
         return JobOutcome(job.store, finished, finished, 0, "complete")
     with job.store.lock(), one_interrupt():
+        await sweep_scratch()
         try:
             return await _run_locked(job, observe)
         except UsageError:
@@ -161,8 +162,8 @@ def run_trial(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         return complete(lambda: run(folder))
-    with tempfile.TemporaryDirectory(prefix="seatrial-") as scratch:
-        return complete(lambda: run(Path(scratch)))
+    with Scratch() as scratch:
+        return complete(lambda: run(scratch))
 
 
 def _way_out(options: TrialOptions) -> WayOut:

@@ -26,6 +26,7 @@ from seatrial.sandbox import api
 from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.archive import closing, open_folder, pack
 from seatrial.sandbox.processes import Processes
+from seatrial.sandbox.scratch import ROOT_VARIABLE, Scratch, sweep_scratch
 from seatrial.sandbox.transfer import put_packed
 from seatrial.sandbox.unpacking import unpack
 
@@ -57,6 +58,8 @@ class LocalBackend:
         self._warned = self._closed = False
 
     async def __aenter__(self) -> Self:
+        """Clear away what killed processes of ours left behind."""
+        await sweep_scratch(self._directory)
         return self
 
     async def __aexit__(
@@ -107,9 +110,9 @@ class LocalSandbox:
     def __init__(self, spec: SandboxSpec, directory: Path | None, forget: Callable[["LocalSandbox"], None]) -> None:
         self._spec = spec
         self._forget = forget
-        self._scratch = tempfile.TemporaryDirectory(prefix="seatrial-", dir=directory)
-        self._root = Path(self._scratch.name).resolve()
-        self._processes = Processes(f"SANDBOX_ROOT={self._root}")
+        self._scratch = Scratch(directory)
+        self._root = self._scratch.path.resolve()
+        self._processes = Processes(f"{ROOT_VARIABLE}={self._root}")
         self._file_work = asyncio.Lock()
         self._before: dict[str, int] = {}
         self._verifier_was_here = self._destroyed = self._removed = False
@@ -128,7 +131,7 @@ class LocalSandbox:
             raise _refusal(f"user {spec.user!r}", "many_users")
         root = str(self._root)
         usual = {"PATH": os.environ.get("PATH", api.DEFAULT_PATH), "HOME": root, "LANG": "C.UTF-8"}
-        env = {**usual, **self._spec.env, **spec.env, "SANDBOX_ROOT": root}
+        env = {**usual, **self._spec.env, **spec.env, ROOT_VARIABLE: root}
         self._verifier_was_here |= spec.phase == "verifier"
         if spec.files:
             await put_packed(self, *spec.files, phase=spec.phase)
@@ -215,7 +218,7 @@ class LocalSandbox:
             await self._processes.end_all()
             self._processes.close()
             try:
-                await asyncio.to_thread(self._scratch.cleanup)
+                await asyncio.to_thread(self._scratch.remove)
             except OSError as error:
                 raise SandboxError(f"{self._root} cannot be removed: {error}") from error
             self._removed = True

@@ -1,11 +1,12 @@
 """Messages and descriptors arrive as they were sent, however large."""
 
 import os
+import resource
 import socket
 
 import pytest
 
-from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive, send
 
 
 @pytest.fixture
@@ -42,3 +43,20 @@ def test_the_end_is_told_apart_from_an_empty_message(pair):
     pair[0].close()
     assert receive(pair[1]) == ({}, [])
     assert receive(pair[1]) is None
+
+
+@pytest.mark.parametrize("size", [1, 200_000], ids=["in a packet", "in a file"])
+def test_whoever_has_no_room_for_the_descriptors_still_learns_which_message_it_was(pair, size):
+    send(pair[0], {"id": 7, "text": "x" * size}, [0, 1])
+    before = set(os.listdir("/proc/self/fd"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        with pytest.raises(DescriptorsLostError) as caught:
+            receive(pair[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert caught.value.message["id"] == 7
+    assert set(os.listdir("/proc/self/fd")) == before

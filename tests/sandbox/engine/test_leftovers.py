@@ -41,7 +41,7 @@ def test_creating_can_be_cancelled_at_any_moment():
 def test_a_killed_run_is_gone_with_its_processes_and_swept_by_the_next():
     """Its containers end with their input; the volume is what the next run finds."""
     endpoint = engine_endpoint("docker")
-    command = [sys.executable, "-m", "tests.sandbox.engine.victim", str(endpoint.socket), IMAGE]
+    command = [sys.executable, "-m", "tests.sandbox.engine.victim", "docker", str(endpoint.socket), IMAGE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as victim:
         assert victim.stdout is not None
         name = victim.stdout.readline().strip()

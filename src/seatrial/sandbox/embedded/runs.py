@@ -2,33 +2,37 @@
 
 import fcntl
 import os
+import re
 import secrets
 import struct
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
-from seatrial.errors import HostUnsupportedError
+from seatrial.errors import HostUnsupportedError, SandboxError
 
-_PREFIX = "run-"
+SANDBOXES = "run-"
+CONTAINERS = "containers-"
+_UNNAMED = "new-"
+_TRIES = 100
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, for a long
 _SET_FLAGS = 0x40086602
 _TOP_DIRECTORY = 0x20000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RunDirectory:
-    """The directory of this run. Everything below it belongs to one process and dies with it."""
+    """The directory of this run. Everything below it belongs to one process and dies with it.
 
-    def __init__(self, root: Path) -> None:
+    Its name begins with a `prefix` that tells what is in it, so that those who clear away know how to.
+    """
+
+    def __init__(self, root: Path, prefix: str = SANDBOXES) -> None:
         self.root = root
-        self.path = root / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
-        # Locked before it has its name: by its name, others would take a run that is not locked for a dead one.
-        unnamed = root / f"new-{self.path.name}"
-        unnamed.mkdir(mode=0o700)
-        self._lock = _lock(unnamed)
+        self._prefix = prefix
+        self.path, self._lock = _make(root, prefix)
         if self._lock is not None:
             _spread(self._lock)
-        unnamed.rename(self.path)
 
     @property
     def name(self) -> str:
@@ -37,22 +41,66 @@ class RunDirectory:
 
     def abandoned(self) -> Generator[Path, None, None]:
         """The directories of runs that are no more. Each is locked while the caller has it, so only one cleans up."""
-        for path in sorted(self.root.glob(f"{_PREFIX}*")):
-            if path == self.path:
-                continue
-            lock = _lock(path)
-            if lock is None:
-                continue
-            try:
-                yield path
-            finally:
-                os.close(lock)
+        return abandoned(self.root, self._prefix)
 
     def release(self) -> None:
         """Give up the lock; the directory itself is the backend's to remove."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def abandoned(root: Path, prefix: str = SANDBOXES) -> Generator[Path, None, None]:
+    """The directories below a root that runs of ours left which are no more, locked one at a time.
+
+    Also those of runs that were killed before their directory had its name.
+    """
+    ours = re.compile(rf"(?:{_UNNAMED})?{prefix}[0-9]+-[0-9a-f]{{8}}")
+    for path in sorted(path for path in root.glob(f"*{prefix}*") if ours.fullmatch(path.name)):
+        lock = _lock(path)
+        if lock is None:
+            continue
+        try:
+            if os.fstat(lock).st_uid == os.geteuid():
+                yield path
+        finally:
+            os.close(lock)
+
+
+def _make(root: Path, prefix: str) -> tuple[Path, int | None]:
+    """A new directory, and what locks it where the file system can.
+
+    Locked before it has its name: by its name, others would take a run that is not locked for a dead one. Before that
+    they may do so too; then another is made.
+    """
+    for _ in range(_TRIES):
+        path = root / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
+        unnamed = root / f"{_UNNAMED}{path.name}"
+        unnamed.mkdir(mode=0o700)
+        lock: int | None = None
+        try:
+            lock = _lock_own(unnamed)
+            unnamed.rename(path)
+        except (FileNotFoundError, BlockingIOError):  # somebody is clearing it away
+            if lock is not None:
+                os.close(lock)
+            continue
+        return path, lock
+    raise SandboxError(f"{root}: a directory for this run was removed {_TRIES} times while it was being made")
+
+
+def _lock_own(path: Path) -> int | None:
+    """A locked descriptor of a directory, None where nothing can be locked. Raises when somebody else has it."""
+    descriptor = os.open(path, _FOLDER)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _spread(directory: int) -> None:
@@ -68,15 +116,9 @@ def _spread(directory: int) -> None:
 def _lock(path: Path) -> int | None:
     """A locked descriptor of the directory itself, None when somebody else has it or it is gone."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return _lock_own(path)
     except OSError:
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def state_root() -> Path:

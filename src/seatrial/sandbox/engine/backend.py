@@ -16,14 +16,14 @@ from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
-from seatrial.sandbox.embedded.runs import RunDirectory, state_root
+from seatrial.sandbox.embedded.runs import CONTAINERS, RunDirectory, state_root
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.container import TOOLS, Container, Order, mount
 from seatrial.sandbox.engine.endpoint import Endpoint, Engine, find_endpoint
 from seatrial.sandbox.engine.files import Files
 from seatrial.sandbox.engine.image_files import ImageFiles
 from seatrial.sandbox.engine.images import Images, Known
-from seatrial.sandbox.engine.leftovers import labels, remove_container, remove_run, sweep
+from seatrial.sandbox.engine.leftovers import clear_folders, labels, remove_container, remove_run, sweep
 from seatrial.sandbox.engine.programs import programs
 from seatrial.sandbox.engine.sandbox import EngineSandbox, Made, Visitor
 from seatrial.sandbox.engine.sight import lists_everything
@@ -63,7 +63,7 @@ class EngineBackend:
         self._client = await EngineClient(endpoint).__aenter__()
         try:
             await self._meet(endpoint)
-            self._run = RunDirectory(self._root or state_root())
+            self._run = RunDirectory(self._root or state_root(), CONTAINERS)
         except BaseException:
             await finish(self._client.__aexit__(None, None, None))
             raise
@@ -71,6 +71,7 @@ class EngineBackend:
         try:
             with suppress(SandboxError):  # what cannot be removed now must not stop this run
                 await sweep(self._client)
+            clear_folders(self._run.root)
         except BaseException:
             await finish(self._close())
             raise

@@ -3,13 +3,14 @@
 import fcntl
 import json
 import os
+import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from seatrial.sandbox.embedded.runs import RunDirectory
+from seatrial.sandbox.embedded.runs import CONTAINERS, RunDirectory, abandoned
 from seatrial.sandbox.engine.client import EngineClient, EngineError
 
 RUN = "org.seatrial.run"
@@ -57,26 +58,38 @@ def _is_abandoned(folder: Path) -> bool:
     return True
 
 
-async def sweep(client: EngineClient) -> None:
-    """Remove what runs of this machine left behind that have died."""
-    await _remove(client, RUN, only_dead=True)
+async def sweep(client: EngineClient) -> list[str]:
+    """Remove what runs of this machine left behind that have died; returns what has gone, in words."""
+    return await _remove(client, RUN, _is_dead)
 
 
 async def remove_run(client: EngineClient, run: str) -> None:
     """Remove whatever a run still has."""
-    await _remove(client, f"{RUN}={run}", only_dead=False)
+    await _remove(client, f"{RUN}={run}", lambda _: True)
 
 
-async def _remove(client: EngineClient, label: str, *, only_dead: bool) -> None:
+def clear_folders(root: Path) -> list[Path]:
+    """Remove the directories that dead runs left on this machine; returns which."""
+    found = list(abandoned(root, CONTAINERS))
+    for path in found:
+        shutil.rmtree(path, ignore_errors=True)
+    return [path for path in found if not path.exists()]
+
+
+async def _remove(client: EngineClient, label: str, chosen: Callable[[Mapping[str, str] | None], bool]) -> list[str]:
+    removed: list[str] = []
     filters = json.dumps({"label": [label]})
     for container in await client.ask("GET", "/containers/json", all="1", filters=filters) or ():
-        if not only_dead or _is_dead(container.get("Labels")):
+        if chosen(container.get("Labels")):
             await remove_container(client, container["Id"])
+            removed.append(f"container {(container.get('Names') or [container['Id'][:12]])[0].lstrip('/')}")
     volumes: dict[str, Any] = await client.ask("GET", "/volumes", filters=filters) or {}
     for volume in volumes.get("Volumes") or ():
-        if not only_dead or _is_dead(volume.get("Labels")):
+        if chosen(volume.get("Labels")):
             with suppress(EngineError):  # somebody else is at it, or it is still in use
                 await client.ask("DELETE", f"/volumes/{volume['Name']}", force="1")
+                removed.append(f"volume {volume['Name']}")
+    return removed
 
 
 async def remove_container(client: EngineClient, container: str) -> None:

@@ -109,7 +109,7 @@ def test_the_same_agent_named_again_is_the_same_agent(seatrial: Seatrial, engine
     assert (shown.code, len(engine.ran)) == (0, 2), shown.err
     other = seatrial("resume", job, "--extend", "-a", "noop", "-m", "gpt-5")
     assert other.code == 2
-    assert "two agents are called 'noop' and differ in model; give one of them a `label`" in other.err
+    assert "the job has an agent 'noop' already, and not the same: model was None, is 'gpt-5'" in other.err
 
 
 def test_tasks_with_errors_are_added_by_force(seatrial: Seatrial, engine: ScriptedEngine, job, make_task: MakeTask):

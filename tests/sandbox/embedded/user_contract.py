@@ -87,7 +87,6 @@ def test_a_system_is_frozen_as_it_is_for_root(scene: Callable[..., None], image:
 def test_a_host_system_is_frozen_as_well() -> None:
     scene = test_frozen.test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not
     scene(mode="user", image=HOST_IMAGE, disk="shared disk")
-    test_frozen.test_what_the_agent_removed_is_gone_and_stays_so(mode="user", image=HOST_IMAGE)
 
 
 def test_programs_and_settings_of_this_machine_can_be_added_and_replaced() -> None:

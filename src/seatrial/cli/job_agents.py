@@ -15,8 +15,8 @@ def with_agents(present: Sequence[Agent], added: Sequence[Agent]) -> list[Agent]
     for agent in added:
         if differences := _differences(agent, known.get(_title(agent), agent)):
             raise JobError(
-                f"the job has an agent {_title(agent)!r} already, and not the same: {'; '.join(differences)}; run a new "
-                "job for the other one"
+                f"the job has an agent {_title(agent)!r} already, and not the same: {'; '.join(differences)}; run a "
+                "new job for the other one"
             )
     return [*present, *(agent for agent in added if _title(agent) not in known)]
 

@@ -27,6 +27,14 @@ def test_every_agent_must_reach_the_mean_and_the_machinery_the_share(gates, reas
     assert all(line.startswith(reason) for line, reason in zip(found, reasons, strict=True))
 
 
+def test_verifiers_that_cannot_judge_count_as_well():
+    silent = [entry_of(record("z", "verifier_error"), "good")]
+    summary = summarise(ENTRIES + silent, {"good": 4})
+    (reason,) = missed_gates(summary, Gates())
+    assert reason.startswith("the verifier could not judge 1 of 4 trials, more than the share --max-invalid 0")
+    assert missed_gates(summary, Gates(max_invalid=0.25)) == []
+
+
 def test_rounding_misses_no_gate():
     entries = [entry_of(record(str(index), 0.7), "a") for index in range(3)]
     assert missed_gates(summarise(entries, {"a": 3}), Gates(fail_under=0.7)) == []

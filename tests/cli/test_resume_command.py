@@ -5,6 +5,9 @@ import json
 import pytest
 
 from seatrial.cli import job_running
+from seatrial.model.base import to_json
+from seatrial.model.record import TrialWarning
+from seatrial.store.job_store import JobStore
 from tests.cli.conftest import Seatrial
 from tests.cli.job_folders import BROKEN, ScriptedEngine
 from tests.conftest import MakeTask
@@ -99,3 +102,34 @@ def test_a_job_of_somebody_else_is_refused_until_the_user_says_so(seatrial: Seat
     assert "--trust-job" in refused.err
     assert seatrial("resume", job, "--trust-job", "--max-failed", 1).code == 0
     assert seatrial("resume", job, "--max-failed", 1).code == 0
+
+
+def test_the_same_agent_named_again_is_the_same_agent(seatrial: Seatrial, engine: ScriptedEngine, job, tmp_path):
+    shown = seatrial("resume", job, "--extend", "-p", tmp_path / "tasks", "-a", "noop", "-k", 2, "--max-failed", 1)
+    assert (shown.code, len(engine.ran)) == (0, 2), shown.err
+    other = seatrial("resume", job, "--extend", "-a", "noop", "-m", "gpt-5")
+    assert other.code == 2
+    assert "the job has an agent 'noop' already, and not the same: model was None, is 'gpt-5'" in other.err
+
+
+def test_tasks_with_errors_are_added_by_force(seatrial: Seatrial, engine: ScriptedEngine, job, make_task: MakeTask):
+    faulty = make_task("more/beam")
+    (faulty / "tests/test.sh").unlink()
+    refused = seatrial("resume", job, "--extend", "-p", faulty)
+    assert (refused.code, "--force runs them" in refused.err) == (2, True)
+    assert seatrial("resume", job, "--extend", "-p", faulty, "--force", "--max-failed", 1).code == 0
+    assert [name.partition(".")[0] for name in engine.ran] == ["beam"]
+
+
+def test_trials_whose_agent_never_really_ran_are_run_again_on_request(seatrial: Seatrial, engine: ScriptedEngine, job):
+    assert "so none is run again" in seatrial("resume", job, "--retry-warned", "--max-failed", 1).err
+    assert engine.ran == []
+    store = JobStore.open(job)
+    (path,) = job.glob("trials/crc.*/record.json")
+    warning = TrialWarning(code="no_model_call", message="it never called")
+    warned = store.record(path.parent.name).model_copy(update={"warnings": (warning,)})
+    path.write_bytes(to_json(warned))
+    (job / "index.jsonl").unlink()
+    assert seatrial("resume", job, "--retry-warned", "--max-failed", 1).code == 0
+    assert [name.partition(".")[0] for name in engine.ran] == ["crc"]
+    assert [path.name.partition(".")[0] for path in (job / "tries").iterdir()] == ["crc"]

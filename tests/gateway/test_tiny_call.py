@@ -13,7 +13,7 @@ from seatrial.testing.fake_provider import Fail, FakeProvider, Say, Step
 
 
 def tried(step: Step, model: str | None = "m", **options) -> tuple[Tried | None, FakeProvider]:
-    async def scenario():
+    async def scenario() -> tuple[Tried | None, FakeProvider]:
         async with FakeProvider(otherwise=step) as provider:
             settings = ProviderOptions(base_url=provider.base_url, retries=0, **options)
             async with HttpProvider(settings) as upstream:
@@ -67,11 +67,12 @@ def test_nobody_there():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
-    async def scenario():
+    async def scenario() -> Tried | None:
         async with HttpProvider(ProviderOptions(base_url=f"http://127.0.0.1:{port}/v1", retries=0)) as upstream:
             return await try_upstream(upstream, "m")
 
     found = asyncio.run(scenario())
+    assert found is not None
     assert found.verdict == "refuses"
     assert "cannot be reached" in found.said
 

@@ -20,7 +20,7 @@ USER = Capabilities(
     networks=frozenset({"none", "public", "allowlist", "host"}),
     guarded_phases=True,
     own_system=True,
-    missing={"memory_mb": "no usable control group", "cpus": "no usable control group"},
+    missing={"memory_mb": "no control group for memory; run as root", "cpus": "no control group; run as root"},
 )
 
 
@@ -55,13 +55,14 @@ def test_one_message_before_the_start_with_the_choice(job, tmp_path):
     run, made = job
     with pytest.raises(HostUnsupportedError) as refused:
         run()
-    head, *lines, choice = str(refused.value).splitlines()
+    head, *lines, choice, way = str(refused.value).splitlines()
     assert "nothing has been run" in head
     assert lines == [
-        "  cpus (a): no usable control group",
-        "  memory_mb (2 tasks, such as a): no usable control group",
+        "  cpus (a): no control group",
+        "  memory_mb (2 tasks, such as a): no control group for memory",
     ]
     assert "--allow-partial-limits" in choice
+    assert way == "  run as root"
     assert made[0].sandboxes == []
     assert not (tmp_path / "job").exists()
 

@@ -14,7 +14,7 @@ from seatrial.jobs.local import JobOutcome
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, answer
-from seatrial.testing.fake_provider import Fail, FakeProvider
+from seatrial.testing.fake_provider import Fail, FakeProvider, Received
 from seatrial.trial.events import Notice, TrialFinished
 from tests.jobs.samples import Watcher
 from tests.trial.support import write_task
@@ -117,7 +117,8 @@ def test_a_gateway_that_is_not_reached_from_inside_stops_the_job(run, tmp_path):
 
 def test_a_provider_that_refuses_our_key_stops_the_job_and_is_asked_once_per_model(run, monkeypatch):
     monkeypatch.setenv("SOME_KEY", "sk-wrong")
-    machine, asked = Machine(), []
+    machine = Machine()
+    asked: list[Received] = []
 
     async def scenario() -> None:
         async with FakeProvider(otherwise=Fail(401, "no such key")) as provider:
@@ -155,7 +156,8 @@ def test_a_script_loses_no_line_to_it(run, tmp_path):
     model = ModelOptions(upstream=f"scripted:{tmp_path}/script.json")
     outcome = run(Machine(), model=model, run=RunOptions(keep_going=True), watcher=seen.append)
     assert outcome.finished == 2
-    assert all(event.record.model_usage.calls == 0 for event in seen if isinstance(event, TrialFinished))
+    used = [event.record.model_usage for event in seen if isinstance(event, TrialFinished)]
+    assert [usage and usage.calls for usage in used] == [0, 0]
 
 
 def test_time_that_is_over_before_the_first_trial(run, monkeypatch):

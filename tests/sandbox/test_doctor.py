@@ -21,7 +21,15 @@ def findings(tmp_path_factory):
 def test_everything_works_for_root_here(findings):
     bad = {step: finding for step, finding in findings.items() if finding.status == "fails"}
     assert bad == {}
-    assert {"commands", "files", "guarded phases", "listener", "no network", "allow list"} <= findings.keys()
+    assert {
+        "commands",
+        "files",
+        "guarded phases",
+        "listener",
+        "no network",
+        "allow list",
+        "system folders",
+    } <= findings.keys()
     assert findings["limit storage_mb"].status == "works"
 
 

@@ -11,6 +11,7 @@ import pytest
 from seatrial.errors import JobError, StoreError
 from seatrial.model.base import to_json
 from seatrial.model.job import AgentOptions
+from seatrial.model.record import TrialWarning
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import broken_machine, job_file, record
 
@@ -247,6 +248,32 @@ def test_a_result_is_never_set_aside(store):
     with pytest.raises(JobError, match="ended as pass, which counts"):
         store.set_aside("add.noop.1")
     assert store.finished() == {"add.noop.1"}
+
+
+def test_a_trial_whose_agent_never_really_ran_can_be_run_again_whatever_its_reward(store):
+    keep(store, record(warnings=(TrialWarning(code="no_model_call", message="it never called"),)))
+    (entry,) = store.entries()
+    assert (entry.outcome, entry.warnings) == ("pass", ("no_model_call",))
+    store.set_aside("add.noop.1")
+    assert store.finished() == set()
+
+
+def test_a_job_without_trials_can_be_taken_back(tmp_path):
+    store = JobStore.create(tmp_path / "new", job_file())
+    with store.lock():
+        store.discard()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_job_with_a_trial_stays(store):
+    keep(store, record())
+    store.discard()
+    assert JobStore.open(store.path).finished() == {"add.noop.1"}
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_reason():
+    with pytest.raises(JobError, match="/proc/here: the job's folder cannot be made in /proc: it takes no new folders"):
+        JobStore.create(Path("/proc/here"), job_file())
 
 
 def test_files_of_the_desktop_are_not_trials(store):

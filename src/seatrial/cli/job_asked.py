@@ -8,6 +8,7 @@ from typing import Any
 
 from seatrial.cli.agents_asked import agents_asked
 from seatrial.cli.harbor_config import JOBS_DIR
+from seatrial.cli.job_agents import with_agents
 from seatrial.cli.job_file import build_spec, read_job_file
 from seatrial.cli.job_images import check_images, whole_image
 from seatrial.errors import JobError
@@ -83,9 +84,8 @@ def changed_job(spec: JobSpec, options: Options) -> JobSpec:
     added = _overrides(options, None)
     if options["models"] and "agents" not in added:
         raise JobError("-m names the model of agents that are added to the job; give -a or --command too")
-    for key in ("tasks", "agents"):
-        present = values[key]
-        added[key] = [*present, *(item for item in added.get(key, ()) if item not in present)]
+    added["tasks"] = [*values["tasks"], *(path for path in added.get("tasks", ()) if path not in values["tasks"])]
+    added["agents"] = with_agents(values["agents"], added.get("agents", ()))
     _merge(values, added)
     return build_spec(values, "command line")
 

@@ -42,8 +42,12 @@ def _needs(task: Task, options: TrialOptions) -> Iterator[str]:
 
 def _complaint(lacking: dict[str, list[str]], capabilities: Capabilities) -> Iterator[str]:
     yield f"the tasks ask for what the {capabilities.backend} backend cannot enforce here; nothing has been run:"
+    ways: list[str] = []
     for need, tasks in lacking.items():
         named = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks, such as {tasks[0]}"
         what = need if need in _LIMITS else f"network {need!r}"
-        yield f"  {what} ({named}): {capabilities.missing.get(need, 'it has no means to')}"
-    yield "a new job with --allow-partial-limits runs them without that; `seatrial doctor` says how to get it instead"
+        reason, _, way = capabilities.missing.get(need, "it has no means to").partition("; ")
+        ways.append(way or "use another backend (-e)")
+        yield f"  {what} ({named}): {reason}"
+    yield "a new job with --allow-partial-limits runs them without that, and its records say so; to have it enforced:"
+    yield from (f"  {way}" for way in dict.fromkeys(ways))

@@ -9,7 +9,7 @@ import posixpath
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.config import Positive
@@ -215,20 +215,11 @@ class JobSpec(StrictModel):
     model: ModelOptions = ModelOptions()
     run: RunOptions = RunOptions()
 
-    @field_validator("agents")
-    @classmethod
-    def _one_agent_is_named_once(cls, agents: tuple[AgentOptions, ...]) -> tuple[AgentOptions, ...]:
-        return tuple(agent for index, agent in enumerate(agents) if agent not in agents[:index])
-
     @model_validator(mode="after")
     def _agents_can_be_told_apart(self) -> Self:
-        found: dict[str, AgentOptions] = {}
-        for agent in self.agents:
-            other = found.setdefault(agent.title, agent)
-            names = [name for name in AgentOptions.model_fields if getattr(agent, name) != getattr(other, name)]
-            if names:
-                differ = f"two agents are called {agent.title!r} and differ in {', '.join(names)}"
-                raise ValueError(f"{differ}; give one of them a `label`")
+        titles = [agent.title for agent in self.agents]
+        if repeated := {title for title in titles if titles.count(title) > 1}:
+            raise ValueError(f"two agents are called {min(repeated)!r}; give one of them a `label`")
         return self
 
 

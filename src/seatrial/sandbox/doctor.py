@@ -60,6 +60,7 @@ async def _examine_embedded(root: Path | None) -> AsyncIterator[Finding]:
         yield Finding("sandbox", "works", "a root of this machine's own system directories is up")
         for step, attempt in _STEPS.items():
             yield await _try(step, attempt(sandbox))
+        yield await _try_system_folders(sandbox)
         for limit in LimitSpec.model_fields:
             yield await _try_limit(backend, limit, capabilities.missing)
         for thing in ("userns", "many_users"):
@@ -134,6 +135,17 @@ _STEPS: dict[str, Callable[[Sandbox], Awaitable[str]]] = {
     "no network": _isolation,
     "allow list": _proxy,
 }
+
+
+async def _try_system_folders(sandbox: Sandbox) -> Finding:
+    """Whether an agent can install something, as it can in a container."""
+    script = "for folder in /usr/local/bin /etc /opt; do touch $folder/doctor 2>/dev/null || printf '%s ' $folder; done"
+    closed = (await run_shell(sandbox, script)).stdout.decode(errors="replace").split()
+    if not closed:
+        return Finding("system folders", "works", "/usr, /etc and /opt take writes, which stay in the sandbox")
+    reason = "something is mounted in them, or this kernel lays no overlay over them in a user namespace"
+    fix = "run as root, or in an image of its own (--image) instead of this machine's system"
+    return Finding("system folders", "missing", f"{', '.join(closed)} are read-only in sandboxes: {reason}", fix)
 
 
 async def _try_limit(backend: EmbeddedBackend, limit: str, missing: Mapping[str, str]) -> Finding:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxBackend
+from seatrial.sandbox.api import HOST_IMAGE, ExecSpec, Image, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.testing.contract import SandboxContract
 from tests.sandbox.embedded import test_exhaustion, test_frozen, test_frozen_limits, test_phases, test_planted
@@ -31,7 +31,6 @@ SCENES_WITH_FILES: list[Callable[..., None]] = [
     test_planted.test_a_tree_too_deep_to_walk_by_recursion,
     test_planted.test_put_and_get_follow_links_no_further_than_the_sandbox,
 ]
-# The system of the host image is read-only for users; that of an image of layers is not.
 FROZEN_SCENES: list[Callable[..., None]] = [
     partial(test_frozen.test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not, disk="shared disk"),
     partial(test_frozen.test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not, disk="own memory"),
@@ -85,5 +84,20 @@ def test_a_system_is_frozen_as_it_is_for_root(scene: Callable[..., None], image:
 
 
 @needs_python
-def test_files_in_the_root_are_frozen_where_the_system_is_read_only() -> None:
+def test_a_host_system_is_frozen_as_well() -> None:
+    scene = test_frozen.test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not
+    scene(mode="user", image=HOST_IMAGE, disk="shared disk")
+
+
+def test_programs_and_settings_of_this_machine_can_be_added_and_replaced() -> None:
+    with open_box("user") as box:
+        script = (
+            "for f in /usr/x /usr/local/bin/x /opt/x /etc/x; do echo new > $f || exit 1; done; rm /usr/bin/env && "
+            "cp /bin/true /usr/bin/env && echo '1.2.3.4 there' >> /etc/hosts && env && cat /usr/local/bin/x"
+        )
+        assert box.ask(ExecSpec(("/bin/sh", "-c", script))) == "new"
+
+
+@needs_python
+def test_files_in_the_root_of_a_host_system_are_frozen() -> None:
     test_frozen.test_files_in_the_root_itself_are_those_that_were_looked_at(mode="user", image=HOST_IMAGE)

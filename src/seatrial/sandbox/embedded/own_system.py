@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import NamedTuple
 
-_MOST_FOLDERS = 4000  # each has to be made and removed for every run
+_MOST_FOLDERS = 4000  # each has to be made for every run
 _LARGEST_SETTING = 2**20
 
 
@@ -23,7 +23,13 @@ class _Part(NamedTuple):
     files: bool = False
 
 
-_PARTS = {"usr/local": _Part(100), "usr": _Part(3), "opt": _Part(100), "etc": _Part(100, files=True)}
+_PARTS = {
+    "usr/local": _Part(100),
+    "usr/lib/python3": _Part(1),
+    "usr": _Part(2),
+    "opt": _Part(100),
+    "etc": _Part(100, files=True),
+}
 
 
 def make_own_system(layers: str) -> None:

@@ -21,6 +21,8 @@ from seatrial.model.job import AgentFiles, AgentOptions
         ("python3 - <<'END'\nprint('x')\nEND", ["python3"]),
         ("echo 'never closed", []),
         ("", []),
+        ("timeout -k 5 60s uv run my/agent.py x.py", ["my/agent.py"]),
+        ("A=1 exec env B=2 python3 -u go.py", ["python3", "go.py"]),
     ],
 )
 def test_what_a_command_starts(command, scripts):

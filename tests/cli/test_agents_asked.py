@@ -42,5 +42,12 @@ def test_what_is_said_about_agents_goes_to_those_of_a_job_file():
 
 
 def test_what_is_said_about_no_agent_is_refused():
-    with pytest.raises(JobError, match="are about an agent; give --command or -a too"):
-        agents_asked({"agent_setup": "install"}, None)
+    with pytest.raises(JobError, match=r"--agent-env and --agent-setup: .*; give its --command too"):
+        agents_asked({"agents": ("oracle",), "agent_setup": "install", "agent_env": {"A": "1"}}, None)
+
+
+def test_oracle_and_noop_need_none_of_it():
+    options = {"agents": ("oracle", "nop"), "commands": ("x",), "agent_files": ({"source": "y"},), "agent_setup": "z"}
+    oracle, nop, own = agents_asked(options, None)
+    assert (oracle, nop) == ({"name": "oracle"}, {"name": "nop"})
+    assert own == {"name": "command", "command": "x", "files": ({"source": "y"},), "setup": "z"}

@@ -56,6 +56,7 @@ def test_the_command_line_counts_more(config):
         ("datasets: [{name: terminal-bench, version: '2.0'}]", "datasets.0.name, datasets.0.version"),
         ("tasks: [{path: x, git_url: y}]", "tasks.0.git_url"),
         ("artifacts: [/x]", "artifacts"),
+        ("metrics: [{type: uv-script}]", "metrics"),
     ],
 )
 def test_what_has_no_counterpart_is_named(tmp_path, more, key):

@@ -13,7 +13,21 @@ from tests.cli.test_job_options import new
 def test_spellings_that_work(tmp_path):
     (tmp_path / "data").mkdir()
     spec, folder = new(
-        *["-d", tmp_path / "data", "-a", "nop", "--n-attempts", 2, "--n-concurrent", 3, "--env", "docker", "-y"],
+        *[
+            "-d",
+            tmp_path / "data",
+            "-a",
+            "nop",
+            "--command",
+            "x",
+            "--n-attempts",
+            2,
+            "--n-concurrent",
+            3,
+            "--env",
+            "docker",
+            "-y",
+        ],
         *["-i", "a*", "-t", "b*", "-x", "c*", "-l", 5, "--override-memory-mb", 700, "--override-storage-mb", 800],
         *["--override-cpus", 2, "-r", 1, "--jobs-dir", "d", "--job-name", "n", "--delete", "--ae", "A=b"],
     )
@@ -21,7 +35,7 @@ def test_spellings_that_work(tmp_path):
     assert (spec.include, spec.exclude) == (("a*", "b*"), ("c*",))
     assert (spec.run.concurrent, spec.run.retries, spec.trial.backend) == (3, 1, "docker")
     assert (spec.trial.cpus, spec.trial.memory_mb, spec.trial.storage_mb) == (2.0, 700, 800)
-    assert (spec.agents[0].env, str(folder)) == ({"A": "b"}, "d/n")
+    assert (spec.agents[1].env, str(folder)) == ({"A": "b"}, "d/n")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_every_option_has_its_place(tmp_path):
         "exclude": ("c",),
         "max_tasks": 9,
         "agents": (
-            {"name": "oracle", "model": "mini", **brought},
+            {"name": "oracle", "model": "mini"},
             {"name": "command", "command": "run me", "model": "mini", **brought},
         ),
         "attempts": 3,

@@ -31,6 +31,14 @@ def test_help_lists_every_command_and_loads_none():
         assert f"\n  {name} " in done.stdout
 
 
+def test_every_command_is_under_a_heading(seatrial: Seatrial):
+    shown = seatrial("--help").out
+    assert "More:" not in shown
+    assert [line for line in shown.splitlines() if line.endswith(":") and line[0] != " "] == [
+        *("Options:", "Running:", "Results:", "Tasks:", "This machine:"),
+    ]
+
+
 def test_the_commands_are_those_with_a_module():
     modules = {path.name.removesuffix("_command.py") for path in (REPOSITORY / "src/seatrial/cli").glob("*_command.py")}
     assert set(COMMANDS) == modules >= {"lint", "schema", "score", "tasks"}
@@ -52,6 +60,7 @@ def test_the_version_is_that_of_the_package(seatrial: Seatrial):
     ("arguments", "complaint"),
     [
         (["fly"], "No such command 'fly'"),
+        (["rnu"], "there is no command 'rnu'; did you mean `seatrial run`?"),
         (["--fly"], "No such option"),
         (["tasks"], "Missing argument 'PATH'"),
         (["tasks", "a", "b"], "unexpected extra argument"),

@@ -41,6 +41,13 @@ def test_options_of_a_provider():
     assert (upstream.options.max_concurrent, upstream.options.retries) == (7, 0)
 
 
+@pytest.mark.parametrize("text", ["openai", "https://h/v1", "anthropic:https://h"])
+def test_a_provider_is_trusted_by_the_user_s_certificates(text):
+    upstream = make_upstream(text, KEYS, "/my/ca.pem")
+    assert isinstance(upstream, HttpProvider)
+    assert upstream.options.ca_file == "/my/ca.pem"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

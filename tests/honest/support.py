@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, Say
 from seatrial.model.job import TrialOptions
 from seatrial.sandbox.api import DEFAULT_PATH, Image, ImageConfig
@@ -65,7 +65,7 @@ class OneImage:
         """Nothing is built here."""
         raise NotImplementedError
 
-    async def extend(self, image: Image, setup: str, say: Say) -> Image:
+    async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
         """Nothing is extended here."""
         raise NotImplementedError
 

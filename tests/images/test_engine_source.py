@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from seatrial.errors import BuildError, HostUnsupportedError, ImageFetchError
-from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.engine_source import EngineSource
 from seatrial.sandbox.api import Image, SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import pack_files
 from tests.docker_daemon import IMAGE, needs
 from tests.sandbox.engine.support import run, sh
 
@@ -66,7 +68,8 @@ def test_a_dockerfile_is_built_once_and_an_agent_set_up_as_root(tmp_path):
     async def work(bench: Bench) -> tuple[Image, Image, str]:
         built = await bench.source.build(request, POLICY, bench.said.append)
         assert await bench.source.build(request, POLICY, bench.said.append) == built
-        setup = 'echo "it\'s set up by $(id -u)" > /opt/agent'
+        command = 'echo "$(cat /agent/word) set up by $(id -u)" > /opt/agent'
+        setup = Setup(command, (str(tmp_path),), partial(pack_files, {"agent/word": b"it's"}))
         ready = await bench.source.extend(built, setup, bench.said.append)
         assert await bench.source.extend(built, setup, bench.said.append) == ready
         assert [line.split()[1] for line in bench.said] == ["builds", "sets"]
@@ -95,7 +98,7 @@ def test_what_a_daemon_cannot_do_is_refused(tmp_path):
         with pytest.raises(HostUnsupportedError, match=r"builds it on python:3.11-slim, whatever --image-map says"):
             await bench.source.build(request, ImagePolicy(mapped={"python:*": "host"}), bench.said.append)
         with pytest.raises(HostUnsupportedError, match="no agent can be set up in"):
-            await bench.source.extend(Image("mine", (tmp_path,)), "true", bench.said.append)
+            await bench.source.extend(Image("mine", (tmp_path,)), Setup("true"), bench.said.append)
 
     on_bench(work)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import BuildError, HostUnsupportedError, ImageError, ImageFetchError
-from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, Say, open_resolver
 from seatrial.sandbox.api import HOST_IMAGE, Image
 
@@ -39,9 +39,9 @@ class Shelf:
             raise BuildError("line 1")
         return Image("built", (Path("/layer"),))
 
-    async def extend(self, image: Image, setup: str, _: Say) -> Image:
-        self.asked[setup] += 1
-        return Image(f"{image.reference}+{setup}", image.layers)
+    async def extend(self, image: Image, setup: Setup, _: Say) -> Image:
+        self.asked[setup.command] += 1
+        return Image(f"{image.reference}+{setup.command}", image.layers)
 
 
 def resolve(source: Shelf | None, request: ImageRequest, policy: ImagePolicy = POLICY) -> tuple[Image, str, list[str]]:
@@ -99,13 +99,13 @@ def test_a_backend_without_images_runs_named_ones_here_and_builds_none():
     with pytest.raises(HostUnsupportedError, match="builds no images"):
         resolve(None, ImageRequest(dockerfile=Path("/task/environment/Dockerfile")))
     with pytest.raises(HostUnsupportedError, match="makes no images"):
-        resolve(None, ImageRequest(setup="pip install agent"))
+        resolve(None, ImageRequest(setup=Setup("pip install agent")))
 
 
 def test_an_agent_is_set_up_on_top_of_whatever_image_it_is():
     shelf = Shelf("debian:12")
-    assert resolve(shelf, ImageRequest("debian:12", setup="install"))[0].reference == "debian:12+install"
-    assert resolve(shelf, ImageRequest(setup="install"))[0].reference == "host+install"
+    assert resolve(shelf, ImageRequest("debian:12", setup=Setup("install")))[0].reference == "debian:12+install"
+    assert resolve(shelf, ImageRequest(setup=Setup("install")))[0].reference == "host+install"
 
 
 def test_many_that_ask_for_an_image_cause_one_fetch_and_one_that_leaves_takes_nothing_along():

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,13 +11,14 @@ import pytest
 
 from seatrial.errors import BuildError, ImageFetchError, OversizeError
 from seatrial.images.archives import load_images
-from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import unheard
 from seatrial.images.store import Store, open_store
 from seatrial.images.store_source import StoreSource
 from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import pack_files
 from seatrial.sandbox.way_out import WayOut
 from tests.images.support import archive, entry, folder, link, needs_root
 
@@ -119,7 +121,7 @@ def test_certificates_are_there_while_a_build_runs_and_in_no_layer(tmp_path):
         image = await bench.source.build(request, POLICY, bench.said.append)
         found_in_cache = await bench.plain_source.build(request, POLICY, bench.said.append)
         assert found_in_cache.layers == image.layers
-        setup = await bench.source.extend(image, "cat $PIP_CERT >> /opt/seen", bench.said.append)
+        setup = await bench.source.extend(image, Setup("cat $PIP_CERT >> /opt/seen"), bench.said.append)
         return await bench.run(setup, "cat /opt/seen"), await bench.run(setup, "ls -a /")
 
     seen, root = on_bench(tmp_path, work, str(tmp_path / "ca.pem"))
@@ -180,11 +182,11 @@ def test_an_agent_is_set_up_once_as_root_and_commands_run_as_before(tmp_path):
     async def work(bench: Bench) -> tuple[str, list[str]]:
         image = await bench.source.build(ImageRequest(dockerfile=dockerfile), POLICY, bench.said.append)
         setup = "echo installed by $(id -u) for $WHO > /opt/agent"
-        first = await bench.source.extend(image, setup, bench.said.append)
-        again = await bench.source.extend(image, setup, bench.said.append)
+        first = await bench.source.extend(image, Setup(setup), bench.said.append)
+        again = await bench.source.extend(image, Setup(setup), bench.said.append)
         assert first == again
         assert first.digest != image.digest
-        other = await bench.source.extend(image, "echo other > /opt/agent", bench.said.append)
+        other = await bench.source.extend(image, Setup("echo other > /opt/agent"), bench.said.append)
         return await bench.run(first, "cat /opt/agent; id -u") + await bench.run(other, "cat /opt/agent"), bench.said
 
     said, lines = on_bench(tmp_path, work)
@@ -196,14 +198,29 @@ def test_a_setup_that_fails_is_the_setups_fault(tmp_path):
     async def work(bench: Bench) -> None:
         image = await bench.source.fetch("test/small:1", bench.said.append)
         with pytest.raises(BuildError, match=r"(?s)the agent's setup failed on test/small:1: .*exit code 3.*no such"):
-            await bench.source.extend(image, "echo no such package; exit 3", bench.said.append)
+            await bench.source.extend(image, Setup("echo no such package; exit 3"), bench.said.append)
 
     on_bench(tmp_path, work)
 
 
+def test_a_set_up_finds_the_agent_s_files_and_is_done_again_for_others(tmp_path):
+    async def work(bench: Bench) -> list[str]:
+        image = await bench.source.fetch("test/small:1", bench.said.append)
+        said = []
+        for word in ("one", "two", "one"):
+            setup = Setup("cat /agent/word >> /opt/words", (word,), partial(pack_files, {"agent/word": word.encode()}))
+            ready = await bench.source.extend(image, setup, bench.said.append)
+            said.append(await bench.run(ready, "cat /opt/words /agent/word"))
+        return [*said, str(len(bench.said))]
+
+    assert on_bench(tmp_path, work) == ["oneone", "twotwo", "oneone", "2"]
+
+
 def test_an_agent_can_be_set_up_on_this_machines_own_system(tmp_path):
     async def work(bench: Bench) -> str:
-        image = await bench.source.extend(Image("host", base="host"), "echo agent > /opt/agent", bench.said.append)
+        image = await bench.source.extend(
+            Image("host", base="host"), Setup("echo agent > /opt/agent"), bench.said.append
+        )
         return await bench.run(image, "cat /opt/agent")
 
     assert on_bench(tmp_path, work) == "agent\n"

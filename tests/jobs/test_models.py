@@ -13,7 +13,7 @@ from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.jobs.api import prepare_job, run_prepared
-from seatrial.jobs.models import check_model, model_access, with_model
+from seatrial.jobs.models import check_model, model_access, model_notices, with_model
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.trial.events import unobserved
@@ -163,3 +163,19 @@ def test_an_earlier_trial_is_replayed_exactly(tmp_path, script):
     replayed = again.trial_folder(again.entries()[0].trial_id) / "calls.jsonl"
     answers = [[json.loads(line)["response"] for line in path.read_text().splitlines()] for path in (calls, replayed)]
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("agent", "upstream", "told"),
+    [
+        (AgentOptions(name="command", command="x", model="m"), None, True),
+        (AgentOptions(name="command", command="x", model="m"), "openai", False),
+        (AgentOptions(name="command", command="x"), None, False),
+        (AgentOptions(name="oracle", model="m"), None, False),
+    ],
+)
+def test_a_model_without_a_way_to_it_is_noted(agent: AgentOptions, upstream: str | None, told: bool):
+    spec = JobSpec(name="j", tasks=("/t",), agents=(agent,), model=ModelOptions(upstream=upstream))
+    notices = model_notices(spec)
+    assert bool(notices) is told
+    assert all("add --upstream openai" in line for line in notices)

@@ -4,7 +4,7 @@ import pytest
 
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.prepare import prepare_job, prepare_resume
-from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
+from seatrial.model.job import AgentFiles, AgentOptions, RunOptions, TrialOptions
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.expected import resolve_output
@@ -55,9 +55,21 @@ def test_paths_are_stored_whole(spec, tasks, tmp_path, monkeypatch):
     assert len(prepare_resume(tmp_path / "job").trials) == 3
 
 
+def test_an_agent_s_files_are_locked_and_a_change_of_them_stops_the_job(spec, tmp_path):
+    (tmp_path / "mine.py").write_text("1")
+    agent = AgentOptions(name="command", command="x", files=(AgentFiles(source=str(tmp_path / "mine.py")),))
+    job = prepare_job(spec.model_copy(update={"agents": (agent,)}), tmp_path / "job")
+    assert job.trials[0].agent.files[0].digest
+    assert len(prepare_resume(tmp_path / "job").trials) == 3
+    (tmp_path / "mine.py").write_text("2")
+    with pytest.raises(JobError, match=r"agents\.command\.files: .*mine\.py has changed"):
+        prepare_resume(tmp_path / "job")
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
+        ({"trial": TrialOptions(ca_file="/no/such.pem")}, "--ca-file /no/such.pem: it cannot be read"),
         ({"agents": (AgentOptions(name="nobody"),)}, "no agent called 'nobody'"),
         ({"trial": TrialOptions(backend="cloud")}, "no sandbox backend called 'cloud'; there are: auto, docker, "),
         ({"include": ("nothing",)}, "none is left"),

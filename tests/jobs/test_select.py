@@ -27,6 +27,12 @@ def test_globs(tasks, globs, ids):
     assert chosen(tasks, **globs) == ids
 
 
+def test_only_so_many_of_those_that_were_chosen(tasks):
+    assert chosen(tasks, max_tasks=2) == ["add", "merge"]
+    assert chosen(tasks, exclude=("add",), max_tasks=1) == ["merge"]
+    assert chosen(tasks, max_tasks=99) == ["add", "merge", "sort"]
+
+
 def test_globs_also_know_the_name(tasks, make_task):
     make_task("tasks/x1", toml='[task]\nname = "acme/weld"\n')
     assert chosen(tasks, include=("acme/*",)) == ["x1"]

@@ -1,11 +1,14 @@
 """Which file has certificates, and what is taken from it."""
 
+import asyncio
 import ssl
 
 import pytest
 
 from seatrial.errors import JobError
 from seatrial.sandbox.ca_file import client_trust, read_ca
+from tests.sandbox.proxying import mirror, origin
+from tests.sandbox.test_proxy import certificate  # noqa: F401 - a fixture
 
 BLOCK = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----"
 
@@ -34,3 +37,25 @@ def test_our_clients_refuse_what_is_no_certificate(tmp_path):
 def test_without_a_file_our_clients_trust_what_the_machine_does():
     assert client_trust(None) is True
     assert not isinstance(client_trust(None), ssl.SSLContext)
+
+
+def test_our_clients_trust_a_server_by_the_file_and_not_without(certificate):  # noqa: F811
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+
+    async def greet(trust: ssl.SSLContext | bool) -> bytes:
+        async with asyncio.timeout(20), origin(mirror, tls) as port:
+            try:
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", port, ssl=trust, server_hostname="origin.test"
+                )
+            except ssl.SSLCertVerificationError:
+                return b"not trusted"
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            answer = await reader.readuntil(b"\r\n")
+            writer.close()
+            await writer.wait_closed()
+            return answer
+
+    assert asyncio.run(greet(client_trust(str(certificate)))) == b"HTTP/1.1 200 OK\r\n"
+    assert asyncio.run(greet(ssl.create_default_context())) == b"not trusted"

@@ -4,13 +4,15 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 
 from seatrial.errors import JobError
 from seatrial.model.job import AGENT_FILES_DIR, AgentFiles, AgentOptions
 
 _INTERPRETER = re.compile(r"(python[0-9.]*|bash|sh|dash|zsh|node|deno|bun|ruby|perl|php|Rscript)")
 _SEPARATORS = frozenset({"&&", "||", ";", "|", "&", "(", ")"})
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_WRAPPERS = frozenset({"env", "exec", "nice", "nohup", "poetry", "run", "sudo", "time", "timeout", "uv"})
+_LEAD_IN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=|-|\d+[smhd]?$")
 
 
 def check_command(agent: AgentOptions) -> None:
@@ -46,7 +48,7 @@ def _split(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _scripts_of(words: Sequence[str]) -> Iterator[str]:
-    words = [word for word in words if not _ASSIGNMENT.match(word)]
+    words = list(dropwhile(_leads_in, words))
     if not words:
         return
     yield words[0]
@@ -58,6 +60,11 @@ def _scripts_of(words: Sequence[str]) -> Iterator[str]:
         if not word.startswith("-"):
             yield word
             return
+
+
+def _leads_in(word: str) -> bool:
+    """Whether a word only stands before the program that is run: `exec`, `timeout 60`, `uv run`, a variable."""
+    return word in _WRAPPERS or _LEAD_IN.match(word) is not None
 
 
 def _is_ours(script: str) -> bool:

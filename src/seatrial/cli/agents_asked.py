@@ -19,14 +19,20 @@ def agents_asked(options: Mapping[str, Any], of_file: Any) -> list[Agent]:
     Raises JobError for what says something about no agent.
     """
     agents = _named(options)
-    said = {"setup": options.get("agent_setup"), "env": options.get("agent_env"), "files": options.get("agent_files")}
+    said = {"env": options.get("agent_env"), "files": options.get("agent_files"), "setup": options.get("agent_setup")}
     said = {name: value for name, value in said.items() if value}
     models: Sequence[str] = options.get("models") or ()
     if not agents and (models or said) and isinstance(of_file, list):
         agents = [dict(agent) for agent in of_file if isinstance(agent, dict)]
-    if not agents and said:
-        raise JobError("--agent-setup, --agent-env and --agent-files are about an agent; give --command or -a too")
-    return [agent for each in agents for agent in _with_models(_with(each, said), models)]
+    if said and not any(map(_is_own, agents)):
+        named = " and ".join(f"--agent-{name}" for name in said)
+        raise JobError(f"{named}: this is about an agent of your own, and there is none; give its --command too")
+    return [agent for each in agents for agent in _with_models(_with(each, said) if _is_own(each) else each, models)]
+
+
+def _is_own(agent: Agent) -> bool:
+    """Whether an agent is anything but those that come with Seatrial and need nothing."""
+    return agent.get("name") not in WITHOUT_MODEL
 
 
 def _named(options: Mapping[str, Any]) -> list[Agent]:

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 import click
 
-from seatrial.cli.job_options import model_options
+from seatrial.cli.job_options import MODELS, model_options
 from seatrial.cli.long_run import settle_in
+from seatrial.cli.option_groups import grouped
 from seatrial.errors import UsageError
 from seatrial.gateway.access import agent_variables, known_secrets
 from seatrial.gateway.calls import CALLS_FILE, CallLog
@@ -44,7 +45,7 @@ class _Place:
     calls: Path | None
 
 
-@click.command("gateway")
+@click.command("gateway", cls=grouped(MODELS))
 @model_options
 @click.option("-m", "--model", metavar="MODEL", help="Ask for this model, whatever the agent asks for.")
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.  [127.0.0.1]")

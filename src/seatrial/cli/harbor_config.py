@@ -10,7 +10,12 @@ Table = Mapping[str, Any]
 JOBS_DIR = "jobs_dir"
 """The folder of jobs, which is no part of a JobSpec."""
 
-_TELLING = frozenset({"job_name", "jobs_dir", "n_attempts", "datasets", "orchestrator", "n_concurrent_trials"})
+_TELLING = frozenset(
+    {
+        *("job_name", "jobs_dir", "n_attempts", "n_concurrent_trials", "orchestrator", "datasets", "metrics"),
+        *("environment", "verifier", "artifacts", "plugins", "retry"),
+    }
+)
 _PLAIN = {
     "job_name": "name",
     "jobs_dir": JOBS_DIR,
@@ -29,7 +34,7 @@ _PLAIN = {
 _AGENT_KEYS = {"name": "name", "model_name": "model", "env": "env"}
 _WITHOUT_MEANING = frozenset(
     {
-        *("debug", "quiet", "metrics", "plugins", "orchestrator.type", "orchestrator.quiet", "environment.delete"),
+        *("debug", "quiet", "orchestrator.type", "orchestrator.quiet", "environment.delete"),
         *("environment.force_build", "timeout_multiplier", "agents", "datasets", "tasks"),
         *("retry.wait_multiplier", "retry.min_wait_sec", "retry.max_wait_sec", "retry.exclude_exceptions"),
         *("orchestrator.retry.wait_multiplier", "orchestrator.retry.min_wait_sec"),

@@ -27,7 +27,7 @@ _SHORT = 12
 _NETWORKS = {"public": Network("public"), "none": Network("none"), "host": Network("host")}
 
 
-@click.command("build")
+@click.command("build", short_help="Build an image from a Dockerfile, without Docker.")
 @click.argument("folder", metavar="TASK_OR_DIR", type=click.Path(path_type=Path))
 @click.option(
     "-f", "--file", "dockerfile", type=click.Path(path_type=Path), help="The Dockerfile, if not the usual one."

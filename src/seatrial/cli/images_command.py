@@ -38,7 +38,7 @@ def command() -> None:
 command.add_command(build)
 
 
-@command.command("pull")
+@command.command("pull", short_help="Fetch images from their registries.")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--platform", metavar="OS/ARCH", help="For another machine than this one, such as linux/arm64.")
 @click.option("--json", "as_json", is_flag=True, help="Print what came as JSON.")
@@ -52,7 +52,7 @@ def pull(names: Sequence[str], platform: str | None, as_json: bool) -> None:
     _get(work, as_json=as_json)
 
 
-@command.command("load")
+@command.command("load", short_help="Take images from a file or a folder.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--tag", metavar="NAME", help="A name for the image, needed for a plain root file system.")
 @click.option("--json", "as_json", is_flag=True, help="Print what came as JSON.")
@@ -68,7 +68,7 @@ def load(file: Path, tag: str | None, as_json: bool) -> None:
     _get(work, as_json=as_json)
 
 
-@command.command("list")
+@command.command("list", short_help="List the images that are here.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything known about each image.")
 def list_images(as_json: bool) -> None:
     """List the images that are here, the latest used first."""
@@ -83,7 +83,7 @@ def list_images(as_json: bool) -> None:
     show_table("images", ("image", "digest", "platform", "layers", "size", "last used"), map(_row, images))
 
 
-@command.command("prune")
+@command.command("prune", short_help="Remove images that were used longest ago.")
 @click.option("--keep", metavar="SIZE", required=True, help="How much may stay, such as 20G; 0 removes all.")
 @click.option("--json", "as_json", is_flag=True, help="Print what went as JSON.")
 def prune_images(keep: str, as_json: bool) -> None:

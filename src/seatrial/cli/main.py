@@ -4,6 +4,7 @@ Exit codes: 0 fine, 1 finished but something is below the mark, 2 usage, 130 int
 """
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
@@ -30,6 +31,14 @@ COMMANDS = {
 }
 
 
+_GROUPS = {
+    "Running": ("run", "resume", "gc"),
+    "Results": ("show", "calls", "annotate"),
+    "Tasks": ("init", "tasks", "lint", "score"),
+    "This machine": ("doctor", "images", "gateway", "schema"),
+}
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they run."""
 
@@ -46,9 +55,22 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands in the help text."""
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        """The commands in the help text, under headings."""
+        named = {name for names in _GROUPS.values() for name in names}
+        groups = {**_GROUPS, "More": tuple(name for name in COMMANDS if name not in named)}
+        for title, names in groups.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name, COMMANDS[name]) for name in names])
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named, or a word about the one that was probably meant."""
+        near = get_close_matches(arguments[0], COMMANDS, n=1)
+        if arguments[0] not in COMMANDS and near:
+            context.fail(f"there is no command {arguments[0]!r}; did you mean `seatrial {near[0]}`?")
+        return super().resolve_command(context, arguments)
 
 
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -64,7 +86,14 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
 def cli() -> None:
-    """Run AI agents on Harbor-format tasks and turn what they did into rewards to trust."""
+    """Run AI agents on Harbor-format tasks and turn what they did into rewards to trust.
+
+    \b
+    Start with:
+      seatrial doctor
+      seatrial init my-task
+      seatrial run -p my-task -a oracle -a noop
+    """
 
 
 def main() -> NoReturn:

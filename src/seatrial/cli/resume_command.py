@@ -10,11 +10,23 @@ from seatrial.cli.harbor_options import HARBOR_SPELLINGS
 from seatrial.cli.job_asked import changed_job
 from seatrial.cli.job_options import RESUMED_JOB, display_options, resumed_job_options
 from seatrial.cli.job_running import carry_out, terminated_like_interrupted
-from seatrial.cli.option_groups import grouped
+from seatrial.cli.option_groups import OptionGroup, grouped
 from seatrial.cli.progress import choose_display
 from seatrial.jobs.api import prepare_resume
 from seatrial.store.job_store import JobStore
 
+_THIS_JOB = OptionGroup(
+    "This job",
+    (
+        click.option("--extend", is_flag=True, help="Let -p, -a and -k add tasks, agents and attempts."),
+        click.option("--retry-failed", is_flag=True, help="Run trials again that the machine or a provider failed."),
+        click.option("--retry-warned", is_flag=True, help="Run trials again whose agent never really ran."),
+        click.option(
+            "--force", "unfit", flag_value="run", help="Add tasks with errors, or without what no sandbox has."
+        ),
+        click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
+    ),
+)
 _EXAMPLES = """
 seatrial resume jobs/first
 seatrial resume jobs/first --retry-failed
@@ -22,13 +34,9 @@ seatrial resume jobs/first --extend -k 8
 """
 
 
-@click.command("resume", cls=grouped(*RESUMED_JOB, unlisted=HARBOR_SPELLINGS), epilog=_EXAMPLES)
+@click.command("resume", cls=grouped(_THIS_JOB, *RESUMED_JOB, unlisted=HARBOR_SPELLINGS), epilog=_EXAMPLES)
 @click.argument("job", type=click.Path(path_type=Path))
-@click.option("--extend", is_flag=True, help="Let -p, -a and -k add tasks, agents and attempts.")
-@click.option("--retry-failed", is_flag=True, help="Run trials again that the machinery failed.")
-@click.option("--retry-warned", is_flag=True, help="Run trials again whose agent never really ran.")
-@click.option("--force", "unfit", flag_value="run", help="Add tasks with errors, or without what no sandbox has.")
-@click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it.")
+@_THIS_JOB
 @resumed_job_options
 @gate_options
 @display_options

@@ -4,7 +4,7 @@ A task is a stranger's: it names images by reference only. Folders and this mach
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,18 +22,34 @@ _TRANSPORTS = frozenset(
 _PLAIN_PYTHON = re.compile(r"((docker\.io/)?library/)?python(:[\w.-]+)?")
 
 
+def _no_files() -> bytes:
+    return b""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A shell command that installs an agent, and the agent's files that it finds, known by what `files` says of them.
+
+    `pack` makes an archive of them, to be unpacked at `/`; nothing at all where there are none.
+    """
+
+    command: str
+    files: tuple[str, ...] = ()
+    pack: Callable[[], bytes] = field(default=_no_files, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
     """What a task asks for: an image by name, or a Dockerfile to build it from in a folder, or neither.
 
-    With `setup`, a shell command, what that leaves behind is on top. Where the user's own program asks, `asked_by` says
+    With `setup`, what that leaves behind is on top. Where the user's own program asks, `asked_by` says
     so: only then may the name be `host` or a folder.
     """
 
     reference: str | None = None
     dockerfile: Path | None = None
     build_timeout_sec: float | None = None
-    setup: str | None = None
+    setup: Setup | None = None
     asked_by: Literal["task", "user"] = "task"
 
     @property

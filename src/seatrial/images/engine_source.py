@@ -11,7 +11,7 @@ from typing import Any
 
 from seatrial.errors import BuildError, HostUnsupportedError, ImageFetchError, SandboxError
 from seatrial.images.building.named import images_named_in
-from seatrial.images.choice import ImagePolicy, ImageRequest, why_refused
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup, why_refused
 from seatrial.images.resolver import Say
 from seatrial.sandbox.api import Image, ImageConfig
 from seatrial.sandbox.engine.client import EngineClient
@@ -22,6 +22,7 @@ from seatrial.tasks.layout import TASK_BOUNDS, walk
 
 _BUILT, _SET_UP = "seatrial-build", "seatrial-setup"
 _SHORT = 24
+_FILES = "agent-files.tar"  # which ADD unpacks
 
 
 class EngineSource:
@@ -61,15 +62,20 @@ class EngineSource:
         name = f"{_BUILT}:{digest_folder(context)[:_SHORT]}"
         return await self._built(BuildSpec(context, name, request.dockerfile.name), f"builds {request.dockerfile}", say)
 
-    async def extend(self, image: Image, setup: str, say: Say) -> Image:
+    async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
         """An image with what a command leaves behind, run as root. What the image says about itself stays the same."""
         if image.layers:
             raise HostUnsupportedError(f"no agent can be set up in {image.reference}: {self._engine} does not have it")
-        key = hashlib.sha256(json.dumps([image.digest, image.reference, setup]).encode()).hexdigest()
+        about = [image.digest, image.reference, setup.command, *setup.files]
+        key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
         with Scratch() as folder:
-            steps = [f"FROM {image.reference}", "USER 0", f"RUN {json.dumps(['/bin/sh', '-c', setup])}"]
+            steps = [f"FROM {image.reference}", "USER 0", f"RUN {json.dumps(['/bin/sh', '-c', setup.command])}"]
+            if files := setup.pack():
+                (folder / _FILES).write_bytes(files)
+                steps.insert(2, f"ADD {_FILES} /")
             (folder / "Dockerfile").write_text("\n".join(steps))
-            built = await self._built(BuildSpec(folder, f"{_SET_UP}:{key[:_SHORT]}"), f"sets up: {setup}", say)
+            spec = BuildSpec(folder, f"{_SET_UP}:{key[:_SHORT]}")
+            built = await self._built(spec, f"sets up: {setup.command}", say)
         return replace(built, config=image.config)
 
     async def _built(self, spec: BuildSpec, title: str, say: Say) -> Image:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from seatrial.errors import HostUnsupportedError, ImageFetchError, TrialError
-from seatrial.images.choice import ImagePlan, ImagePolicy, ImageRequest, plan_image
+from seatrial.images.choice import ImagePlan, ImagePolicy, ImageRequest, Setup, plan_image
 from seatrial.sandbox.api import HOST_IMAGE, Image
 
 _log = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ class ImageSource(Protocol):
         """An image from a Dockerfile. Raises BuildError."""
         ...
 
-    async def extend(self, image: Image, setup: str, say: Say) -> Image:
-        """An image with what a shell command leaves behind on top of another. Raises BuildError."""
+    async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
+        """An image with what a set-up leaves behind on top of another. Raises BuildError."""
         ...
 
 

@@ -13,7 +13,7 @@ from seatrial.images.building.events import BuildEvent, StepBegan, StepLog, igno
 from seatrial.images.building.run_step import RunCommand, run_step
 from seatrial.images.building.step_cache import StepCache, make_key
 from seatrial.images.building.words import WordError
-from seatrial.images.choice import ImagePolicy, ImageRequest, plan_asked, plan_named
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup, plan_asked, plan_named
 from seatrial.images.platforms import Platform, host_platform
 from seatrial.images.progress import LayerProgress
 from seatrial.images.pull import PullOptions, pull_image
@@ -84,21 +84,22 @@ class StoreSource:
         built = await self._build(spec, resolve, f"building {request.dockerfile}", say)
         return built.image
 
-    async def extend(self, image: Image, setup: str, say: Say) -> Image:
+    async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
         """An image with a layer that a command has made, as root. What the image says about itself stays the same."""
-        key = make_key("setup", image.digest or host_key(), [str(layer) for layer in image.layers], setup)
+        key = make_key("setup", image.digest or host_key(), [str(layer) for layer in image.layers], *_what(setup))
         digest = f"sha256:{key}"
         async with self._store.working_on(f"setup-{key}"):
             layer = self._store.layer(digest)
             if layer is None:
-                say(f"setting up: {setup}")
+                say(f"setting up: {setup.command}")
                 layer = await self._store.add_tree(await self._set_up(image, setup, key), digest)
         return replace(image, layers=(*image.layers, layer.path), digest=digest)
 
-    async def _set_up(self, image: Image, setup: str, key: str) -> Path:
+    async def _set_up(self, image: Image, setup: Setup, key: str) -> Path:
         env = {"PATH": DEFAULT_PATH, **image.config.env}
         network, ca = self._way_out.network, self._way_out.ca
-        command = RunCommand(("/bin/sh", "-c", setup), env, "/", "0", network, SETUP_TIMEOUT_SEC, ca=ca)
+        argv, files = ("/bin/sh", "-c", setup.command), setup.pack()
+        command = RunCommand(argv, env, "/", "0", network, SETUP_TIMEOUT_SEC, ca=ca, files=files)
         log = StepLog(StepCache(self._store).log_of(key), ignore_events)
         try:
             return await run_step(self._backend, self._store, image, command, log)
@@ -121,6 +122,11 @@ class StoreSource:
             yield self._backend
 
         return await build_image(spec, BuildMeans(self._store, resolve, backend, observe, self._way_out.ca))
+
+
+def _what(setup: Setup) -> list[object]:
+    """What a set-up depends on; one without files is known as it always was."""
+    return [setup.command, list(setup.files)] if setup.files else [setup.command]
 
 
 @asynccontextmanager

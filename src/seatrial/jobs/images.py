@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from pathlib import Path
 
-from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, ImageSource, Say, open_resolver, unheard
 from seatrial.jobs.attempt import TrialRunner
 from seatrial.jobs.backends import AutoBackend
@@ -64,7 +64,7 @@ class _OnDemand:
         """An image from a Dockerfile."""
         return await (await self._opened()).build(request, policy, say)
 
-    async def extend(self, image: Image, setup: str, say: Say) -> Image:
+    async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
         """An image with more on top."""
         return await (await self._opened()).extend(image, setup, say)
 

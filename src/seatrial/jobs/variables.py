@@ -41,7 +41,7 @@ def check_variables(
         unset.add(task_id, chain.from_iterable(missing_in(table, host) for table in own))
         refused.add(task_id, chain.from_iterable(missing_in(table, may_have) for table in of_task))
         denied.add(task_id, denied_defaults(of_task, rules.allowed, host))
-    lines = unset.lines(lambda _: "it is not set; export it") + refused.lines(rules.way_out)
+    lines = unset.lines(lambda _: "it is not set; export it") + refused.lines(rules.way_out_for_tasks)
     if lines:
         raise JobError("\n".join(["these variables are needed and cannot be had:", *(f"  {line}" for line in lines)]))
     return denied.lines(lambda name: f"it is set here, tasks use their own default: {rules.way_out(name)}")
@@ -66,6 +66,10 @@ class _Rules:
             return f"it is not allowed; --allow-env {name} lets tasks have it"
         allow = "" if name in self.allowed else f", and let tasks have it with --allow-env {name}"
         return f"it is not set; export it{allow}"
+
+    def way_out_for_tasks(self, name: str) -> str:
+        """The same for tasks that cannot do without the variable."""
+        return f"{self.way_out(name)}; leave such tasks out with --exclude" if self.never(name) else self.way_out(name)
 
 
 class _Names:

@@ -9,7 +9,7 @@ import posixpath
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.config import Positive

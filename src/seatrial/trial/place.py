@@ -5,11 +5,12 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from seatrial.agents.files import pack_agent_files
 from seatrial.errors import HostUnsupportedError
-from seatrial.images.choice import ImagePolicy, ImageRequest
+from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageOrigin, ResolvedImage
 from seatrial.model.config import EnvironmentSpec, NetworkPolicy
-from seatrial.model.job import TrialOptions
+from seatrial.model.job import AgentFiles, TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, NetworkMode, SandboxSpec
@@ -39,7 +40,15 @@ def image_policy(options: TrialOptions) -> ImagePolicy:
     return ImagePolicy(options.image, options.image_map, options.image_fallback, options.build)
 
 
-def agent_image(task: Task, setup: str | None = None) -> ImageRequest:
+def agent_setup(command: str | None, files: tuple[AgentFiles, ...]) -> Setup | None:
+    """How an agent is set up; None when it is not. Its files are there already."""
+    if command is None or not files:
+        return Setup(command) if command else None
+    named = tuple(f"{each.target} {each.digest}" for each in files)
+    return Setup(command, named, lambda: pack_agent_files(files))
+
+
+def agent_image(task: Task, setup: Setup | None = None) -> ImageRequest:
     """The image that a task asks for, with an agent set up in it."""
     environment, dockerfile = task.config.environment, task.layout.dockerfile
     return ImageRequest(

@@ -26,7 +26,15 @@ from seatrial.trial.court import Court
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
 from seatrial.trial.judge import Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
-from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, refuse_impossible
+from seatrial.trial.place import (
+    Place,
+    agent_image,
+    agent_setup,
+    choose_network,
+    choose_place,
+    image_policy,
+    refuse_impossible,
+)
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
@@ -200,7 +208,8 @@ async def _choose(spec: TrialSpec, backend: SandboxBackend, log: TrialLog) -> Pl
     capabilities = await backend.probe()
     environment = spec.task.config.environment
     refuse_impossible(spec.task, spec.options)
-    image = await spec.images.resolve(agent_image(spec.task, spec.agent_setup), image_policy(spec.options))
+    setup = agent_setup(spec.agent_setup, spec.agent_files)
+    image = await spec.images.resolve(agent_image(spec.task, setup), image_policy(spec.options))
     place = choose_place(spec.task, environment, image, spec.options, capabilities)
     policy = spec.task.config.agent.network or environment.network
     log.sandbox = SandboxRef(

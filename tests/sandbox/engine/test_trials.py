@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from seatrial.agents.files import lock_files
 from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.model.job import AgentFiles
 from tests.attacks.attack import program
 from tests.attacks.classic import PLANTED
 from tests.docker_daemon import busybox_archive, needs
@@ -51,6 +53,21 @@ def test_an_honest_answer_counts_and_the_record_says_where_it_was_judged(desk, i
     assert (ran.reward, ran.run.isolation, ran.tags) == (1.0, "kill", set())
     assert (ran.record.sandbox.backend, ran.record.sandbox.reproducible) == ("docker", True)
     assert ran.changes.added == (ANSWER,)
+
+
+def test_an_agent_s_files_and_the_user_s_certificates_are_there_and_the_verifier_has_its_own(desk, image, tmp_path):
+    (tmp_path / "words.sh").write_text("WORD=right\n")
+    certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    (tmp_path / "ca.pem").write_text(certificate)
+    test = f'{SHELL_TEST}cat "$SSL_CERT_FILE" > /logs/verifier/seen.pem\n'
+    task = write_task(desk.new_folder() / "task", files={"tests/test.sh": test})
+    command = f'. /agent/words.sh; echo $WORD > {ANSWER}; echo forged | tee "$SSL_CERT_FILE" /tests/.ca.pem'
+    spec = trial_spec(task, command, ca_file=str(tmp_path / "ca.pem"))
+    files = (lock_files(AgentFiles(source=str(tmp_path / "words.sh"))),)
+    options = spec.options.model_copy(update={"image": str(image)})
+    ran = desk.run_spec(replace(spec, options=options, agent_files=files))
+    assert (ran.reward, ran.text("verifier/files/seen.pem")) == (1.0, certificate)
+    assert not [path for path in ran.changes.added if path.startswith("/agent")]
 
 
 def test_oracle_and_noop(desk, image):

@@ -43,6 +43,8 @@ class RunCommand:
     caches: tuple[str, ...] = ()
     ca: bytes | None = None
     """Certificates to trust meanwhile; they do not get into the layer."""
+    files: bytes = b""
+    """An archive of what is to be there before, and stays."""
 
 
 async def run_step(backend: SandboxBackend, store: Store, image: Image, command: RunCommand, log: StepLog) -> Path:
@@ -60,7 +62,7 @@ async def run_step(backend: SandboxBackend, store: Store, image: Image, command:
                 stderr_path=_NOWHERE,
                 max_output=_MAX_LOG,
                 on_output=log.write,
-                files=("/", _pack(command)) if command.script or command.caches or command.ca else None,
+                files=("/", _pack(command)) if _needs_files(command) else None,
             )
         )
         if result.exit_code != 0:
@@ -80,6 +82,10 @@ def script_path(name: str) -> str:
     return f"/{_SCRIPTS}/{name.replace('/', '_')}"
 
 
+def _needs_files(command: RunCommand) -> bool:
+    return bool(command.script or command.caches or command.ca or command.files)
+
+
 def _pack(command: RunCommand) -> bytes:
     """What the command needs to be there: its script, and the directories that are mounted elsewhere."""
     buffer = io.BytesIO()
@@ -93,6 +99,10 @@ def _pack(command: RunCommand) -> bytes:
             _add(tar, script_path(name), text.encode("utf-8", "surrogateescape"))
         if command.ca:
             _add(tar, _CA, command.ca)
+        if command.files:
+            with tarfile.open(fileobj=io.BytesIO(command.files), mode="r:") as given:
+                for member in given:
+                    tar.addfile(member, given.extractfile(member) if member.isreg() else None)
     return buffer.getvalue()
 
 

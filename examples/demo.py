@@ -66,10 +66,10 @@ def main() -> int:
 
 @contextmanager
 def provider_that_goes_down() -> Iterator[str]:
-    """The address of a provider of models that answers once and from then on says that it is overloaded."""
+    """The address of a provider of models that answers twice and from then on says that it is overloaded."""
     ready, loop = threading.Event(), asyncio.new_event_loop()
     over = asyncio.Event()
-    provider = FakeProvider(Say("Read the task."), otherwise=Fail(503, "overloaded"))
+    provider = FakeProvider(Say("Read the task."), Say("Begin."), otherwise=Fail(503, "overloaded"))
 
     async def serve() -> None:
         async with provider:

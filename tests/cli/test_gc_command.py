@@ -64,7 +64,7 @@ def test_half_written_trials_are_removed_from_jobs_that_do_not_run(seatrial: Sea
         shown = seatrial("gc", idle.path, busy.path)
         assert shown.code == 0
         assert len(os.listdir(busy.path / ".drafts")) == 1
-    assert f"{idle.path}: removed 1 half-written trials\n" in shown.out
+    assert f"{idle.path}: removed 1 half-written trial\n" in shown.out
     assert f"{busy.path}: another run" in shown.out
     assert os.listdir(idle.path / ".drafts") == []
     assert len(idle.finished()) == 1

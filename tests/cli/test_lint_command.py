@@ -49,7 +49,7 @@ def test_a_task_that_cannot_be_read_is_an_error_and_stops_no_other(
     assert shown.code == 1
     assert [line.split(":")[0] for line in shown.out.splitlines() if not line.startswith(" ")] == ["broken", "dubious"]
     assert "task.toml: agent.timeout_sec: " in shown.out
-    assert shown.err.startswith("2 tasks: 1 errors, 1 warnings, ")
+    assert shown.err.startswith("2 tasks: 1 error, 1 warning, ")
 
 
 def test_notes_are_shown_on_request(seatrial: Seatrial, dubious: Path):

@@ -45,7 +45,7 @@ def test_dead_runs_are_removed_and_living_ones_are_not(seatrial: Seatrial, state
     shown = seatrial("gc")
     assert shown.code == 0
     assert f"removed {dead.path}\n" in shown.out
-    assert f"{state}: removed 1 runs and 0 control groups\n" in shown.out
+    assert f"{state}: removed 1 run and 0 control groups\n" in shown.out
     assert os.listdir(state) == [living.name]
     living.release()
 

@@ -31,7 +31,7 @@ def test_a_warning_is_shown_but_does_not_fail(seatrial: Seatrial, dubious: Path)
     assert shown.out == (
         "dubious: warning[empty-instruction] instruction.md: the agent is told nothing\n    fix: say what to do\n"
     )
-    assert ": 0 errors, 1 warnings, " in shown.err
+    assert ": 0 errors, 1 warning, " in shown.err
 
 
 def test_an_error_exits_with_1(seatrial: Seatrial, make_task: MakeTask, tmp_path: Path):

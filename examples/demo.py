@@ -3,7 +3,7 @@
 It tells the story from what was stored, and exits with 0 only if the story came out as it is told.
 """
 
-import asyncio
+import json
 import os
 import shlex
 import shutil
@@ -13,7 +13,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import click
 
@@ -21,7 +23,6 @@ from seatrial.cli.colours import paint
 from seatrial.cli.main import run
 from seatrial.model.record import TrialRecord
 from seatrial.store.job_store import JobStore
-from seatrial.testing.fake_provider import Fail, FakeProvider, Say
 
 JOB = Path("jobs/demo")
 SPEC = Path(__file__).with_name("demo.toml")
@@ -47,7 +48,7 @@ def main() -> int:
     """Run the job, tell its story, and say where to look closer."""
     shutil.rmtree(JOB, ignore_errors=True)
     sys.argv[0] = PROGRAM  # what our advice begins with
-    with provider_that_goes_down() as address:
+    with provider() as address:
         arguments = ["run", "--job", os.path.relpath(SPEC), "-o", str(JOB), "--upstream", address, "--max-failed", "1"]
         code = run(arguments)
     if code != 0:
@@ -64,27 +65,44 @@ def main() -> int:
     return 0 if all(chapter.true for chapter in story) else 1
 
 
+class Provider(BaseHTTPRequestHandler):
+    """A provider of models that speaks chat completions, and is overloaded whenever somebody asks what comes next."""
+
+    def do_POST(self) -> None:
+        """Answer, or do not."""
+        question = self.rfile.read(int(self.headers["content-length"]))
+        if b"What comes next?" in question:
+            self._send(503, {"error": {"message": "overloaded", "type": "server_error"}})
+            return
+        message = {"role": "assistant", "content": "Read the task."}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 12, "completion_tokens": 4, "total_tokens": 16}
+        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "demo-model"}
+        self._send(200, {**answer, "choices": [choice], "usage": usage})
+
+    def _send(self, status: int, value: dict[str, Any]) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: the screen belongs to the story."""
+
+
 @contextmanager
-def provider_that_goes_down() -> Iterator[str]:
-    """The address of a provider of models that answers once and from then on says that it is overloaded."""
-    ready, loop = threading.Event(), asyncio.new_event_loop()
-    over = asyncio.Event()
-    provider = FakeProvider(Say("Read the task."), otherwise=Fail(503, "overloaded"))
-
-    async def serve() -> None:
-        async with provider:
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    ready.wait()
-    try:
-        yield f"{provider.base_url}/v1,retries=0"
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
-        loop.close()
+def provider() -> Iterator[str]:
+    """The address of that provider, while the block lasts."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Provider) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1,retries=0"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def tell(store: JobStore) -> list[Chapter]:

@@ -31,7 +31,7 @@ def test_a_warning_is_shown_but_does_not_fail(seatrial: Seatrial, dubious: Path)
     assert shown.out == (
         "dubious: warning[empty-instruction] instruction.md: the agent is told nothing\n    fix: say what to do\n"
     )
-    assert ": 0 errors, 1 warnings, " in shown.err
+    assert ": 0 errors, 1 warning, " in shown.err
 
 
 def test_an_error_exits_with_1(seatrial: Seatrial, make_task: MakeTask, tmp_path: Path):
@@ -49,7 +49,7 @@ def test_a_task_that_cannot_be_read_is_an_error_and_stops_no_other(
     assert shown.code == 1
     assert [line.split(":")[0] for line in shown.out.splitlines() if not line.startswith(" ")] == ["broken", "dubious"]
     assert "task.toml: agent.timeout_sec: " in shown.out
-    assert shown.err.startswith("2 tasks: 1 errors, 1 warnings, ")
+    assert shown.err.startswith("2 tasks: 1 error, 1 warning, ")
 
 
 def test_notes_are_shown_on_request(seatrial: Seatrial, dubious: Path):

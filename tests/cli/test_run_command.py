@@ -204,7 +204,7 @@ def test_tasks_with_errors_are_refused_unless_forced(
     make_task("tasks/crc", files={"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/rewards.txt\n"})
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
     assert (shown.code, ran) == (2, [])
-    assert "  crc: [reward-near-miss] tests/test.sh: names rewards.txt, which nobody reads\n" in shown.err
+    assert "  crc: [reward-near-miss] tests/test.sh: names rewards.txt, which is never read\n" in shown.err
     assert not (tmp_path / "job").exists()
     assert seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", "--force").code == 0
     assert JobStore.open(tmp_path / "job").file.spec.trial.unfit == "run"

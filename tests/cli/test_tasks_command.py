@@ -55,7 +55,7 @@ def test_steps_are_counted(seatrial: Seatrial, make_task: MakeTask):
 def test_broken_and_skipped_folders_are_shown_with_the_reason(seatrial: Seatrial, dataset: Path):
     shown = seatrial("tasks", dataset)
     assert shown.code == 0
-    assert shown.err == "1 tasks, 2 broken, 1 skipped\n"
+    assert shown.err == "1 task, 2 broken, 1 skipped\n"
     lines = shown.out.splitlines()
     broken = next(line for line in lines if line.startswith("broken: "))
     assert "error[" in broken
@@ -69,7 +69,7 @@ def test_broken_and_skipped_folders_are_shown_with_the_reason(seatrial: Seatrial
 def test_problems_may_be_left_out(seatrial: Seatrial, dataset: Path):
     shown = seatrial("tasks", dataset, "--no-problems")
     assert [cells(line)[0] for line in shown.out.splitlines()] == ["task", "good"]
-    assert shown.err == "1 tasks, 2 broken, 1 skipped\n"
+    assert shown.err == "1 task, 2 broken, 1 skipped\n"
 
 
 def test_only_broken_tasks_make_no_table(seatrial: Seatrial, make_task: MakeTask, tmp_path: Path):

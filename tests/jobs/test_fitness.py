@@ -50,7 +50,9 @@ def test_what_the_oracle_cannot_attempt_is_left_out_for_it_alone(mixed, tmp_path
         "1 task refused: no sandbox here has GPUs (gpu)",
         "1 task left out for oracle: no solution (bare)",
     ]
-    assert job.notices[2].startswith("gpu asks for a GPU (environment.gpus): run it elsewhere, or without by --allow")
+    assert job.notices[2].startswith(
+        "gpu asks for a GPU (environment.gpus): run it elsewhere, or without them with --allow"
+    )
     outcome = run(job, FakeTrials())
     assert outcome.planned == outcome.finished == sum(planned_trials(job.store.file).values()) == 10
     assert prepare_resume(job.store.path).trials == []
@@ -126,7 +128,7 @@ def test_a_task_in_which_lint_finds_an_error_stops_the_job(mixed, make_task, tmp
         prepared(mixed, tmp_path / "job")
     first, *lines, more, advice = str(caught.value).splitlines()
     assert first == "lint finds errors in 12 of the chosen tasks, so their rewards would say nothing:"
-    assert lines[0] == "  typo-00: [reward-near-miss] tests/test.sh: names rewards.txt, which nobody reads"
+    assert lines[0] == "  typo-00: [reward-near-miss] tests/test.sh: names rewards.txt, which is never read"
     assert (len(lines), more) == (10, "  … and 2 more tasks")
     assert f"`seatrial lint {mixed}/typo-00`" in advice
     assert "--force" in advice

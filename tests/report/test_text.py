@@ -82,9 +82,10 @@ def test_costs(usd, text):
 def test_usage_is_told_per_agent_and_per_trial():
     used = {"model_calls": 3, "input_tokens": 4000, "output_tokens": 500, "cost_usd": 0.5}
     entries = [entry(**used), entry(**{**used, "model_calls": 4}), entry(agent="b"), entry(agent="c", **used)]
-    rows = usage_rows(summarise(entries, {"a": 2, "b": 1, "c": 1}))
+    entries.append(entry(agent="d", **{**used, "model_calls": 0}))
+    rows = usage_rows(summarise(entries, {"a": 2, "b": 1, "c": 1, "d": 1}))
     assert rows[0] == ("a", "2", "7", "8,000", "1,000", "1.0000 USD", "0.5000 USD")
-    assert [row[0] for row in rows] == ["a", "c", "(all)"]
+    assert [row[:3] for row in rows[1:]] == [("c", "1", "3"), ("(all)", "3", "10")]
     assert {len(row) for row in rows} == {len(USAGE_COLUMNS)}
     assert usage_rows(summarise([entry()], {"a": 1})) == []
     assert [used_cells(entries[0]), used_cells(entries[2])] == [("4,500", "0.5000 USD"), ("-", "-")]

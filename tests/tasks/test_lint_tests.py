@@ -71,14 +71,14 @@ def test_a_step_without_any_test_script_is_found_under_its_name(make_task):
 )
 def test_a_reward_file_by_nearly_the_right_name_is_found(make_task, written, meant):
     root = with_script(make_task, f"#!/bin/sh\necho 1 > /logs/verifier/{written}\n")
-    assert problems(root, "reward-near-miss") == [f"error tests/test.sh: names {written}, which nobody reads"]
+    assert problems(root, "reward-near-miss") == [f"error tests/test.sh: names {written}, which is never read"]
     fixes = [problem.fix for problem in lint(load_task(root), {}) if problem.code == "reward-near-miss"]
     assert fixes == [f"call it {meant}"]
 
 
 def test_a_near_miss_beside_the_right_name_is_only_a_warning(make_task):
     root = with_script(make_task, OK + "cp /logs/verifier/reward.txt /logs/verifier/rewards.txt\n")
-    assert problems(root, "reward-near-miss") == ["warning tests/test.sh: names rewards.txt, which nobody reads"]
+    assert problems(root, "reward-near-miss") == ["warning tests/test.sh: names rewards.txt, which is never read"]
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ def test_what_is_laid_into_sandboxes_may_be_less_large(make_task, place):
     load_task(root)
     (root / place / "more").write_text("x" * 200)
     (problem,) = broken(root)
-    assert problem == f".: {place}/ has 1.0 GiB, and what is laid into a sandbox may have 1.0 GiB at most"
+    assert problem == f".: {place}/ has 1.0 GiB, and a folder that is copied into a sandbox may have 1.0 GiB at most"
 
 
 def test_an_image_may_be_built_from_more(make_task):

@@ -8,6 +8,7 @@ import click
 
 from seatrial.cli.leftovers import Cleared, clear_containers, clear_images, clear_sandboxes, clear_scratch
 from seatrial.errors import JobError
+from seatrial.report.text import counted
 from seatrial.store.job_store import JobStore
 
 _DRAFTS = ".drafts"
@@ -30,7 +31,7 @@ def command(context: click.Context, jobs: Sequence[Path]) -> None:
         click.echo(f"removed {line}")
     for line in cleared.left:
         click.echo(f"{line}: could not be removed", err=True)
-    click.echo(f"{_count(len(cleared.removed), 'leftover')} of dead runs removed from this machine")
+    click.echo(f"{counted(len(cleared.removed), 'leftover')} of dead runs removed from this machine")
     context.exit(1 if cleared.left else 0)
 
 
@@ -39,7 +40,7 @@ def _clear_drafts(store: JobStore) -> None:
     found = len(list(drafts.iterdir())) if drafts.is_dir() else 0
     try:
         with store.lock():  # taking the lock is what clears them
-            click.echo(f"{store.path}: removed {_count(found, 'half-written trial')}")
+            click.echo(f"{store.path}: removed {counted(found, 'half-written trial')}")
     except JobError as error:
         click.echo(f"{error}; nothing removed from it")
 
@@ -47,7 +48,3 @@ def _clear_drafts(store: JobStore) -> None:
 async def _clear_machine() -> Cleared:
     # Containers first: their directories tell whether their runs are alive.
     return await clear_containers() + await clear_sandboxes() + await clear_scratch() + await clear_images()
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

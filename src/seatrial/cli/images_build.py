@@ -19,6 +19,7 @@ from seatrial.images.progress import LayerProgress
 from seatrial.images.pull import PullOptions, pull_image
 from seatrial.images.store import open_store
 from seatrial.images.stored import StoredImage
+from seatrial.report.text import counted
 from seatrial.sandbox.api import Network
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.tasks.load import load_task
@@ -58,7 +59,7 @@ def command(folder: Path, arguments: Sequence[str], quiet: bool, as_json: bool, 
         click.echo(json.dumps(_describe(built, spec), indent=2))
         return
     if not quiet:
-        click.echo(f"{built.steps} steps, {built.cached} of them without work; log: {built.log}", err=True)
+        click.echo(f"{counted(built.steps, 'step')}, {built.cached} of them from the cache; log: {built.log}", err=True)
     click.echo(" ".join([*spec.tags, str(built.image.digest)]) if not quiet else built.image.digest)
 
 

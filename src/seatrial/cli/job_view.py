@@ -52,8 +52,8 @@ def show_summary(summary: JobSummary) -> None:
 
 def _broken(tasks: Sequence[str]) -> str:
     named = ", ".join(tasks[:_NAMED]) + (", …" if len(tasks) > _NAMED else "")
-    verifiers = "1 task has a broken verifier" if len(tasks) == 1 else f"{len(tasks):,} tasks have broken verifiers"
-    return f"{verifiers}, which judges nothing even where no agent has been, so its trials count for nobody: {named}"
+    have = counted(len(tasks), "task has", "tasks have")
+    return f"{have} a verifier that gives no verdict even where no agent has been; no trial there counts: {named}"
 
 
 def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:

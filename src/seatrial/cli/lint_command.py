@@ -7,6 +7,7 @@ import click
 
 from seatrial.cli.render import show_problem
 from seatrial.model.task import BrokenTask, Problem, Task
+from seatrial.report.text import counted
 from seatrial.tasks.dataset import scan
 from seatrial.tasks.lint import lint
 
@@ -27,10 +28,8 @@ def command(context: click.Context, path: str, as_json: bool, notes: bool) -> No
             counts[problem.severity] += 1
             if problem.severity != "note" or notes:
                 _show(task.id, problem, as_json)
-    click.echo(
-        f"{counts['tasks']} tasks: {counts['error']} errors, {counts['warning']} warnings, {counts['note']} notes",
-        err=True,
-    )
+    found = ", ".join(counted(counts[severity], severity) for severity in ("error", "warning", "note"))
+    click.echo(f"{counted(counts['tasks'], 'task')}: {found}", err=True)
     context.exit(1 if counts["error"] else 0)
 
 

@@ -16,17 +16,17 @@ from seatrial.errors import SeatrialError, UsageError
 COMMANDS = {
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "calls": "Print what the agent of a trial and its model said to each other.",
-    "doctor": "Try what sandboxes need on this machine, and say how to get what is missing.",
+    "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
     "init": "Make a new task that works, to change into one of your own.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
-    "resume": "Go on with a job that was stopped, or add to it.",
+    "resume": "Continue a job that was stopped, or add to it.",
     "run": "Run agents on tasks, each trial in a sandbox of its own.",
     "schema": "Print the JSON Schema of a stored type.",
     "score": "Turn what a verifier wrote into an EvaluationResult.",
-    "show": "Show what a job amounts to, or everything about one trial.",
+    "show": "Show the results of a job, or everything about one trial.",
     "tasks": "List the tasks below a path, and what is wrong with them.",
 }
 

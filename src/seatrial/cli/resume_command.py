@@ -21,9 +21,7 @@ _THIS_JOB = OptionGroup(
         click.option("--extend", is_flag=True, help="Let -p, -a and -k add tasks, agents and attempts."),
         click.option("--retry-failed", is_flag=True, help="Run trials again that the machine or a provider failed."),
         click.option("--retry-warned", is_flag=True, help="Run trials again whose agent never really ran."),
-        click.option(
-            "--force", "unfit", flag_value="run", help="Add tasks with errors, or without what no sandbox has."
-        ),
+        click.option("--force", "unfit", flag_value="run", help="Add tasks with errors, or needs no sandbox has."),
         click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
     ),
 )

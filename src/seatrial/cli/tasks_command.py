@@ -6,6 +6,7 @@ import click
 
 from seatrial.cli.render import show_problem, show_table
 from seatrial.model.task import BrokenTask, Task
+from seatrial.report.text import counted
 from seatrial.tasks.dataset import Dataset, load_dataset
 from seatrial.tasks.digest import digest_folder
 
@@ -51,7 +52,7 @@ def _print_problems(dataset: Dataset) -> None:
 
 
 def _summary(dataset: Dataset) -> str:
-    return f"{len(dataset.tasks)} tasks, {len(dataset.broken)} broken, {len(dataset.skipped)} skipped"
+    return f"{counted(len(dataset.tasks), 'task')}, {len(dataset.broken)} broken, {len(dataset.skipped)} skipped"
 
 
 def _print_json(dataset: Dataset) -> None:

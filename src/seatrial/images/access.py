@@ -116,7 +116,7 @@ class Access:
             if target.scheme != "https" and not (target.scheme == "http" and url.scheme == "http"):
                 raise ImageError(f"{self} sends us to {target.origin()}, which is not encrypted")
             url = target
-        raise ImageFetchError(f"{self} sends us from place to place")
+        raise ImageFetchError(f"{self} redirects again and again")
 
     async def _authorize(self, challenges: list[str]) -> str:
         """What to show the registry, after it asked for it."""
@@ -127,7 +127,7 @@ class Access:
                 return await self._fetch_token(fields)
             if scheme.lower() == "basic" and self._credentials.password:
                 return self._basic()
-        raise ImageError(f"{self} wants to know who we are; {self._log_in}")
+        raise ImageError(f"{self} asks for credentials; {self._log_in}")
 
     def _basic(self) -> str:
         pair = f"{self._credentials.username}:{self._credentials.password}"

@@ -201,7 +201,7 @@ class _Build:
         try:
             yield
         except PermissionError as error:
-            why = "" if os.geteuid() == 0 else "; what belongs to others in an image only root may read here"
+            why = "" if os.geteuid() == 0 else "; only root can read files of other users in an image here"
             raise BuildError(f"{self.place}: {step.text.partition(' ')[0]}: {error}{why}") from error
         except (WordError, OSError) as error:
             raise BuildError(f"{self.place}: {step.text.partition(' ')[0]}: {error}") from error

@@ -125,7 +125,7 @@ def parse_table(raw: bytes) -> dict[str, Any]:
 def read_manifest(table: dict[str, Any]) -> Manifest:
     """A manifest of one image. Raises ImageError."""
     if table.get("schemaVersion") == 1:
-        raise ImageError("its manifest has the old schema 1, which no tool writes any more; push the image anew")
+        raise ImageError("its manifest has the old schema 1, which no tool writes any more; push the image again")
     layers = table.get("layers")
     if not isinstance(layers, list) or not isinstance(table.get("config"), dict) or len(layers) > _MAX_LAYERS:
         raise ImageError("its manifest has no configuration or no list of layers: it is not an image")

@@ -3,7 +3,7 @@
 Task ids, messages and logs are strangers' text; everything here has been through `harmless`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from seatrial.model.record import Outcome
 from seatrial.report.summary import FailureCount, JobSummary, Tally, UsageTotal
@@ -120,8 +120,19 @@ def usage_rows(summary: JobSummary) -> list[tuple[str, ...]]:
     """One row for each agent that called a model, and when there are several one for all; none when none did."""
     used = {name: tally.usage for name, tally in summary.agents.items() if tally.usage and tally.usage.calls}
     rows = [(harmless(name), *_used(usage)) for name, usage in used.items()]
-    total = summary.total.usage
-    return [*rows, ("(all)", *_used(total))] if total and len(rows) > 1 else rows
+    return [*rows, ("(all)", *_used(_together([*used.values()])))] if len(rows) > 1 else rows
+
+
+def _together(usages: Sequence[UsageTotal]) -> UsageTotal:
+    """What several agents used; a cost only if each one's is known."""
+    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    return UsageTotal(
+        trials=sum(usage.trials for usage in usages),
+        calls=sum(usage.calls for usage in usages),
+        input_tokens=sum(usage.input_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
+        cost_usd=sum(costs) if len(costs) == len(usages) else None,
+    )
 
 
 def _used(usage: UsageTotal) -> tuple[str, ...]:

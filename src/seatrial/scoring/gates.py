@@ -20,7 +20,7 @@ def _shape_must_match(spec: OutputSpec, check: OutputCheck) -> str | None:
     # The author asks for this gate by name, so a path that the instruction asks for is sure enough; a guess is not.
     if spec.shape.gate == "report" or check.schema_valid or spec.source == "guessed":
         return None
-    return "the output has the wrong shape, and this task asks for zero then"
+    return "the output has the wrong shape, and this task gives zero for that"
 
 
 GATES: tuple[Gate, ...] = (_output_must_parse, _shape_must_match)

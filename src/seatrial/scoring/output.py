@@ -44,7 +44,7 @@ def _not_held_against_anyone(spec: OutputSpec, fault: Finding) -> Finding:
     "Write a tool that saves its result in X" leaves no X behind, and only the verifier knows that this is right.
     """
     if spec.source == "guessed":
-        return note(f"{fault.message}; the path is only a guess, so this is not held against anyone")
+        return note(f"{fault.message}; the path is only a guess, so it costs no reward")
     doubt = "task.toml does not declare the path, so the verifier's word counts"
     return Finding(_INFERRED_CODES[fault.code], f"{fault.message}; {doubt}", "hint")
 

@@ -89,7 +89,8 @@ def refuse_large_trees(root: Path, files: TaskFiles, limit: int = MAX_STAGED_BYT
     for folder, size in sizes.most_common(1):
         if size > limit:
             raise OversizeError(
-                f"{folder}/ has {_shown(size)}, and what is laid into a sandbox may have {_shown(limit)} at most"
+                f"{folder}/ has {_shown(size)}, and a folder that is copied into a sandbox may have {_shown(limit)} "
+                "at most"
             )
 
 

@@ -132,7 +132,7 @@ def _unmet_needs(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
 
 def _unused_skills(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     if task.config.environment.skills_dir:
-        message = "no agent here is told of a skills directory; it is in the image all the same"
+        message = "agents here are not told about a skills directory; it is only there in the image"
         fix = "name it in the instruction if the task cannot be done without it"
         yield _problem("unused-skills", "note", ("task.toml", "environment.skills_dir"), message, fix)
 

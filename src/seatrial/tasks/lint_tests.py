@@ -94,7 +94,7 @@ def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
             if meant:
                 # Only a file that is certainly written where the reward belongs is certainly a mistake.
                 severity: Severity = "error" if not spoken and f"{_LOGS_DIR}/{name}" in text else "warning"
-                message = f"names {name}, which nobody reads"
+                message = f"names {name}, which is never read"
                 yield _problem("reward-near-miss", severity, path, message, f"call it {meant[0]}")
 
 

@@ -29,11 +29,11 @@ REASONS: dict[NeedCode, str] = {
 
 _FIXES: dict[NeedCode, str] = {
     "needs-windows": "run it where there are Windows containers",
-    "needs-gpu": "run it elsewhere, or without by --allow-partial-limits",
-    "needs-tpu": "run it elsewhere, or without by --allow-partial-limits",
-    "needs-mcp": "run it elsewhere, or without them by --force",
-    "needs-compose": "put it into the Dockerfile or task.toml, or run without it by --force",
-    "needs-environment": "run it elsewhere, or in an ordinary sandbox by --force",
+    "needs-gpu": "run it elsewhere, or without them with --allow-partial-limits",
+    "needs-tpu": "run it elsewhere, or without them with --allow-partial-limits",
+    "needs-mcp": "run it elsewhere, or without them with --force",
+    "needs-compose": "put it into the Dockerfile or task.toml, or run without it with --force",
+    "needs-environment": "run it elsewhere, or in an ordinary sandbox with --force",
 }
 _ORDINARY_TYPES = frozenset({"docker", "container", "dockerfile", "image", "linux", "sandbox"})
 

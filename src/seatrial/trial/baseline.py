@@ -32,8 +32,8 @@ from seatrial.trial.work import DID_NOTHING, take_stock
 
 _KEPT_ANSWERS = 4096
 WAY_OUT = (
-    'mend its tests or, if they speak by their exit status, set `verdict = "exit_status"` in [verifier] of task.toml '
-    "or run with --verdict exit_status"
+    'correct its tests; or if they give their verdict by the exit status, set `verdict = "exit_status"` in [verifier] '
+    "of task.toml or run with --verdict exit_status"
 )
 
 
@@ -142,7 +142,7 @@ def explain_silence(of: Round, evaluation: EvaluationResult, baseline: Baseline 
     if baseline == "judged":
         message = f"the verifier judges {where}, but said nothing after the agent; 0.0 counts"
         return with_finding(evaluation, Finding("verifier_silenced", message))
-    message = f"the verifier has no verdict on {where} either, so it has none for anybody; {WAY_OUT}"
+    message = f"the verifier gives no verdict on {where} either, so none of its verdicts counts; {WAY_OUT}"
     return with_finding(evaluation, Finding("verifier_broken", message))
 
 

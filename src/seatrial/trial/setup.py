@@ -66,7 +66,8 @@ async def _check_users(sandbox: Sandbox, rounds: Sequence[Round], place: Place) 
     known = {line.partition(b":")[0].decode(errors="replace") for line in passwd.splitlines()}
     if missing := sorted(names - known):
         raise AgentSetupError(
-            f"the task runs commands as {', '.join(missing)}, unknown in the image {place.sandbox.image.reference!r}; "
+            f"the task runs commands as the user {', '.join(missing)}, who is not in the image "
+            f"{place.sandbox.image.reference!r}; "
             "use the task's own image"
         )
 

@@ -80,7 +80,7 @@ SUSPICIONS: tuple[Suspicion, ...] = (
     Suspicion("interpreter_changed", "Python's own library or settings", _is_of_interpreter),
     Suspicion(
         "system_folder_replaced",
-        "a folder of the system by something else",
+        "folders of the system, by putting something else in their place",
         lambda p: _SYSTEM_FOLDER.fullmatch(p) or _LIBRARY_FOLDER.fullmatch(p),
     ),
     Suspicion("loader_changed", "the loader or the C library", _LOADER.fullmatch),

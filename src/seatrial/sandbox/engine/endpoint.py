@@ -44,7 +44,7 @@ class Endpoint:
         if numbers & {errno.ENOENT, errno.ECONNREFUSED}:
             return f"no {self.engine} daemon at {self}; {_START[self.engine]}"
         if any(isinstance(each, TimeoutError) for each in causes):
-            return f"the {self.engine} daemon at {self} does not answer; look at its log, or start it anew"
+            return f"the {self.engine} daemon at {self} does not answer; look at its log, or restart it"
         return f"the {self.engine} daemon at {self} failed: {str(causes[-1]) or type(causes[-1]).__name__}"
 
 

@@ -55,7 +55,7 @@ async def listen_by_visit(client: EngineClient, visit: Visit, port: int) -> sock
             connection, _ = home.accept()
         except TimeoutError:
             raise SandboxError(
-                f"whoever was to listen on 127.0.0.1:{port} in the container did not come back"
+                f"the process that was to listen on 127.0.0.1:{port} in the container did not answer"
             ) from None
         except BlockingIOError:
             reason = said.strip().rpartition("\n")[2] or "it ended without a word"

@@ -38,13 +38,14 @@ def system_tags(curated: Curated, run: VerifierRun, planted: tuple[str, ...]) ->
     """Mechanical tags about the system the verifier worked with. They inform; no reward changes by them."""
     tags = []
     if curated.put_back:
-        said = f"as in the image for the verifier, not as the agent left them: {_by_reason(curated.put_back)}"
+        said = f"put back for the verifier as they are in the image: {_by_reason(curated.put_back)}"
         tags.append(_tag("verifier_tools_restored", said))
     if curated.corrected:
-        said = f"home and shell of the verifier's accounts as in the image: {some(sorted(curated.corrected))}"
+        accounts = some(sorted(curated.corrected))
+        said = f"home and shell of the verifier's accounts put back as they are in the image: {accounts}"
         tags.append(_tag("verifier_tools_restored", said))
     if curated.hidden:
-        tags.append(_tag("hidden_from_verifier", f"not there for the verifier: {_by_reason(curated.hidden)}"))
+        tags.append(_tag("hidden_from_verifier", f"hidden from the verifier: {_by_reason(curated.hidden)}"))
     if curated.only_image:
         said = "the agent changed more of the system than can be looked at; the verifier worked with the image's"
         tags.append(_tag("changes_truncated", said))

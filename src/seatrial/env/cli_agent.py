@@ -27,6 +27,7 @@ from seatrial.sandbox.api import SandboxBackend
 
 if TYPE_CHECKING:  # an HTTP server and client, which are slow to import
     from seatrial.gateway.access import ModelAccess
+    from seatrial.gateway.session import Keys
 
 USUAL_SECONDS = 3600.0
 _PATIENCE = {"OPENAI_TIMEOUT": "600", "OPENAI_REQUEST_TIMEOUT": "600", "HTTPX_TIMEOUT": "600"}
@@ -135,7 +136,9 @@ class CliAgentEnv(MultiTurnEnv):
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         """Where the agent works. Its sandbox is destroyed with the rollout's resources."""
         sandbox, network = await self._sandboxes.make(state, docker_image, WORKDIR, self.environment_vars)
-        return PlainWorkplace(sandbox, network, self._folder(state), model, state["model"])
+        capabilities = await (await self._sandboxes.machinery(state)).backend.probe()
+        keys: Keys = "any" if capabilities.private_loopback else "own"
+        return PlainWorkplace(sandbox, network, self._folder(state), model, state["model"], keys)
 
     def _folder(self, state: State) -> Path:
         """Where the rollout's files go: where it is stored, else into a directory that is gone with it."""

@@ -129,6 +129,7 @@ class EmbeddedBackend:
             networks=_NETWORKS,
             guarded_phases=True,
             own_system=True,
+            private_loopback=True,
             many_users=self._client.many_users,
             missing={**self._missing, **dict(self._support.missing.items()), **one_user},
         )

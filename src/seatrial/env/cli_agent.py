@@ -151,6 +151,8 @@ class CliAgentEnv(MultiTurnEnv):
         """Start the agent's command; the rollout's loop answers it from now on."""
         agent = agent_of(state)
         launch = AgentLaunch(("/bin/sh", "-c", self.run_command), env=agent.variables)
+        if agent.access is not None:
+            agent.access.session.waits.agent_starts(self.timeout_seconds)
         agent.run = AgentRun(agent.interception, agent.workplace.run(launch, agent.access))
         self._sandboxes.resources(state).push_async_callback(agent.run.stop, Ended(503, "the rollout is over"))
 

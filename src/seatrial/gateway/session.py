@@ -237,17 +237,18 @@ class Session:
         """
         if self.failure is None and not timed_out:
             await self.waits.settle()
-        if self.failure is None and (silent := self.waits.owed_sec(timed_out=timed_out)) is not None:
-            self.fail(ModelSilentError(self._about_silence(silent, timed_out=timed_out)))
-        if self.failure is not None:
-            raise self.failure
+        failure = self.failure or self.silence(timed_out=timed_out)
+        if failure is not None:
+            raise failure
 
-    def _about_silence(self, silent_sec: float, *, timed_out: bool) -> str:
+    def silence(self, *, timed_out: bool) -> ModelSilentError | None:
+        """The model's failure, if it had been silent for too long when the agent came to its end."""
+        silent = self.waits.owed_sec(timed_out=timed_out)
+        if silent is None:
+            return None
         when = "the agent's time was over" if timed_out else "the agent gave up"
         before = f"{self._good} of its {self._calls} calls had been answered"
-        return (
-            f"the model had been silent for {silent_sec:.1f} s when {when} ({before}); see who hung up in calls.jsonl"
-        )
+        return ModelSilentError(f"the model had been silent for {silent:.1f} s when {when} ({before})")
 
     @property
     def tally(self) -> CallTally:

@@ -39,6 +39,18 @@ def test_how_the_agent_ended_is_on_the_state():
     assert (output["error"], output["trajectory"]) == (None, [])
 
 
+def test_a_rollout_whose_time_runs_out_while_its_model_is_silent_has_an_error():
+    class Silent(CliAgentEnv):
+        async def get_model_response(self, state, prompt, *args, **kwargs):
+            await asyncio.Event().wait()
+
+    async def agent(spec, sandbox):
+        return answer(text_of(await ask(spec, "one")))
+
+    output = only(evaluate(cli_env(agent, Silent, timeout_seconds=0.5)))
+    assert "when the agent's time was over" in str(output["error"])
+
+
 def test_requests_made_side_by_side_are_turns_one_after_the_other():
     async def agent(spec, sandbox):
         said = await asyncio.gather(*(ask(spec, f"{number}") for number in range(8)))

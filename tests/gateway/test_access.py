@@ -69,6 +69,19 @@ def test_what_looks_like_a_secret_here_is_in_no_record(tmp_path, monkeypatch, na
     assert "plain-value-0123" in text
 
 
+@pytest.mark.parametrize(("keys", "status"), [("own", 401), ("any", 200)])
+def test_a_made_up_key_opens_only_what_nobody_else_can_reach(tmp_path, keys, status):
+    async def scenario() -> None:
+        access = ModelAccess(ScriptedModel(["a"] * 3), SessionOptions(), NO_PRICES)
+        async with access.open(listening_socket(), tmp_path, None, keys=keys) as opened:
+            url = f"{opened.variables['OPENAI_BASE_URL']}/chat/completions"
+            assert [await ask(url, key) for key in ("sk-dummy", "EMPTY")] == [status] * 2
+            assert await ask(url, opened.session.key) == 200
+            assert opened.session.tally.refused_by_us == (2 if status == 401 else 0)
+
+    asyncio.run(scenario())
+
+
 def test_two_agents_of_one_job_share_nothing(tmp_path):
     async def scenario() -> None:
         access = ModelAccess(ScriptedModel(["only line"]), SessionOptions(max_turns=1), NO_PRICES)

@@ -68,6 +68,14 @@ def test_what_the_model_says_is_kept_and_counted(desk):
     assert used.cost_usd == pytest.approx(12e-6)
 
 
+def test_an_agent_may_bring_a_key_of_its_own(desk):
+    """Keys like this one are written into many agents; nobody else can reach the gateway in its sandbox."""
+    ran = run(desk, "os.environ['OPENAI_API_KEY'] = 'sk-dummy'; write(ask('?'))", access(ScriptedModel([TEN_TOKENS])))
+    assert (ran.reward, ran.record.failure) == (1.0, None)
+    (call,) = read_calls(ran.folder / "calls.jsonl")
+    assert call.error is None
+
+
 def test_without_a_model_nothing_is_listened_to_and_nothing_kept(desk):
     ran = desk.attack('test -z "$OPENAI_BASE_URL$OPENAI_API_KEY$ANTHROPIC_BASE_URL$ANTHROPIC_API_KEY"')
     assert (ran.agent.exit_code, ran.record.model_usage) == (0, None)

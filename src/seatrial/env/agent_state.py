@@ -47,6 +47,7 @@ class AgentState:
         if state["error"] is not None:
             await self.run.stop(ProviderError(f"the rollout has failed: {state['error']}"))
         elif state.get("timed_out"):
+            state["error"] = self._silence()
             await self.run.stop(Ended(408, "the time of the rollout is over"), by="timed_out")
         else:
             await self.run.wind_down(_why(state), deadline_sec)
@@ -56,6 +57,10 @@ class AgentState:
             state[f"agent_{name}"] = _tail(self.workplace.folder / "agent" / f"{name}.txt")
         result = self.run.result()
         state["agent_exit_code"], state["agent_timed_out"] = result.exit_code, result.status == "timed_out"
+
+    def _silence(self) -> ProviderError | None:
+        """The model's failure, if it owed the agent an answer when its time was over."""
+        return self.access.session.silence(timed_out=True) if self.access else None
 
 
 def agent_of(state: State) -> AgentState:

@@ -27,6 +27,7 @@ from seatrial.sandbox.scratch import Scratch
 
 if TYPE_CHECKING:  # an HTTP server and client, which are slow to import
     from seatrial.gateway.access import ModelAccess
+    from seatrial.gateway.session import Keys
 
 USUAL_SECONDS = 3600.0
 _PATIENCE = {"OPENAI_TIMEOUT": "600", "OPENAI_REQUEST_TIMEOUT": "600", "HTTPX_TIMEOUT": "600"}
@@ -135,7 +136,9 @@ class CliAgentEnv(MultiTurnEnv):
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         """Where the agent works. Its sandbox is destroyed with the rollout's resources."""
         sandbox, network = await self._sandboxes.make(state, docker_image, WORKDIR, self.environment_vars)
-        return PlainWorkplace(sandbox, network, self._folder(state), model, state["model"])
+        capabilities = await (await self._sandboxes.machinery(state)).backend.probe()
+        keys: Keys = "any" if capabilities.private_loopback else "own"
+        return PlainWorkplace(sandbox, network, self._folder(state), model, state["model"], keys)
 
     def _folder(self, state: State) -> Path:
         """Where the rollout's files go: where it is stored, else into a directory that is gone with it."""
@@ -147,6 +150,8 @@ class CliAgentEnv(MultiTurnEnv):
         """Start the agent's command; the rollout's loop answers it from now on."""
         agent = agent_of(state)
         launch = AgentLaunch(("/bin/sh", "-c", self.run_command), env=agent.variables)
+        if agent.access is not None:
+            agent.access.session.waits.agent_starts(self.timeout_seconds)
         agent.run = AgentRun(agent.interception, agent.workplace.run(launch, agent.access))
         self._sandboxes.resources(state).push_async_callback(agent.run.stop, Ended(503, "the rollout is over"))
 

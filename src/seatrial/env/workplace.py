@@ -13,6 +13,7 @@ from seatrial.trial.work import agent_result
 
 if TYPE_CHECKING:  # an HTTP server and client, which is slow to import
     from seatrial.gateway.access import ModelAccess, OpenAccess
+    from seatrial.gateway.session import Keys
 
 
 class Workplace(Protocol):
@@ -41,12 +42,13 @@ class PlainWorkplace:
     folder: Path
     model: "ModelAccess"
     model_name: str | None
+    keys: "Keys" = "own"
 
     @asynccontextmanager
     async def open_model(self, port: int) -> AsyncIterator["OpenAccess | None"]:
         """The way to the model; its calls go to a file in the folder."""
         listener = await self.sandbox.listen(port)
-        async with self.model.open(listener, self.folder, self.model_name) as access:
+        async with self.model.open(listener, self.folder, self.model_name, keys=self.keys) as access:
             yield access
 
     async def run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:

@@ -13,7 +13,7 @@ from seatrial.gateway.calls import CallLog
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.server import serve
-from seatrial.gateway.session import Session, SessionOptions
+from seatrial.gateway.session import Keys, Session, SessionOptions
 from seatrial.gateway.upstreams.per_trial import for_trial
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
@@ -29,15 +29,21 @@ class ModelAccess:
 
     @asynccontextmanager
     async def open(
-        self, listener: socket.socket, folder: Path, model: str | None, secrets: Sequence[str] = ()
+        self,
+        listener: socket.socket,
+        folder: Path,
+        model: str | None,
+        secrets: Sequence[str] = (),
+        keys: Keys = "own",
     ) -> AsyncIterator["OpenAccess"]:
         """A session for one agent, served at a listener until the block is left; its calls go to a file in `folder`.
 
-        Nothing that looks like a secret of this machine gets there, nor do `secrets`.
+        Nothing that looks like a secret of this machine gets there, nor do `secrets`. Where `any` key opens it, the
+        listener must be out of everybody else's reach.
         """
         options = self.options.with_model(model)
         with CallLog(folder, [*known_secrets(os.environ), *secrets]) as log:
-            session = Session(for_trial(self.upstream), log, options, self.prices, Limits(spool=folder))
+            session = Session(for_trial(self.upstream), log, options, self.prices, Limits(spool=folder), keys)
             async with serve(session, listener) as port:
                 yield OpenAccess(session, agent_variables(f"http://127.0.0.1:{port}", session.key))
 

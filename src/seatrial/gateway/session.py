@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import orjson
 
@@ -26,6 +26,8 @@ _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they
 _RECENT = 16
 _MOST_UNANSWERED = 500
 _numbers = itertools.count(1)
+
+Keys = Literal["own", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,12 @@ class Session:
         options: SessionOptions,
         prices: PriceTable,
         limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        keys: Keys = "own",
     ) -> None:
+        """`keys` says which keys open it: only its `own`, or `any` where nobody but its agent can reach it."""
         self.key = f"st-{secrets.token_urlsafe(24)}"
         self._key = self.key.encode()
+        self._takes_any_key = keys == "any"
         self.number = next(_numbers)
         self.upstream = upstream
         self.options = options
@@ -88,8 +93,8 @@ class Session:
         self._failed: dict[int, int] = {}  # the last few calls that came to nothing, by what was asked
 
     def opens(self, credential: str) -> bool:
-        """Whether a credential is this session's key."""
-        return secrets.compare_digest(credential.encode(errors="replace"), self._key)
+        """Whether a credential is a key to this session."""
+        return self._takes_any_key or secrets.compare_digest(credential.encode(errors="replace"), self._key)
 
     def refusal(self) -> str | None:
         """Why the call that has just begun may not be made, or None."""
@@ -232,17 +237,18 @@ class Session:
         """
         if self.failure is None and not timed_out:
             await self.waits.settle()
-        if self.failure is None and (silent := self.waits.owed_sec(timed_out=timed_out)) is not None:
-            self.fail(ModelSilentError(self._about_silence(silent, timed_out=timed_out)))
-        if self.failure is not None:
-            raise self.failure
+        failure = self.failure or self.silence(timed_out=timed_out)
+        if failure is not None:
+            raise failure
 
-    def _about_silence(self, silent_sec: float, *, timed_out: bool) -> str:
+    def silence(self, *, timed_out: bool) -> ModelSilentError | None:
+        """The model's failure, if it had been silent for too long when the agent came to its end."""
+        silent = self.waits.owed_sec(timed_out=timed_out)
+        if silent is None:
+            return None
         when = "the agent's time was over" if timed_out else "the agent gave up"
         before = f"{self._good} of its {self._calls} calls had been answered"
-        return (
-            f"the model had been silent for {silent_sec:.1f} s when {when} ({before}); see who hung up in calls.jsonl"
-        )
+        return ModelSilentError(f"the model had been silent for {silent:.1f} s when {when} ({before})")
 
     @property
     def tally(self) -> CallTally:

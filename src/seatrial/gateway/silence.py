@@ -82,9 +82,10 @@ class Waits:
         self._news = asyncio.Event()
 
     def agent_starts(self, agent_sec: float | None) -> None:
-        """The agent begins now and has so much time, None for as much as it likes."""
-        self._agent_sec = agent_sec
-        self._deadline = float("inf") if agent_sec is None else self.clock() + agent_sec
+        """The agent begins now and has so much time, None for any. The shortest time told counts."""
+        known = [each for each in (self._agent_sec, agent_sec) if each is not None]
+        self._agent_sec = min(known, default=None)
+        self._deadline = float("inf") if self._agent_sec is None else self.clock() + self._agent_sec
 
     def begin(self, goes_on: Callable[[], None]) -> Wait:
         """A call is made. Earlier ones that were only seen through have nothing more to tell.

@@ -156,6 +156,8 @@ class Capabilities:
     guarded_phases: bool = False
     own_system: bool = False
     many_users: bool = False
+    private_loopback: bool = False
+    """Whether what listens inside a sandbox can be reached by that sandbox's own processes alone."""
     missing: Mapping[str, str] = field(default_factory=dict)
     state_folders: tuple[Path, ...] = ()
 

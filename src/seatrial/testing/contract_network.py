@@ -5,12 +5,14 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.api import Network, NetworkMode
+from seatrial.sandbox.session import open_sandbox
 from seatrial.testing.contract_base import Bench, ContractBase, scenario
 
 NO_CLIENT = 77
@@ -55,6 +57,18 @@ class NetworkContract(ContractBase):
             async with _answering(inside), _answering(outside):
                 assert _ANSWER in await _fetch(bench, inside.getsockname()[1], Network("none"))
                 assert _ANSWER not in await _fetch(bench, outside.getsockname()[1], Network("none"))
+
+    @scenario
+    async def test_a_private_loopback_is_out_of_everybody_elses_reach(self, bench: Bench) -> None:
+        """Whoever says so lets agents in with any key: no other sandbox gets there, whatever its network."""
+        if not bench.capabilities.private_loopback:
+            pytest.skip("others may reach what listens inside here, so it takes a key")
+        with await bench.sandbox.listen(_free_port()) as inside:
+            port = inside.getsockname()[1]
+            async with _answering(inside), open_sandbox(bench.backend, bench.spec) as other:
+                assert _ANSWER in await _fetch(bench, port, bench.network)
+                for mode in bench.capabilities.networks - {"allowlist"}:
+                    assert _ANSWER not in await _fetch(replace(bench, sandbox=other), port, Network(mode))
 
     @scenario
     async def test_with_the_network_of_the_host_it_can(self, bench: Bench) -> None:

@@ -45,6 +45,7 @@ from seatrial.verify.fetch import list_files
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
     from seatrial.gateway.access import OpenAccess
+    from seatrial.gateway.session import Keys
 
 
 @dataclass(eq=False, slots=True)
@@ -106,7 +107,8 @@ class Turn:
             return
         listener = await sandbox.listen(port)
         secrets = tuple(self._allowed.values())
-        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model, secrets) as access:
+        keys: Keys = "any" if self.trial.place.capabilities.private_loopback else "own"
+        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model, secrets, keys) as access:
             try:
                 yield access
             finally:

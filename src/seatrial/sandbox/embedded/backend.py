@@ -123,6 +123,7 @@ class EmbeddedBackend:
             networks=_NETWORKS,
             guarded_phases=True,
             own_system=True,
+            private_loopback=True,
             many_users=self._many_users,
             missing={**self._missing, **dict(self._support.missing.items()), **one_user},
             state_folders=(self._keeper.home.run.path.parent,),

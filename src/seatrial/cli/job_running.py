@@ -72,8 +72,7 @@ async def _run(job: PreparedJob, display: Display) -> Ended:
 
 def _beginning(job: PreparedJob) -> Beginning:
     file = job.store.file
-    earlier = job.store.entries()
-    return Beginning(file.spec.name, job.store.path, sum(planned_trials(file).values()), earlier)
+    return Beginning(file.spec.name, job.store.path, sum(planned_trials(file).values()), job.earlier)
 
 
 def _ending(job: PreparedJob, ended: Ended, gates: Gates) -> Ending:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from seatrial.cli.job_view import find_trial, show_summary, show_trials
+from seatrial.cli.job_view import find_trial, show_summary, show_trials, show_uncounted
 from seatrial.cli.render import show_json
 from seatrial.cli.trial_view import show_trial
 from seatrial.report.summary import summarise_job, summary_json
@@ -27,7 +27,7 @@ def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> No
     if trial is None:
         _show_job(store, everything=everything, as_json=as_json)
         return
-    record = store.record(find_trial(store.entries(), trial, job).trial_id)
+    record = store.record(find_trial(store, trial).trial_id)
     if as_json:
         show_json(record)
         return
@@ -36,14 +36,16 @@ def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> No
 
 
 def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
-    entries = store.entries()
+    census = store.census()
+    entries = census.entries
     summary = summarise_job(entries, store.file)
     if as_json:
         document = {
             "folder": str(store.path),
             "job": store.file.model_dump(mode="json"),
             "summary": summary_json(summary),
-            "trials": [asdict(entry) for entry in entries],
+            "trials": [entry._asdict() for entry in entries],
+            "uncounted": [asdict(found) for found in census.uncounted],
         }
         click.echo(json.dumps(document, indent=2))
         return
@@ -54,9 +56,17 @@ def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
     click.echo(" · ".join((*parts, f"begun {created}")))
     show_summary(summary)
     show_trials(entries, everything=everything)
+    show_uncounted(store, census.uncounted, everything=everything)
     if summary.total.open:
-        go_on = shlex.join(("seatrial", "resume", str(store.path)))
-        click.echo(f"{summary.total.open} trials have no record yet; go on with: {go_on}", err=True)
+        click.echo(_how_to_go_on(store, summary.total.open), err=True)
+
+
+def _how_to_go_on(store: JobStore, left: int) -> str:
+    trials = "1 trial has" if left == 1 else f"{left:,} trials have"
+    if store.file.driver == "environment":
+        return f"{trials} no record yet; evaluate again with `resume=True`"
+    go_on = shlex.join(("seatrial", "resume", str(store.path)))
+    return f"{trials} no record yet; go on with: {go_on}"
 
 
 def _warn(message: str) -> None:

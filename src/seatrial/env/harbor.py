@@ -28,6 +28,7 @@ from seatrial.images.resolver import ResolvedImage
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
+from seatrial.store.job_file import new_job_id
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.events import unobserved
@@ -210,6 +211,7 @@ class HarborEnv(CliAgentEnv):
             agent=RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"])),
             attempt=place.attempt if place else 1,
             job=place.job if place else None,
+            job_id=place.job_id if place else None,
             options=self._naming(docker_image) if by_user else self.trial_options,
         )
 
@@ -277,4 +279,5 @@ class HarborEnv(CliAgentEnv):
             spec=spec,
             tasks=tuple(locked),
             driver="environment",
+            id=new_job_id(),
         )

@@ -58,6 +58,7 @@ async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> Tria
         agent=bench.agents[plan.agent.title],
         attempt=plan.attempt,
         job=bench.store.file.spec.name,
+        job_id=bench.store.file.id,
         options=bench.store.file.spec.trial,
         agent_setup=plan.agent.setup,
     )
@@ -110,6 +111,7 @@ def _failed(bench: Workbench, plan: TrialPlan, spec: TrialSpec, error: BaseExcep
     return TrialRecord(
         trial_id=spec.trial_id,
         job=spec.job,
+        job_id=spec.job_id,
         task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
         agent=AgentRef(name=plan.agent.name, command=plan.agent.command, model=plan.agent.model),
         sandbox=SandboxRef(backend=options.backend, image=options.image, network=options.network),

@@ -1,6 +1,6 @@
 """From what was asked for to a job that can be carried out: a new one, or one that is gone on with."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.models import check_model
 from seatrial.jobs.plan import TrialPlan, plan_trials
-from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
+from seatrial.jobs.resume import changed_tasks, compare_specs, extensions
 from seatrial.jobs.select import select_tasks
 from seatrial.jobs.strangers import check_images
 from seatrial.jobs.trust import require_own
@@ -19,11 +19,15 @@ from seatrial.jobs.variables import check_variables
 from seatrial.model.config import TaskConfig
 from seatrial.model.job import JobFile, JobSpec, LockedTask
 from seatrial.model.task import Task
+from seatrial.store.census import Census, Uncounted
+from seatrial.store.index import TrialEntry
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import read_folder
 from seatrial.tasks.outline import TaskOutline
+
+_NAMED = 20
 
 
 class TasksOnDemand(Mapping[str, Task]):
@@ -47,12 +51,16 @@ class TasksOnDemand(Mapping[str, Task]):
 
 @dataclass(frozen=True, slots=True)
 class PreparedJob:
-    """A job with the trials that are to be run, the tasks they need, and what the user should know."""
+    """A job with the trials that are to be run, the tasks they need, and what the user should know.
+
+    `earlier` are the trials that were finished before.
+    """
 
     store: JobStore
     trials: list[TrialPlan]
     tasks: Mapping[str, Task]
     notices: list[str] = field(default_factory=list)
+    earlier: Sequence[TrialEntry] = ()
 
 
 def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
@@ -109,7 +117,8 @@ def prepare_resume(
         notices = _take_over(store, _with_whole_paths(spec), extend=extend)
     if retry_failed:
         notices += _set_failures_aside(store)
-    trials = remaining(_plan(store.file), store.finished())
+    census = store.census()
+    trials = _plan(store.file, {entry.trial_id for entry in census.entries})
     needed = {plan.task_id for plan in trials}
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
     if trials:
@@ -120,7 +129,8 @@ def prepare_resume(
         check_images(tasks.values(), spec.trial)
         configs = {task.id: task.config for task in tasks.values()}
         notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
-    return PreparedJob(store, trials, TasksOnDemand(tasks), notices)
+    notices += _set_uncounted_aside(store, census)
+    return PreparedJob(store, trials, TasksOnDemand(tasks), notices, census.entries)
 
 
 def _seal_notices(store: JobStore) -> list[str]:
@@ -140,11 +150,11 @@ def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:
     return [f"tasks name the images {named}; they run on this machine's own system instead, which is not reproducible"]
 
 
-def _plan(file: JobFile) -> list[TrialPlan]:
+def _plan(file: JobFile, finished: Collection[str] = ()) -> list[TrialPlan]:
     spec = file.spec
     without = {(entry.task, entry.agent) for entry in file.left_out if entry.agent is not None}
     ids = [task.id for task in file.tasks]
-    return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without)
+    return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without, finished=finished)
 
 
 def _with_whole_paths(spec: JobSpec) -> JobSpec:
@@ -186,6 +196,21 @@ def _set_failures_aside(store: JobStore) -> list[str]:
         for trial_id in failed:
             store.set_aside(trial_id)
     return [f"{len(failed)} trials that failed by infrastructure are run again"]
+
+
+def _set_uncounted_aside(store: JobStore, census: Census) -> list[str]:
+    """Make room for the trials that have to be run again. Returns what the user should know."""
+    if again := [found.trial_id for found in census.uncounted if found.planned]:
+        with store.lock():
+            store.set_uncounted_aside(again)
+    named, more = census.uncounted[:_NAMED], len(census.uncounted) - _NAMED
+    lines = [_uncounted_notice(found) for found in named]
+    return [*lines, f"{more:,} more trials do not count, and are treated alike"] if more > 0 else lines
+
+
+def _uncounted_notice(found: Uncounted) -> str:
+    does = "what is there is kept in damaged/, and the trial is run again" if found.planned else "it is left alone"
+    return f"{found.trial_id} does not count: {found.reason}; {does}"
 
 
 def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, TaskOutline]:

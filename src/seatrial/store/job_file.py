@@ -1,6 +1,8 @@
 """Reading job.json, and telling a folder that may become a job from one that may not."""
 
 import json
+import secrets
+import shlex
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,21 +17,34 @@ _MAX_JOB_BYTES = 2**30
 _OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new", SEAL})
 
 
+def new_job_id() -> str:
+    """An id that no other job has."""
+    return secrets.token_hex(16)
+
+
 def ensure_free(folder: Path) -> None:
     """Raise JobError unless a new job can be made in this folder."""
     with storing(folder):
         if folder.exists() and not folder.is_dir():
             raise JobError(f"{folder}: is a file, expected a folder for the job; choose another one")
         if (folder / JOB).exists():
-            raise JobError(
-                f"{folder}: holds a job already; go on with it by `seatrial resume {folder}`, or choose another folder"
-            )
+            raise JobError(f"{folder}: holds a job already; {_how_to_go_on(folder)}, or choose another folder")
         # Our own empty folders are what a crash leaves of a job that was just being made.
         foreign = sorted(_foreign(folder)) if folder.exists() else []
     if foreign:
         raise JobError(
             f"{folder}: is not empty ({foreign[0]} is in it) and holds no job; choose an empty or new folder"
         )
+
+
+def _how_to_go_on(folder: Path) -> str:
+    try:
+        driver = read_job_file(folder)[0].driver
+    except JobError as error:
+        return f"it cannot be read ({error}); move it away"
+    if driver == "environment":
+        return "these are rollouts of an environment: go on with them by `resume=True` beside `save_to`"
+    return f"go on with it by `{shlex.join(('seatrial', 'resume', str(folder)))}`"
 
 
 def _foreign(folder: Path) -> set[str]:

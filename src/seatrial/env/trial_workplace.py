@@ -15,13 +15,13 @@ from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import AgentRef, TrialRecord
 from seatrial.sandbox.transfer import pack_files, put_packed
-from seatrial.trial.steps import OpenTrial, Turn
-from seatrial.trial.work import Work
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the first rollout
     from collections.abc import Mapping
 
     from seatrial.gateway.access import OpenAccess
+    from seatrial.trial.steps import OpenTrial, Turn
+    from seatrial.trial.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class RolloutAgent:
 class TrialWorkplace:
     """A trial under way. `evaluation` is there once it has been judged."""
 
-    trial: OpenTrial
-    turn: Turn
+    trial: "OpenTrial"
+    turn: "Turn"
     workdir: str
     evaluation: EvaluationResult | None = None
     _ended: AgentResult | None = None
-    _work: Work | None = None
+    _work: "Work | None" = None
 
     @property
     def folder(self) -> Path:

@@ -58,7 +58,7 @@ def evaluation(result: float | str) -> EvaluationResult:
     )
 
 
-def record(task: str, result: Result, agent: str = "oracle", attempt: int = 1, **more: Any) -> TrialRecord:
+def record(task: str, result: Result, /, agent: str = "oracle", attempt: int = 1, **more: Any) -> TrialRecord:
     """What a trial of two seconds leaves."""
     times = (PhaseTime(phase="agent", started_at=BEGUN, finished_at=BEGUN + dt.timedelta(seconds=2)),)
     values: dict[str, Any] = {
@@ -164,4 +164,6 @@ class ScriptedEngine:
         result = does.pop(0) if isinstance(does, list) else does
         observe(PhaseStarted(spec.trial_id, "agent", "first"))
         assert isinstance(result, float | str | Failure)
-        return record(spec.task.id, result, spec.agent.ref.name, spec.attempt, trial_id=spec.trial_id)
+        task = TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest)
+        told = {"trial_id": spec.trial_id, "job": spec.job, "job_id": spec.job_id, "task": task}
+        return record(spec.task.id, result, spec.agent.ref.name, spec.attempt, **told)

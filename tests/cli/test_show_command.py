@@ -57,6 +57,34 @@ def test_a_job_as_json(seatrial: Seatrial, job):
     assert {entry["reward"] for entry in document["trials"] if entry["failure"]} == {None}
 
 
+def test_what_does_not_count_is_named_once_and_blocks_nothing(seatrial: Seatrial, job):
+    (job / "trials/volts.oracle.1/record.json").write_text("{")
+    (job / "trials/crc.oracle.1").rename(job / "trials/a-copy")
+    shown = seatrial("show", job)
+    assert shown.code == 0
+    assert "oracle: 1 no_output, 1 verifier_error, 1 infrastructure_error" in shown.out
+    said = [line for line in shown.err.splitlines() if line.startswith("Warning: ")]
+    resume = f"`seatrial resume {job}` keeps what is there in damaged/ and runs the trial again"
+    stray = f"it is no trial of this job, so move it out of {job / 'trials'}"
+    assert said == [
+        f"Warning: a-copy does not count: it holds the record of another trial, crc.oracle.1; {stray}",
+        f"Warning: crc.oracle.1 does not count: its folder is gone, though it had a record; {resume}",
+        f"Warning: volts.oracle.1 does not count: its record.json is no whole JSON; {resume}",
+    ]
+    document = json.loads(seatrial("show", job, "--json").out)
+    assert [each["trial_id"] for each in document["uncounted"]] == ["a-copy", "crc.oracle.1", "volts.oracle.1"]
+    assert document["summary"]["total"]["scored"] == 1
+
+
+@pytest.mark.parametrize("command", ["show", "calls", "annotate"])
+def test_a_trial_that_does_not_count_is_explained(seatrial: Seatrial, job, command):
+    (job / "trials/volts.oracle.1/record.json").write_text("{")
+    verdict = ("--judgment", "pass", "--reviewer", "ada") if command == "annotate" else ()
+    shown = seatrial(command, job, "volts", *verdict)
+    assert shown.code == 1
+    assert "volts.oracle.1 does not count: its record.json is no whole JSON; `seatrial resume" in shown.err
+
+
 def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Seatrial, tmp_path):
     usage = ModelUsage(calls=2, input_tokens=1200, cached_tokens=200, output_tokens=34, cost_usd=0.5)
     make_job(tmp_path / "job", record("crc", 1.0, model_usage=usage), record("volts", BROKEN, model_usage=usage))

@@ -100,10 +100,17 @@ def test_a_line_that_a_crash_tore_is_forgotten(tmp_path):
         assert (results["metadata"]["scored"], model.asked) == (3, 4)
 
 
-def test_a_line_that_is_no_rollout_is_named(tmp_path):
+def test_a_line_that_is_no_rollout_is_named_and_stops_nothing(tmp_path, caplog):
     (tmp_path / "rollouts.jsonl").write_text("{}\n")
-    with pytest.raises(vf.JobError, match="line 1 is no rollout"):
-        Guessing().evaluate_sync(counting, "m", save_to=tmp_path, resume=True)
+    results = Guessing().evaluate_sync(counting, "m", save_to=tmp_path, resume=True)
+    assert results["metadata"]["errors"] == 0
+    assert "line 1 is no rollout" in caplog.text
+
+
+def test_a_job_is_no_place_for_lines(tmp_path):
+    (tmp_path / "job.json").write_text("{}")
+    with pytest.raises(vf.JobError, match="holds a job, expected rollouts"):
+        Guessing().evaluate_sync(counting, "m", save_to=tmp_path)
 
 
 def test_a_folder_is_not_written_to_again_without_being_told(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 import seatrial as vf
 from seatrial.cli.main import run
 from seatrial.env.state import PLACE, RECORD
+from seatrial.model.record import TaskRef
 from seatrial.store.job_store import JobStore
 from tests.env.games import Guessing, counting
 from tests.jobs.samples import broken_machine, evaluation, job_file, record
@@ -25,7 +26,7 @@ class Trials(Guessing):
         tasks = sorted({row["task"] for row in plan.rows})
         file = job_file(tasks, name=name, attempts=len(plan.rows) // len(tasks))
         locked = tuple(task.model_copy(update={"digest": self.digest * 64}) for task in file.tasks)
-        return file.model_copy(update={"tasks": locked})
+        return file.model_copy(update={"tasks": locked, "driver": "environment", "id": "this one"})
 
     async def post_rollout(self, state):
         place = state[PLACE]
@@ -37,6 +38,8 @@ class Trials(Guessing):
             place.attempt,
             trial_id=place.trial_id,
             job=place.job,
+            job_id=place.job_id,
+            task=TaskRef(id=state["task"], name=state["task"], digest=self.digest * 64),
             **({"failure": broken_machine()} if failed else {"evaluation": evaluation(0.5)}),
         )
         if failed:
@@ -118,8 +121,28 @@ def test_a_rollout_that_never_became_a_trial_leaves_nothing(tmp_path):
     assert list((tmp_path / "job/.drafts").iterdir()) == []
 
 
-def test_a_damaged_rollout_is_named(tmp_path):
+@pytest.mark.parametrize("name", ["rollout.json", "record.json"])
+def test_a_damaged_rollout_is_named_kept_and_made_again(tmp_path, caplog, name):
     Trials().evaluate_sync(counting, "m", save_to=tmp_path / "job")
-    (tmp_path / "job/trials/add.noop.1/rollout.json").write_text("{")
-    with pytest.raises(vf.StoreError, match=r"add\.noop\.1/rollout\.json: is damaged"):
+    (tmp_path / "job/trials/add.noop.1" / name).write_text("{")
+    env = Trials()
+    results = env.evaluate_sync(counting, "m", save_to=tmp_path / "job", resume=True)
+    assert (env.ran, results["metadata"]["errors"]) == (["add.noop.1"], 0)
+    assert "add.noop.1" in caplog.text
+    assert (tmp_path / "job/damaged/add.noop.1.1" / name).read_text() == "{"
+    assert len(JobStore.open(tmp_path / "job").finished()) == 2
+
+
+def test_the_advice_for_a_folder_that_is_taken_works(tmp_path):
+    Trials().evaluate_sync(counting, "m", save_to=tmp_path / "job")
+    with pytest.raises(vf.JobError, match="`resume=True` beside `save_to`"):
+        Trials().evaluate_sync(counting, "m", save_to=tmp_path / "job")
+    env = Trials()
+    env.evaluate_sync(counting, "m", save_to=tmp_path / "job", resume=True)
+    assert env.ran == []
+
+
+def test_the_folder_of_a_job_is_none_for_rollouts(tmp_path):
+    JobStore.create(tmp_path / "job", job_file())
+    with pytest.raises(vf.JobError, match="holds a job of `seatrial run`"):
         Trials().evaluate_sync(counting, "m", save_to=tmp_path / "job", resume=True)

@@ -36,7 +36,7 @@ def broken_machine(*, retryable: bool = True) -> Failure:
     return Failure(phase="setup", cause="SandboxError", message="no space left", retryable=retryable)
 
 
-def record(task: str = "add", attempt: int = 1, *, agent: str = "noop", **changes: Any) -> TrialRecord:
+def record(task: str = "add", /, attempt: int = 1, *, agent: str = "noop", **changes: Any) -> TrialRecord:
     """The record of a trial that passed, unless it is given a failure."""
     values: dict[str, Any] = {
         "trial_id": trial_id(task, agent, attempt),
@@ -53,7 +53,9 @@ def record(task: str = "add", attempt: int = 1, *, agent: str = "noop", **change
 
 def record_for(spec: TrialSpec, **changes: Any) -> TrialRecord:
     """What running a trial gives back."""
-    return record(spec.task.id, spec.attempt, trial_id=spec.trial_id, job=spec.job, **changes)
+    task = TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest)
+    told = {"trial_id": spec.trial_id, "job": spec.job, "job_id": spec.job_id, "task": task}
+    return record(spec.task.id, spec.attempt, **{**told, **changes})
 
 
 class FakeTrials:

@@ -175,7 +175,7 @@ def test_more_attempts_agents_and_tasks(spec, make_job, make_task, tmp_path):
     assert len(left.trials) == 4 * 2 * 2 - 3
     assert JobStore.open(job.store.path).file.spec == more
     run(left, FakeTrials())
-    assert len(job.store.entries()) == 16
+    assert len(left.store.entries()) == 16
     assert prepare_resume(job.store.path).trials == []
 
 
@@ -188,6 +188,24 @@ def test_extending_must_not_lose_or_change_a_task(spec, make_job, tasks, tmp_pat
     with pytest.raises(JobError, match="task add: its files have changed"):
         prepare_resume(job.store.path, spec=spec.model_copy(update={"attempts": 2}), extend=True)
     assert JobStore.open(job.store.path).file == job.store.file
+
+
+def test_what_does_not_count_is_kept_named_and_run_again(make_job):
+    job = make_job()
+    run(job, FakeTrials())
+    trials = job.store.path / "trials"
+    (trials / "add.noop.1" / "record.json").write_bytes(b"{")
+    (trials / "notes").mkdir()
+    again = prepare_resume(job.store.path)
+    assert ids(again) == ["add.noop.1"]
+    assert [entry.trial_id for entry in again.earlier] == ["merge.noop.1", "sort.noop.1"]
+    first, second = again.notices
+    assert first.startswith("add.noop.1 does not count: its record.json is no whole JSON; what is there is kept in")
+    assert second == "notes does not count: there is no record.json in it; it is left alone"
+    run(again, FakeTrials())
+    assert len(job.store.entries()) == 3
+    assert (job.store.path / "damaged" / "add.noop.1.1" / "record.json").read_bytes() == b"{"
+    assert prepare_resume(job.store.path).trials == []
 
 
 def test_failed_trials_are_run_again_when_asked_for(make_job):

@@ -8,4 +8,4 @@ from tests.jobs.samples import job_file
 
 @pytest.fixture
 def store(tmp_path: Path) -> JobStore:
-    return JobStore.create(tmp_path / "job", job_file())
+    return JobStore.create(tmp_path / "job", job_file(attempts=2))

@@ -1,20 +1,26 @@
-"""Lines of the index: what is written is read again, and nothing that strangers or crashes leave can hurt."""
+"""Lines of the index: what is written is believed of the same record only, and nothing that others leave can hurt."""
 
-from dataclasses import replace
 from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.model.record import Outcome
-from seatrial.store.index import TrialEntry, forget_line, read_lines, write_line
+from seatrial.store.index import Index, TrialEntry, forget_line, stamp_of
+from tests.jobs.samples import job_file
+
+KEY = b"k" * 32
+STAMP = [1, 2, 3, 4]
+INDEX = Index(job_file(), KEY)
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 numbers = st.floats(0, 1e6, allow_nan=False)
+counts = st.integers(0, 2**53)
 entries = st.builds(
     TrialEntry,
     trial_id=text,
-    task_id=text,
+    task_id=st.sampled_from(["add", "sort", "another"]),
     agent=text,
     attempt=st.integers(1, 10**6),
     outcome=st.sampled_from(get_args(Outcome)),
@@ -23,54 +29,91 @@ entries = st.builds(
     duration_sec=st.none() | numbers,
     started_at=st.none() | text,
     failure=st.none() | text,
+    model_calls=st.none() | counts,
+    input_tokens=st.none() | counts,
+    output_tokens=st.none() | counts,
+    cost_usd=st.none() | numbers,
+    disputed_reward=st.none() | numbers,
+    put_back=counts,
+    broken=st.booleans(),
+    warnings=st.lists(text, max_size=2).map(tuple),
 )
-counts = st.integers(0, 2**53)
-users = st.builds(
-    replace, entries, model_calls=counts, input_tokens=counts, output_tokens=counts, cost_usd=st.none() | numbers
-)
-entries |= users
-entries |= st.builds(replace, entries, disputed_reward=st.none() | numbers, put_back=counts, broken=st.booleans())
-entries |= st.builds(replace, entries, warnings=st.lists(text, max_size=2).map(tuple))
+
+
+def believed(content: bytes, index: Index = INDEX) -> dict[str, TrialEntry]:
+    found = {name: index.believed(line, STAMP) for name, line in index.read(content).items()}
+    return {name: entry for name, entry in found.items() if entry}
+
+
+def line(entry: TrialEntry) -> bytes:
+    return INDEX.line(entry, STAMP)
 
 
 @given(st.lists(entries, unique_by=lambda entry: entry.trial_id))
 def test_what_is_written_is_read(written):
-    assert list(read_lines(b"".join(map(write_line, written))).values()) == written
+    assert list(believed(b"".join(map(line, written))).values()) == written
 
 
 @given(entries, entries, st.data())
 def test_a_torn_line_is_no_entry_and_hurts_no_other(torn, whole, data):
-    line = write_line(torn)
-    cut = data.draw(st.integers(0, len(line) - 2))
-    assert read_lines(line[:cut] + b"\n" + write_line(whole)) == {whole.trial_id: whole}
+    cut = data.draw(st.integers(0, len(line(torn)) - 2))
+    assert believed(line(torn)[:cut] + b"\n" + line(whole)) == {whole.trial_id: whole}
 
 
 @given(st.binary(max_size=200), entries)
 def test_garbage_is_passed_over(garbage, entry):
-    found = read_lines(garbage + b"\n" + write_line(entry))
-    assert found[entry.trial_id] == entry
+    assert believed(garbage + b"\n" + line(entry))[entry.trial_id] == entry
 
 
 @given(entries, entries)
 def test_the_last_line_about_a_trial_counts(first, second):
-    second = replace(second, trial_id=first.trial_id)
-    assert read_lines(write_line(first) + write_line(second)) == {first.trial_id: second}
-    assert read_lines(write_line(first) + forget_line(first.trial_id)) == {}
-    assert read_lines(forget_line(first.trial_id) + write_line(first)) == {first.trial_id: first}
+    second = second._replace(trial_id=first.trial_id)
+    assert believed(line(first) + line(second)) == {first.trial_id: second}
+    assert believed(line(first) + forget_line(first.trial_id)) == {}
+    assert believed(forget_line(first.trial_id) + line(first)) == {first.trial_id: first}
 
 
-def test_values_of_the_wrong_type_make_no_entry():
-    good = b'["a.b.1","a","b",1,"pass",1.0,1,null,null,null]'
-    assert len(read_lines(good)) == 1
-    assert read_lines(good.replace(b"]", b",2,300,40,0.5]"))["a.b.1"].cost_usd == 0.5
-    for more in (b",2", b",2,300,40", b',2,300,40,"0.5"', b",2,300,40.5,0.5", b",2,300,40,0.5,1"):
-        assert read_lines(good.replace(b"]", more + b"]")) == {}
-    for old, new in ((b'"a.b.1"', b"1"), (b'"pass"', b'"passed"'), (b",1,", b",true,"), (b"1.0", b'"1.0"')):
-        assert read_lines(good.replace(old, new, 1)) == {}
+ENTRY = TrialEntry("add.noop.1", "add", "noop", 1, "fail", 0.0, 1, 2.5, None, None)
 
 
-def test_a_trial_without_a_model_is_a_line_as_there_always_was():
-    old = b'["a.b.1","a","b",1,"pass",1.0,1,null,null,null]\n'
-    entry = read_lines(old)["a.b.1"]
-    assert (entry.model_calls, entry.cost_usd) == (None, None)
-    assert write_line(entry) == old
+@pytest.mark.parametrize(("old", "new"), [(b"0.0", b"1.0"), (b'"fail"', b'"pass"'), (b"add.noop.1", b"add.noop.2")])
+def test_a_line_that_somebody_changed_is_not_believed(old, new):
+    written = line(ENTRY)
+    assert old in written
+    assert believed(written.replace(old, new)) == {}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Index(job_file(), b"x" * 32),
+        Index(job_file(name="weekly"), KEY),
+        Index(job_file().model_copy(update={"id": "another"}), KEY),
+        Index(job_file(tasks=["sort"]), KEY),
+    ],
+    ids=["user", "name", "job", "task"],
+)
+def test_a_line_of_another_user_job_or_task_is_not_believed(other):
+    assert believed(line(ENTRY)) == {"add.noop.1": ENTRY}
+    assert believed(line(ENTRY), other) == {}
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_line_about_another_file_is_not_believed(place):
+    written = INDEX.read(line(ENTRY))["add.noop.1"]
+    stamp = [value + (number == place) for number, value in enumerate(STAMP)]
+    assert INDEX.believed(written, STAMP) == ENTRY
+    assert INDEX.believed(written, stamp) is None
+    assert INDEX.believed(written, None) is None
+
+
+def test_a_stamp_tells_a_file_from_its_copy_and_from_itself_when_it_was_changed(tmp_path):
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    first.write_bytes(b"content")
+    copy.write_bytes(b"content")
+    before = stamp_of(str(first))
+    assert before is not None
+    assert before != stamp_of(str(copy))
+    first.write_bytes(b"changed, and longer")
+    assert stamp_of(str(first)) != before
+    assert stamp_of(str(tmp_path / "none")) is None

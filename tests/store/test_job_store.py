@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import JobError, StoreError
-from seatrial.model.base import to_json
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import TrialWarning
 from seatrial.store.job_store import JobStore
@@ -171,14 +170,6 @@ def test_no_name_leads_out_of_the_folder(store, name):
         store.trial_folder(name)
 
 
-def test_a_damaged_record_says_where_and_what_to_do(store):
-    keep(store, record())
-    path = store.trial_folder("add.noop.1") / "record.json"
-    path.write_bytes(to_json(record())[:-20])
-    with pytest.raises(StoreError, match=r"record\.json: is damaged .* move the folder add\.noop\.1"):
-        store.record("add.noop.1")
-
-
 def test_entries_are_those_of_the_records(store):
     keep(store, record("sort", failure=broken_machine(), tries=3), record())
     passed, failed = store.entries()
@@ -211,17 +202,6 @@ def test_entries_do_not_depend_on_the_index(store, damage):
     with store.lock():
         keep(store, record(attempt=2))
     assert [entry.trial_id for entry in store.entries()] == ["add.noop.1", "add.noop.2", "sort.noop.1"]
-
-
-def test_the_lock_mends_the_index(store):
-    keep(store, record(), record("sort"))
-    index = store.path / "index.jsonl"
-    index.write_bytes(index.read_bytes()[:-9])
-    with store.lock():
-        pass
-    for name in store.finished():
-        (store.trial_folder(name) / "record.json").unlink()
-    assert len(store.entries()) == 2, "the lines must be enough"
 
 
 def test_a_failed_trial_can_be_set_aside_and_run_again(store):

@@ -6,7 +6,7 @@ An agent does nothing itself. The trial stages, runs and watches, the same way f
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from seatrial.errors import UsageError
 from seatrial.model.config import TaskConfig
@@ -14,7 +14,9 @@ from seatrial.model.job import AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
 from seatrial.plugins import load_plugin, plugin_names
-from seatrial.tasks.outline import TaskOutline
+
+if TYPE_CHECKING:  # reading tasks takes much that an agent does not need
+    from seatrial.tasks.outline import TaskOutline
 
 ENTRY_POINTS = "seatrial.agents"
 _OTHER_NAMES = {"nop": "noop"}  # as Harbor calls it
@@ -67,12 +69,12 @@ class Agent(Protocol):
 class SelectiveAgent(Agent, Protocol):
     """An agent that cannot attempt every task, and can tell before anything is made for it."""
 
-    def declines(self, task: TaskOutline) -> str | None:
+    def declines(self, task: "TaskOutline") -> str | None:
         """Why it cannot attempt a task, in a few words by which tasks are counted; None when it can. Pure."""
         ...
 
 
-def why_declined(agent: Agent, task: TaskOutline) -> str | None:
+def why_declined(agent: Agent, task: "TaskOutline") -> str | None:
     """Why an agent cannot attempt a task, None when it can or has not said. Raises UsageError when it fails to say."""
     # Not isinstance: asking a protocol takes longer than the answer, and there may be thousands of tasks.
     declines: Callable[[TaskOutline], str | None] | None = getattr(agent, "declines", None)

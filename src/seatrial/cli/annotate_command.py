@@ -29,7 +29,7 @@ from seatrial.store.job_store import JobStore
 def command(job: Path, trial: str, judgment: str, reviewer: str, **said: Any) -> None:
     """Add a verdict on TRIAL of the job in folder JOB, then show all there are. The reward stays as it is."""
     store = JobStore.open(job)
-    entry = find_trial(store.entries(), trial, job)
+    entry = find_trial(store, trial)
     append_annotation(store, entry.trial_id, _annotation(judgment, reviewer, said))
     click.echo(f"{harmless(entry.trial_id)}: {entry.outcome}, reward {format_reward(entry.reward)}")
     show_annotations(read_annotations(store)[entry.trial_id])

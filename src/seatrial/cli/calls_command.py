@@ -37,7 +37,7 @@ class _Talk:
 def command(job: Path, trial: str, index: int | None, step: str | None, full: bool, as_json: bool) -> None:
     """Print the model calls of TRIAL in the job folder JOB: each with its facts and the messages that are new in it."""
     store = JobStore.open(job)
-    record = store.record(find_trial(store.entries(), trial, job).trial_id)
+    record = store.record(find_trial(store, trial).trial_id)
     talks = _chosen(_talks(record, store.trial_folder(record.trial_id)), record, step, index)
     for talk in talks:
         if as_json:

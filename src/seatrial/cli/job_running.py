@@ -76,9 +76,8 @@ async def _run(job: PreparedJob, display: Display) -> JobOutcome:
 
 def _beginning(job: PreparedJob) -> Beginning:
     file = job.store.file
-    earlier = job.store.entries()
     planned = sum(planned_trials(file).values())
-    return Beginning(file.spec.name, job.store.path, planned, earlier, file.spec.model)
+    return Beginning(file.spec.name, job.store.path, planned, job.earlier, file.spec.model)
 
 
 def _ending(job: PreparedJob, ended: Ended, reason: str | None, gates: Gates) -> Ending:

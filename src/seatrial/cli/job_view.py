@@ -2,13 +2,12 @@
 
 import difflib
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from seatrial.cli.colours import OUTCOME_COLOURS, paint
 from seatrial.cli.render import show_table
-from seatrial.errors import JobError
+from seatrial.errors import JobError, StoreError
 from seatrial.report.summary import JobSummary
 from seatrial.report.text import (
     SUMMARY_COLUMNS,
@@ -26,7 +25,9 @@ from seatrial.report.text import (
     used_cells,
     worst_first,
 )
+from seatrial.store.census import Uncounted
 from seatrial.store.index import TrialEntry
+from seatrial.store.job_store import JobStore
 
 _SHOWN = 40
 _NAMED = 5
@@ -71,19 +72,37 @@ def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
         click.echo(f"{counted(len(entries) - _SHOWN, 'more trial')}, none worse; --all shows them", err=True)
 
 
-def find_trial(entries: Sequence[TrialEntry], wanted: str, folder: Path) -> TrialEntry:
-    """The trial of that id, or the only one whose id has that part. Raises JobError that names the candidates."""
-    exact = [entry for entry in entries if entry.trial_id == wanted]
-    found = exact or [entry for entry in entries if wanted in entry.trial_id]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise JobError(f"{wanted!r} is part of {len(found)} trials of {folder}: {_names(found)}; give more of the name")
-    near = difflib.get_close_matches(wanted, [entry.trial_id for entry in entries], n=1, cutoff=0.4)
-    hint = f"did you mean {harmless(near[0])}?" if near else f"finished trials: {_names(entries) or 'none yet'}"
-    raise JobError(f"{folder} has no finished trial {wanted!r}; {hint}")
+def show_uncounted(store: JobStore, found: Sequence[Uncounted], *, everything: bool) -> None:
+    """What is there and does not count, a line each, with what to do about it. Of many only some are shown."""
+    shown = found if everything else found[:_SHOWN]
+    for each in shown:
+        click.echo(f"Warning: {harmless(store.explain(each))}", err=True)
+    if len(found) > len(shown):
+        more = counted(len(found) - len(shown), "more trial does", "more trials do")
+        click.echo(f"{more} not count; --all shows them", err=True)
 
 
-def _names(entries: Sequence[TrialEntry]) -> str:
-    more = ", …" if len(entries) > _NAMED else ""
-    return ", ".join(harmless(entry.trial_id) for entry in entries[:_NAMED]) + more
+def find_trial(store: JobStore, wanted: str) -> TrialEntry:
+    """The trial of that id, or the only one whose id has that part.
+
+    Raises JobError that names the candidates, StoreError with the reason for a trial that does not count.
+    """
+    census = store.census()
+    trials: list[TrialEntry | Uncounted] = [*census.entries, *census.uncounted]
+    exact = [each for each in trials if each.trial_id == wanted]
+    found = exact or [each for each in trials if wanted in each.trial_id]
+    if len(found) > 1:
+        listed = _names(found)
+        raise JobError(f"{wanted!r} is part of {len(found)} trials of {store.path}: {listed}; give more of the name")
+    if not found:
+        near = difflib.get_close_matches(wanted, [each.trial_id for each in trials], n=1, cutoff=0.4)
+        hint = f"did you mean {harmless(near[0])}?" if near else f"there are: {_names(trials) or 'none'}"
+        raise JobError(f"{store.path} has no finished trial {wanted!r}; {hint}")
+    if isinstance(found[0], Uncounted):
+        raise StoreError(harmless(store.explain(found[0])))
+    return found[0]
+
+
+def _names(trials: Sequence[TrialEntry | Uncounted]) -> str:
+    more = ", …" if len(trials) > _NAMED else ""
+    return ", ".join(harmless(each.trial_id) for each in trials[:_NAMED]) + more

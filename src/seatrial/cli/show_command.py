@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from seatrial.cli.job_view import find_trial, show_summary, show_trials
+from seatrial.cli.job_view import find_trial, show_summary, show_trials, show_uncounted
 from seatrial.cli.program import command_line
 from seatrial.cli.render import show_json
 from seatrial.cli.trial_view import show_trial
@@ -27,7 +27,7 @@ def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> No
     if trial is None:
         _show_job(store, everything=everything, as_json=as_json)
         return
-    record = store.record(find_trial(store.entries(), trial, job).trial_id)
+    record = store.record(find_trial(store, trial).trial_id)
     if as_json:
         show_json(record)
         return
@@ -36,14 +36,16 @@ def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> No
 
 
 def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
-    entries = store.entries()
+    census = store.census()
+    entries = census.entries
     summary = summarise_job(entries, store.file)
     if as_json:
         document = {
             "folder": str(store.path),
             "job": store.file.model_dump(mode="json"),
             "summary": summary_json(summary),
-            "trials": [asdict(entry) for entry in entries],
+            "trials": [entry._asdict() for entry in entries],
+            "uncounted": [asdict(found) for found in census.uncounted],
         }
         click.echo(json.dumps(document, indent=2))
         return
@@ -54,9 +56,16 @@ def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
     click.echo(" · ".join((spec.name, *parts, f"begun {created}")))
     show_summary(summary)
     show_trials(entries, everything=everything)
+    show_uncounted(store, census.uncounted, everything=everything)
     if summary.total.open:
-        left = counted(summary.total.open, "trial has", "trials have")
-        click.echo(f"{left} not run yet. Continue with: {command_line('resume', str(store.path))}", err=True)
+        click.echo(_how_to_continue(store, summary.total.open), err=True)
+
+
+def _how_to_continue(store: JobStore, left: int) -> str:
+    trials = counted(left, "trial has", "trials have")
+    if store.file.driver == "environment":
+        return f"{trials} no record yet. Continue with: evaluate(…, resume=True)"
+    return f"{trials} not run yet. Continue with: {command_line('resume', str(store.path))}"
 
 
 def _warn(message: str) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seatrial.env.agent_run import AgentRun
-from seatrial.env.interception import Ended, InterceptedTurn, Interception
 from seatrial.env.state import State
 from seatrial.env.workplace import Workplace
 from seatrial.errors import ProviderError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first rollout
+    from seatrial.env.agent_run import AgentRun
+    from seatrial.env.interception import Ended, InterceptedTurn, Interception
     from seatrial.gateway.access import OpenAccess
 
 AGENT = "_agent"
@@ -23,13 +23,13 @@ _MAX_OUTPUT_BYTES = 2**20
 class AgentState:
     """An agent and its way to the loop. `variables` are those it is started with."""
 
-    interception: Interception
+    interception: "Interception"
     workplace: Workplace
     model: AsyncExitStack = field(default_factory=AsyncExitStack)
     access: "OpenAccess | None" = None
     variables: Mapping[str, str] = field(default_factory=dict)
-    run: AgentRun | None = None
-    turn: InterceptedTurn | None = None
+    run: "AgentRun | None" = None
+    turn: "InterceptedTurn | None" = None
 
     @property
     def model_variables(self) -> Mapping[str, str]:
@@ -41,6 +41,8 @@ class AgentState:
 
         How it ended is on the state then. Raises what kept the agent from coming to its end, if that was our failure.
         """
+        from seatrial.env.interception import Ended  # noqa: PLC0415 - see the top
+
         if self.run is None:
             await self.model.aclose()
             return
@@ -69,7 +71,9 @@ def agent_of(state: State) -> AgentState:
     return agent
 
 
-def _why(state: State) -> Ended:
+def _why(state: State) -> "Ended":
+    from seatrial.env.interception import Ended  # noqa: PLC0415 - see the top
+
     if state.get("prompt_too_long"):
         return Ended(400, "the prompt exceeds the maximum context length of the model (context_length_exceeded)")
     return Ended(429, f"the rollout has ended ({state['stop_condition']}): there are no more answers")

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.agents.api import AgentLaunch
-from seatrial.env.agent_run import AgentRun
 from seatrial.env.agent_state import AGENT, AgentState, agent_of
 from seatrial.env.client import chat_request
 from seatrial.env.decorators import cleanup, stop, teardown
 from seatrial.env.hooks import blaming, settled
-from seatrial.env.interception import Ended, Interception
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
@@ -25,7 +23,8 @@ from seatrial.model.job import ImageFallback
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.scratch import Scratch
 
-if TYPE_CHECKING:  # an HTTP server and client, which are slow to import
+if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the first rollout imports them
+    from seatrial.env.interception import Interception
     from seatrial.gateway.access import ModelAccess
     from seatrial.gateway.session import Keys
 
@@ -113,6 +112,8 @@ class CliAgentEnv(MultiTurnEnv):
 
     async def setup_state(self, state: State) -> State | None:
         """Make the sandbox, furnish it, and start the agent."""
+        from seatrial.env.interception import Interception  # noqa: PLC0415 - see the top
+
         await super().setup_state(state)
         state.update(rollout_id=f"rollout_{uuid.uuid4().hex[:8]}", agent_completed=False, agent_timed_out=False)
         state.update(agent_exit_code=None, agent_stdout=None, agent_stderr=None)
@@ -148,6 +149,9 @@ class CliAgentEnv(MultiTurnEnv):
 
     async def start_agent(self, state: State) -> None:
         """Start the agent's command; the rollout's loop answers it from now on."""
+        from seatrial.env.agent_run import AgentRun  # noqa: PLC0415 - see the top
+        from seatrial.env.interception import Ended  # noqa: PLC0415
+
         agent = agent_of(state)
         launch = AgentLaunch(("/bin/sh", "-c", self.run_command), env=agent.variables)
         if agent.access is not None:
@@ -227,7 +231,7 @@ def _least(seconds: float | None, minutes: float | None) -> float | None:
     return min(known, default=None)
 
 
-def _access(interception: Interception) -> "ModelAccess":
+def _access(interception: "Interception") -> "ModelAccess":
     from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - slow to import
     from seatrial.gateway.pricing import load_prices  # noqa: PLC0415
     from seatrial.gateway.session import SessionOptions  # noqa: PLC0415

@@ -8,20 +8,18 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from seatrial.env.client_config import ClientConfig
 from seatrial.env.messages import Messages
-from seatrial.env.sdk_upstream import SdkUpstream, is_sdk_client
 from seatrial.errors import InvalidModelResponseError, OverlongPromptError, ProviderError, UsageError
 from seatrial.gateway.api import ModelRequest, Upstream
-from seatrial.gateway.dialects import PATHS
-from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
-from seatrial.gateway.upstreams.function import FunctionModel, ModelFunction
-from seatrial.gateway.upstreams.per_trial import for_trial
 from seatrial.model.trace import Dialect
+
+if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first rollout
+    from seatrial.gateway.upstreams.function import ModelFunction
 
 _OVERLONG = ("context length", "context_length", "context window", "prompt is too long", "too many tokens")
 _MESSAGES_NAMES = ("messages", "prompt")
@@ -36,10 +34,19 @@ class Client:
 
     def for_rollout(self) -> "Client":
         """The client as one rollout uses it: a script starts at its beginning."""
+        from seatrial.gateway.upstreams.per_trial import for_trial  # noqa: PLC0415 - see the top
+
         return Client(for_trial(self.upstream), self.given)
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completion request. Raises ModelError, or OverlongPromptError when it does not fit."""
+        from seatrial.gateway.dialects import PATHS  # noqa: PLC0415 - see the top
+        from seatrial.gateway.translate import (  # noqa: PLC0415
+            Untranslatable,
+            translate_request,
+            translate_response,
+        )
+
         dialects = self.upstream.dialects
         spoken: Dialect = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
         try:
@@ -70,6 +77,8 @@ async def open_client(given: object) -> AsyncIterator[Client]:
 
 def make_upstream(given: Any) -> Upstream:
     """The upstream that a client amounts to, not opened yet. Raises UsageError that says what may be given."""
+    from seatrial.env.sdk_upstream import SdkUpstream, is_sdk_client  # noqa: PLC0415 - see the top
+
     if isinstance(given, ClientConfig):
         return given.provider()
     if isinstance(given, str):
@@ -82,6 +91,8 @@ def make_upstream(given: Any) -> Upstream:
     if is_sdk_client(given):
         return SdkUpstream(given)
     if callable(given):
+        from seatrial.gateway.upstreams.function import FunctionModel  # noqa: PLC0415 - see the top
+
         return FunctionModel(_of_request(given), name=getattr(given, "__name__", "function"))
     raise UsageError(
         f"the client is of type {type(given).__name__}; expected a ClientConfig, a client with "
@@ -98,7 +109,7 @@ def chat_request(
     return {"model": model, "messages": messages, **({"tools": tools} if tools else {}), **values, **extra}
 
 
-def _of_request(function: Callable[..., Any]) -> ModelFunction:
+def _of_request(function: Callable[..., Any]) -> "ModelFunction":
     """A function of a request from one that may also want the messages alone, which its parameter's name says."""
     first = next(iter(inspect.signature(function).parameters), None)
     if first not in _MESSAGES_NAMES:

@@ -28,19 +28,14 @@ from seatrial.images.resolver import ResolvedImage
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
+from seatrial.store.job_file import new_job_id
 from seatrial.tasks.digest import digest_folder
-from seatrial.tasks.load import load_task
-from seatrial.trial.events import unobserved
-from seatrial.trial.log import TrialLog
-from seatrial.trial.place import agent_image
-from seatrial.trial.rounds import Round
-from seatrial.trial.spec import TrialSpec
-from seatrial.trial.steps import open_trial
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     from seatrial.gateway.access import ModelAccess
+    from seatrial.trial.spec import TrialSpec
 
 _AGENT_NAME = "command"
 _WORKPLACE = "_workplace"
@@ -182,11 +177,21 @@ class HarborEnv(CliAgentEnv):
         if state.get(_WORKPLACE) is not None and state["reward"] is not None:
             state[RECORD] = await self._workplace(state).record(error, state["reward"])
         elif error is not None and "harbor_task_dir" in state:  # it has not come so far as to have a sandbox
+            from seatrial.trial.events import unobserved  # noqa: PLC0415 - as in `_make_workplace`
+            from seatrial.trial.log import TrialLog  # noqa: PLC0415
+
             log = TrialLog(self._spec(state, self.docker_image), unobserved)
             log.fail(error)
             state[RECORD] = log.record()
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
+        # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.
+        from seatrial.trial.events import unobserved  # noqa: PLC0415
+        from seatrial.trial.log import TrialLog  # noqa: PLC0415
+        from seatrial.trial.place import agent_image  # noqa: PLC0415
+        from seatrial.trial.rounds import Round  # noqa: PLC0415
+        from seatrial.trial.steps import open_trial  # noqa: PLC0415
+
         machinery = await self._sandboxes.machinery(state)
         spec = replace(self._spec(state, docker_image), model=model, images=machinery.images)
         log = TrialLog(spec, unobserved)
@@ -200,7 +205,9 @@ class HarborEnv(CliAgentEnv):
         await self._sandboxes.introduce(state, trial.sandbox, turn.network)
         return workplace
 
-    def _spec(self, state: State, docker_image: str) -> TrialSpec:
+    def _spec(self, state: State, docker_image: str) -> "TrialSpec":
+        from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
+
         found = self._task(state)
         place, task = state[PLACE], self._adapted(found, docker_image)
         of_strangers = (found.config.environment.docker_image, state["info"].get("docker_image"))
@@ -212,6 +219,7 @@ class HarborEnv(CliAgentEnv):
             agent=RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"])),
             attempt=place.attempt if place else 1,
             job=place.job if place else None,
+            job_id=place.job_id if place else None,
             options=self._naming(docker_image) if by_user else self.trial_options,
         )
 
@@ -243,6 +251,8 @@ class HarborEnv(CliAgentEnv):
         if not isinstance(folder, str):
             raise UsageError("a row for HarborEnv needs info['task_dir'], the folder of its task")
         if folder not in self._tasks:
+            from seatrial.tasks.load import load_task  # noqa: PLC0415 - only for rows of somebody's own
+
             self._tasks[folder] = load_task(folder)
         return self._tasks[folder]
 
@@ -279,4 +289,5 @@ class HarborEnv(CliAgentEnv):
             spec=spec,
             tasks=tuple(locked),
             driver="environment",
+            id=new_job_id(),
         )

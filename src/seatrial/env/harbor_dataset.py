@@ -13,11 +13,6 @@ from seatrial.env.rows import Row
 from seatrial.errors import DatasetNotFoundError, TaskFormatError, UsageError
 from seatrial.model.base import plain
 from seatrial.model.task import Task
-from seatrial.tasks.dataset import load_dataset
-from seatrial.tasks.layout import read_text
-from seatrial.tasks.load import MAX_TOML_BYTES
-from seatrial.tasks.toml import TASK_TOML
-from seatrial.trial.rounds import Round
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped, import-not-found, unused-ignore]
@@ -33,6 +28,8 @@ def load_tasks(path: Path, names: Sequence[str] | None) -> tuple[Task, ...]:
     A folder that is no task, or none for one agent and one verifier, is left out with a warning, but when it was named:
     then TaskFormatError. Raises DatasetNotFoundError for a name that there is not, and when there is no task at all.
     """
+    from seatrial.tasks.dataset import load_dataset  # noqa: PLC0415 - much, and only for those who have tasks
+
     found = load_dataset(path)
     problems = {task.id: [str(each) for each in task.problems if each.severity == "error"] for task in found.broken}
     problems |= {task.id: [_STEPS] for task in found.tasks if task.steps}
@@ -66,6 +63,8 @@ def task_rows(tasks: Iterable[Task]) -> list[Row]:
 
 
 def _row(number: int, task: Task) -> Row:
+    from seatrial.trial.rounds import Round  # noqa: PLC0415
+
     instruction = Round(task).instruction().decode().strip()
     config = read_toml(task)
     return {
@@ -82,6 +81,10 @@ def _row(number: int, task: Task) -> Row:
 
 def read_toml(task: Task) -> dict[str, Any]:
     """All of task.toml as it stands there; what JSON has no form for, such as dates, as text."""
+    from seatrial.tasks.layout import read_text  # noqa: PLC0415
+    from seatrial.tasks.load import MAX_TOML_BYTES  # noqa: PLC0415
+    from seatrial.tasks.toml import TASK_TOML  # noqa: PLC0415
+
     table: dict[str, Any] = plain(tomli.loads(read_text(task.root / TASK_TOML, MAX_TOML_BYTES)))
     return table
 

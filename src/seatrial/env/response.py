@@ -11,7 +11,6 @@ from typing import Any
 
 from seatrial.env.messages import Message
 from seatrial.errors import EmptyModelResponseError, InvalidModelResponseError
-from seatrial.gateway.dialects import DIALECTS, usage_of
 from seatrial.model.trace import TokenUsage
 
 _TOKEN_ID = "token_id:"  # noqa: S105 - how vLLM writes a token that it was told to return as an id
@@ -62,6 +61,8 @@ def as_response(value: object) -> Response:
 
 
 def _read_completion(completion: Mapping[str, Any]) -> Response:
+    from seatrial.gateway.dialects import DIALECTS, usage_of  # noqa: PLC0415 - much, and only for the first answer
+
     choices = completion["choices"]
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, Mapping):

@@ -10,7 +10,6 @@ from seatrial.model.config import NetworkPolicy
 from seatrial.model.job import ImageFallback, TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Image, Network, SandboxSpec
-from seatrial.trial.place import choose_network, limits_to_set
 
 DEFAULT_IMAGE = "python:3.11-slim"
 WORKDIR = "/app"
@@ -75,6 +74,8 @@ class SandboxSettings:
         self, image: Image, capabilities: Capabilities, workdir: str, env: Mapping[str, str]
     ) -> SandboxSpec:
         """What to make for a rollout that has no task."""
+        from seatrial.trial.place import limits_to_set  # noqa: PLC0415 - much, and only for the first rollout
+
         return SandboxSpec(
             image=image,
             limits=limits_to_set(self.limits, capabilities),
@@ -85,6 +86,8 @@ class SandboxSettings:
 
     def reach(self, capabilities: Capabilities) -> Network:
         """Whom commands of a rollout that has no task may reach. Raises HostUnsupportedError."""
+        from seatrial.trial.place import choose_network  # noqa: PLC0415 - much, and only for the first rollout
+
         policy = NetworkPolicy(mode="public" if self.network == "public" else "no-network")
         return choose_network(policy, TrialOptions(enforcement=self.enforcement), capabilities)
 

@@ -7,6 +7,7 @@ and no sandbox that a record could tell of: each is a line of `rollouts.jsonl`.
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from seatrial.env.state import State
 from seatrial.env.stored import dump_output, load_output
 from seatrial.errors import JobError
 from seatrial.store.files import storing
+from seatrial.store.job_file import JOB
 from seatrial.store.lock import locked
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 ROLLOUTS = "rollouts.jsonl"
 _KEY = "key"
+
+_log = logging.getLogger(__name__)
 
 RunRow = Callable[[Row], Awaitable[State]]
 """Runs the rollout of a row and scores it."""
@@ -92,6 +96,8 @@ def _open_lines(folder: Path, plan: "RunPlan") -> Iterator[Shelf]:
     path = folder / ROLLOUTS
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / JOB).exists():
+            raise JobError(f"{folder}: holds a job, expected {ROLLOUTS} or nothing; save to another folder")
         if path.exists() and not plan.resume:
             raise JobError(f"{path}: is there already; go on with it by `resume=True`, or choose another folder")
     with locked(folder):
@@ -114,7 +120,7 @@ def _read_lines(file: BinaryIO, path: Path) -> dict[str, Output]:
             output = load_output(line)
             kept[output.pop(_KEY)] = output
         except (ValueError, KeyError, TypeError) as error:
-            raise JobError(f"{path}: line {number} is no rollout ({error}); remove it, then resume") from error
+            _log.warning("%s: line %s is no rollout (%s); it is left alone, and made again", path, number, error)
         whole += len(line)
     return {key: output for key, output in kept.items() if not (output["error"] or {}).get("retryable")}
 

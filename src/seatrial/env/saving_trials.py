@@ -1,6 +1,7 @@
 """Rollouts that are trials, in the folder of a job: each a folder with its record, its files and its output."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,13 +12,13 @@ from seatrial.env.rows import Row
 from seatrial.env.saving import RunRow
 from seatrial.env.state import PLACE, RECORD, RolloutPlace
 from seatrial.env.stored import dump_output, load_output
-from seatrial.errors import JobError, StoreError
+from seatrial.errors import JobError
 from seatrial.jobs.api import job_name
 from seatrial.jobs.resume import changed_tasks, compare_specs
 from seatrial.jobs.writer import Writer
 from seatrial.model.job import JobFile, trial_id
 from seatrial.store.draft import Commit
-from seatrial.store.files import create_file, storing
+from seatrial.store.files import create_file, read_plain, storing
 from seatrial.store.job_file import JOB
 from seatrial.store.job_store import JobStore
 
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from seatrial.env.running import RunPlan
 
 ROLLOUT = "rollout.json"
+_MAX_ROLLOUT_BYTES = 2**31
 _NO_RESULT = ("infrastructure_error", "cancelled")
+_KEPT = "; what is there is kept in damaged/, and the rollout is made again"
+
+_log = logging.getLogger(__name__)
 
 
 class JobShelf:
@@ -45,10 +50,11 @@ class JobShelf:
         task = row["task"]
         attempt = self._attempts[task] = self._attempts.get(task, 0) + 1
         name = trial_id(task, self._store.file.spec.agents[0].title, attempt)
-        if name in self._finished:
-            return self._load(name)
+        if name in self._finished and (kept := self._load(name)) is not None:
+            return kept
         with self._store.draft(name) as draft:
-            place = RolloutPlace(name, draft.path, attempt, self._store.file.spec.name)
+            file = self._store.file
+            place = RolloutPlace(name, draft.path, attempt, file.spec.name, file.id)
             state = await run({**row, PLACE: place})
             output = make_output(state, self._columns)
             record = state.get(RECORD)
@@ -61,14 +67,15 @@ class JobShelf:
                 await self._writer.commit(Commit(draft, record))
         return output
 
-    def _load(self, name: str) -> Output:
-        path = self._store.trial_folder(name) / ROLLOUT
-        with storing(path):
-            line = path.read_bytes()
+    def _load(self, name: str) -> Output | None:
+        """The output that is kept of a trial; None for one that is damaged, which is put aside."""
+        path = self._store.path / "trials" / name / ROLLOUT
         try:
-            return load_output(line)
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{path}: is damaged ({error}); move its folder out of the job, then resume") from error
+            return load_output(read_plain(path, _MAX_ROLLOUT_BYTES))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _log.warning("%s: cannot be read (%s); it is kept in damaged/, and the rollout is made again", path, error)
+            self._store.set_uncounted_aside([name])
+            return None
 
 
 def job_file_of(environment: "Environment", plan: "RunPlan") -> JobFile | None:
@@ -90,6 +97,8 @@ def open_job_shelf(folder: Path, job: JobFile, plan: "RunPlan") -> Iterator[JobS
 def _go_on(store: JobStore, job: JobFile) -> None:
     """Add a job's tasks and attempts to what is there, if that means the same; what has no result is put aside."""
     old = store.file
+    if old.driver != "environment":
+        raise JobError(f"{store.path}: holds a job of `seatrial run`, expected rollouts; save to another folder")
     attempts = max(old.spec.attempts, job.spec.attempts)
     spec = job.spec.model_copy(update={"attempts": attempts})
     now = {task.id: task.digest for task in job.tasks}
@@ -99,6 +108,10 @@ def _go_on(store: JobStore, job: JobFile) -> None:
     known = {task.id for task in old.tasks}
     added = tuple(task for task in job.tasks if task.id not in known)
     store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added)}))
-    for entry in store.entries():
+    census = store.census()
+    for trial in census.uncounted:
+        _log.warning("%s does not count: %s%s", trial.trial_id, trial.reason, _KEPT if trial.planned else "")
+    store.set_uncounted_aside([trial.trial_id for trial in census.uncounted if trial.planned])
+    for entry in census.entries:
         if entry.outcome in _NO_RESULT:
             store.set_aside(entry.trial_id)

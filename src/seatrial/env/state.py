@@ -47,6 +47,7 @@ class RolloutPlace:
     folder: Path
     attempt: int
     job: str
+    job_id: str | None = None
 
 
 def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, Any] | None) -> State:

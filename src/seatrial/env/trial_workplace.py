@@ -15,14 +15,13 @@ from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import AgentRef, TrialRecord
 from seatrial.sandbox.transfer import pack_files, put_packed
-from seatrial.trial.exhaustion import ensure_unspoiled, explaining
-from seatrial.trial.steps import OpenTrial, Turn
-from seatrial.trial.work import Work
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the first rollout
     from collections.abc import Mapping
 
     from seatrial.gateway.access import OpenAccess
+    from seatrial.trial.steps import OpenTrial, Turn
+    from seatrial.trial.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +43,12 @@ class RolloutAgent:
 class TrialWorkplace:
     """A trial under way. `evaluation` is there once it has been judged."""
 
-    trial: OpenTrial
-    turn: Turn
+    trial: "OpenTrial"
+    turn: "Turn"
     workdir: str
     evaluation: EvaluationResult | None = None
     _ended: AgentResult | None = None
-    _work: Work | None = None
+    _work: "Work | None" = None
 
     @property
     def folder(self) -> Path:
@@ -92,11 +91,15 @@ class TrialWorkplace:
 
     async def ensure_unspoiled(self, reward: float) -> None:
         """Raise HostExhaustedError for a reward of a hook's own that this machine may have spoiled."""
+        from seatrial.trial.exhaustion import ensure_unspoiled  # noqa: PLC0415 - see above
+
         if self.evaluation is None and reward < 1.0:
             await self.trial.host.look()
             ensure_unspoiled(self.trial.host)
 
     def _explaining(self) -> AbstractAsyncContextManager[None]:
+        from seatrial.trial.exhaustion import explaining  # noqa: PLC0415 - see above
+
         return explaining(self.trial.host, self.trial.log)
 
     async def record(self, error: Exception | None, reward: float) -> TrialRecord:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from seatrial.agents.api import AgentLaunch
 from seatrial.model.agent import AgentResult
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox
-from seatrial.trial.work import agent_result
 
-if TYPE_CHECKING:  # an HTTP server and client, which is slow to import
+if TYPE_CHECKING:  # an HTTP server and client; like all that only rollouts need, they are imported by the first one
     from seatrial.gateway.access import ModelAccess, OpenAccess
     from seatrial.gateway.session import Keys
 
@@ -53,6 +52,8 @@ class PlainWorkplace:
 
     async def run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
         """Run the command; its output goes to files in the folder."""
+        from seatrial.trial.work import agent_result  # noqa: PLC0415 - see the top
+
         logs = self.folder / "agent"
         logs.mkdir(exist_ok=True)
         ended = await self.sandbox.exec(

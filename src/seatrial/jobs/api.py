@@ -60,7 +60,7 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
     cancelled or interrupted, what runs is torn down and the job can be resumed.
     """
     if not job.trials:
-        finished = len(job.store.finished())
+        finished = len(job.earlier)
         return JobOutcome(job.store, finished, finished, 0, "complete")
     with job.store.lock(), one_interrupt():
         await sweep_scratch()

@@ -80,6 +80,7 @@ def trial_spec(job: JobFile, plan: TrialPlan, task: Task, agent: Agent, digest: 
         agent=agent,
         attempt=plan.attempt,
         job=job.spec.name,
+        job_id=job.id,
         options=job.spec.trial,
         agent_setup=plan.agent.setup,
         agent_files=plan.agent.files,
@@ -137,6 +138,7 @@ def _failed(bench: Workbench, plan: TrialPlan, spec: TrialSpec, error: BaseExcep
     return TrialRecord(
         trial_id=spec.trial_id,
         job=spec.job,
+        job_id=spec.job_id,
         task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
         agent=AgentRef(name=plan.agent.name, command=plan.agent.command, model=plan.agent.model),
         sandbox=SandboxRef(backend=options.backend, image=options.image, network=options.network),

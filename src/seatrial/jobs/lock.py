@@ -7,6 +7,7 @@ from pathlib import Path
 
 from seatrial.model.job import JobFile, JobSpec, LeftOut, LockedTask
 from seatrial.model.task import Task
+from seatrial.store.job_file import new_job_id
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import TaskFiles
 from seatrial.tasks.outline import TaskOutline
@@ -35,4 +36,5 @@ def make_job_file(
         spec=spec,
         tasks=tuple(lock_task(task, listed.get(task.root)) for task in tasks),
         left_out=tuple(left_out),
+        id=new_job_id(),
     )

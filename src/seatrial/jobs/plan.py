@@ -29,10 +29,11 @@ def plan_trials(
     shuffle_seed: int | None = None,
     *,
     without: Collection[tuple[str, str]] = (),
+    finished: Collection[str] = (),
 ) -> list[TrialPlan]:
     """Every trial. All first attempts come first, so that a job cut short has seen each task; or shuffled by a seed.
 
-    Pairs of task and agent title in `without` have none.
+    Pairs of task and agent title in `without` have none. Trials whose ids are in `finished` are not among them.
     """
     pairs = [
         (task_id, agent, *trial_stem(task_id, agent.title))
@@ -41,9 +42,10 @@ def plan_trials(
         if (task_id, agent.title) not in without
     ]
     plans = [
-        TrialPlan(f"{before}{attempt}{after}", task_id, agent, attempt)
+        TrialPlan(name, task_id, agent, attempt)
         for attempt in range(1, attempts + 1)
         for task_id, agent, before, after in pairs
+        if (name := f"{before}{attempt}{after}") not in finished
     ]
     if shuffle_seed is not None:
         random.Random(shuffle_seed).shuffle(plans)  # noqa: S311 - an order, not a secret

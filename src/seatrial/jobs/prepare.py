@@ -1,6 +1,6 @@
 """From what was asked for to a job that can be carried out: a new one, or one that is gone on with."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.models import check_model, model_notices
 from seatrial.jobs.plan import TrialPlan, plan_trials
-from seatrial.jobs.resume import changed_tasks, compare_specs, extensions, remaining
+from seatrial.jobs.resume import changed_tasks, compare_specs, extensions
 from seatrial.jobs.select import select_tasks
 from seatrial.jobs.strangers import check_images
 from seatrial.jobs.trust import require_own
@@ -22,11 +22,15 @@ from seatrial.model.job import JobFile, JobSpec, LockedTask
 from seatrial.model.record import NEVER_RAN
 from seatrial.model.task import Task
 from seatrial.sandbox.ca_file import client_trust
+from seatrial.store.census import Census, Uncounted
+from seatrial.store.index import TrialEntry
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import read_folder
 from seatrial.tasks.outline import TaskOutline
+
+_NAMED = 20
 
 
 class TasksOnDemand(Mapping[str, Task]):
@@ -52,13 +56,14 @@ class TasksOnDemand(Mapping[str, Task]):
 class PreparedJob:
     """A job with the trials that are to be run, the tasks they need, and what the user should know.
 
-    One that `is_new` has just been made.
+    `earlier` are the trials that were finished before. A job that `is_new` has just been made.
     """
 
     store: JobStore
     trials: list[TrialPlan]
     tasks: Mapping[str, Task]
     notices: list[str] = field(default_factory=list)
+    earlier: Sequence[TrialEntry] = ()
     is_new: bool = False
 
 
@@ -121,7 +126,8 @@ def prepare_resume(
         notices += _set_failures_aside(store)
     if retry_warned:
         notices += _set_warned_aside(store)
-    trials = remaining(_plan(store.file), store.finished())
+    census = store.census()
+    trials = _plan(store.file, {entry.trial_id for entry in census.entries})
     needed = {plan.task_id for plan in trials}
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
     if trials:
@@ -134,7 +140,8 @@ def prepare_resume(
         check_images(tasks.values(), spec.trial)
         configs = {task.id: task.config for task in tasks.values()}
         notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
-    return PreparedJob(store, trials, TasksOnDemand(tasks), notices)
+    notices += _set_uncounted_aside(store, census)
+    return PreparedJob(store, trials, TasksOnDemand(tasks), notices, census.entries)
 
 
 def _seal_notices(store: JobStore) -> list[str]:
@@ -154,11 +161,11 @@ def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:
     return [f"tasks name the images {named}; they run on this machine's own system instead, which is not reproducible"]
 
 
-def _plan(file: JobFile) -> list[TrialPlan]:
+def _plan(file: JobFile, finished: Collection[str] = ()) -> list[TrialPlan]:
     spec = file.spec
     without = {(entry.task, entry.agent) for entry in file.left_out if entry.agent is not None}
     ids = [task.id for task in file.tasks]
-    return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without)
+    return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without, finished=finished)
 
 
 def _check_ca_file(spec: JobSpec) -> None:
@@ -217,6 +224,21 @@ def _set_aside(store: JobStore, trial_ids: Sequence[str]) -> None:
     with store.lock():
         for trial_id in trial_ids:
             store.set_aside(trial_id)
+
+
+def _set_uncounted_aside(store: JobStore, census: Census) -> list[str]:
+    """Make room for the trials that have to be run again. Returns what the user should know."""
+    if again := [found.trial_id for found in census.uncounted if found.planned]:
+        with store.lock():
+            store.set_uncounted_aside(again)
+    named, more = census.uncounted[:_NAMED], len(census.uncounted) - _NAMED
+    lines = [_uncounted_notice(found) for found in named]
+    return [*lines, f"{more:,} more trials do not count, and are treated alike"] if more > 0 else lines
+
+
+def _uncounted_notice(found: Uncounted) -> str:
+    does = "what is there is kept in damaged/, and the trial is run again" if found.planned else "it is left alone"
+    return f"{found.trial_id} does not count: {found.reason}; {does}"
 
 
 def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, TaskOutline]:

@@ -249,6 +249,7 @@ class LeftOut(StrictModel):
 class JobFile(StrictModel):
     """The stored form of a job. One of an `environment` are rollouts that a program drives, and only it can go on.
 
+    Its `id` is in the records of its trials too, so that one of another job is known for what it is.
     A task that is left out for some of the agents is among `tasks`; one that is left out for all of them because it
     is unfit or cannot be read is only in `left_out`.
     """
@@ -260,3 +261,4 @@ class JobFile(StrictModel):
     tasks: tuple[LockedTask, ...]
     left_out: tuple[LeftOut, ...] = ()
     driver: Literal["job", "environment"] = "job"
+    id: str | None = None

@@ -235,6 +235,7 @@ class TrialRecord(StrictModel):
     revision: NonNegativeInt = 0
     parent: str | None = None
     job: str | None = None
+    job_id: str | None = None
     task: TaskRef
     agent: AgentRef
     sandbox: SandboxRef

@@ -27,6 +27,7 @@ class Draft:
     trial_id: str
     job: str
     note: Callable[[Sequence[TrialRecord]], None]
+    job_id: str | None = None
     committed: bool = False
 
     def commit(self, record: TrialRecord, *, counts: bool = True) -> None:
@@ -54,6 +55,8 @@ class Commit:
         """Complete the folder, see its files to the disk."""
         if self.record.trial_id != self.draft.trial_id:
             raise StoreError(f"the record of {self.record.trial_id!r} was given for the trial {self.draft.trial_id!r}")
+        if self.record.job_id is None and self.draft.job_id is not None:
+            self.record = self.record.model_copy(update={"job_id": self.draft.job_id})
         self._folders = sync_files(str(self.draft.path))
         create_file(f"{self.draft.path}/{RECORD}", to_json(self.record))
 

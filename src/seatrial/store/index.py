@@ -1,25 +1,34 @@
 """The index of a job: one short line per committed trial, so that a summary need not read every record.
 
-It is a cache. Lines are only ever appended; one that is torn, damaged or missing costs the reading of one record.
+It is a cache and no witness. A line speaks for a record only if this user wrote it for this job and the record's file
+is still the one it was written about; any other line, and any that is torn or missing, costs the reading of a record.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
-from operator import attrgetter, contains
-from types import NoneType
-from typing import Any, get_args
+import hashlib
+import os
+from typing import Any, NamedTuple
 
 import orjson
 
+from seatrial.model.job import JobFile
 from seatrial.model.record import Outcome, TrialRecord, VerifierRun
 
-_OUTCOMES = frozenset(get_args(Outcome))
 _MAX_FAILURE = 300
+_SIGNATURE_BYTES = 16
+_SIGNATURE = 2 * _SIGNATURE_BYTES  # in hexadecimal digits
+
+_UNSIGNED = b"-" * _SIGNATURE  # to forget a line costs the reading of a record, so anybody may
+_TRIAL, _TASK = 4, 5
+"""Where the ids of trial and task are in a line; the stamp is before them."""
+
+Stamp = list[int]
+"""Inode, size, and when content and inode were last changed: no file is edited or replaced and keeps all four."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialEntry:
+class TrialEntry(NamedTuple):
     """One finished trial, as lists and summaries need it. An infrastructure failure has no reward.
+
+    A tuple, because a large job has 100,000 of them and a frozen dataclass takes ten times as long to make.
 
     What its model used is None without a model; a cost that is not known is None too. `put_back` counts the files that
     its verifier did not meet as the agent left them. `broken` is a verifier that has no verdict on anything untouched.
@@ -46,19 +55,17 @@ class TrialEntry:
     warnings: tuple[str, ...] = ()
 
 
-_WITHOUT_MODEL, _UNDISPUTED, _WITHOUT_WARNINGS = 10, 14, 17
-"""How many values a line has when no model was used, when the verifier met everything as the agent left it, and when
-there are no warnings.
-"""
+IndexLine = tuple[bytes, list[Any]]
+"""A line as it was found, and its values: those of the stamp, then those of the entry."""
 
-_KINDS: tuple[tuple[type, ...], ...] = (
-    *((str,), (str,), (str,), (int,), (str,), (float, NoneType), (int,)),
-    *((float, NoneType), (str, NoneType), (str, NoneType)),
-    *((int, NoneType), (int, NoneType), (int, NoneType), (float, NoneType)),
-    *((float, NoneType), (int,), (bool,), (list,)),
-)
-_LENGTHS = (len(_KINDS), _WITHOUT_WARNINGS, _UNDISPUTED, _WITHOUT_MODEL)
-_values = attrgetter(*(field.name for field in fields(TrialEntry)))
+
+def stamp_of(path: str) -> Stamp | None:
+    """The stamp of a file, of a link itself and not of what it leads to; None where there is nothing to be seen."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
@@ -93,48 +100,68 @@ def _runs(record: TrialRecord) -> list[VerifierRun]:
     return [run for run in runs if run]
 
 
-def write_line(entry: TrialEntry) -> bytes:
-    """The line of an entry."""
-    values = _values(entry)
-    if not entry.warnings:
-        values = values[:_WITHOUT_WARNINGS]
-        if not entry.put_back and not entry.broken and entry.disputed_reward is None:
-            values = values[: _WITHOUT_MODEL if entry.model_calls is None else _UNDISPUTED]
-    return orjson.dumps(values) + b"\n"
-
-
 def forget_line(trial_id: str) -> bytes:
     """A line that takes back all earlier ones about a trial, which is going to be run again."""
-    return orjson.dumps([trial_id]) + b"\n"
+    return _UNSIGNED + orjson.dumps([trial_id]) + b"\n"
 
 
-def read_lines(content: bytes) -> dict[str, TrialEntry]:
-    """The entries in an index by trial id, the last line about a trial counting. Lines that make no sense do not."""
-    found: dict[str, TrialEntry] = {}
-    for line in content.split(b"\n"):
-        if not line:
-            continue
-        try:
-            values = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        if isinstance(values, list):
-            _take(values, found)
-    return found
+class Index:
+    """Writes and reads the lines of one job. Each is signed with a key that only this user has.
+
+    The signature covers the job, the content of the trial's task and the fields that lines of this version have: where
+    any of these is another, a line says nothing.
+    """
+
+    def __init__(self, file: JobFile, key: bytes) -> None:
+        meant = [file.id, file.spec.name, file.created_at, TrialEntry._fields]
+        self._signing = hashlib.blake2b(orjson.dumps(meant), key=key, digest_size=_SIGNATURE_BYTES)
+        self._digests = {task.id: task.digest.encode() for task in file.tasks}
+
+    def line(self, entry: TrialEntry, stamp: Stamp) -> bytes:
+        """The line of a trial whose record has this stamp."""
+        body = orjson.dumps([*stamp, *_without_usual(entry)])
+        return self._sign(entry.task_id, body) + body + b"\n"
+
+    def read(self, content: bytes) -> dict[str, IndexLine]:
+        """What is written about each trial, the last line about it counting; whether it is true, `believed` tells."""
+        found: dict[str, IndexLine] = {}
+        for line in content.split(b"\n"):
+            try:
+                values = orjson.loads(line[_SIGNATURE:])
+                if len(values) == 1:
+                    found.pop(values[0], None)
+                else:
+                    found[values[_TRIAL]] = (line, values)
+            except (orjson.JSONDecodeError, TypeError, LookupError):
+                continue
+        return found
+
+    def believed(self, written: IndexLine, stamp: Stamp | None) -> TrialEntry | None:
+        """The entry of a line that is of this user and this job, and of a record with this stamp; else None."""
+        _, values = written
+        if values[:_TRIAL] != stamp or not self.is_ours(written):
+            return None
+        entry = TrialEntry(*values[_TRIAL:])
+        return entry._replace(warnings=tuple(entry.warnings)) if entry.warnings else entry
+
+    def is_ours(self, written: IndexLine) -> bool:
+        """Whether this user wrote the line for this job."""
+        line, values = written
+        task = values[_TASK] if len(values) > _TASK else None
+        return isinstance(task, str) and line.startswith(self._sign(task, line[_SIGNATURE:]))
+
+    def _sign(self, task_id: str, body: bytes) -> bytes:
+        signing = self._signing.copy()
+        signing.update(self._digests.get(task_id, b""))
+        signing.update(body)
+        return signing.hexdigest().encode()
 
 
-def _take(values: list[Any], found: dict[str, TrialEntry]) -> None:
-    kinds = tuple(map(type, values))
-    if kinds == (str,):
-        found.pop(values[0], None)
-    elif len(kinds) in _LENGTHS and all(map(contains, _KINDS, kinds)) and values[4] in _OUTCOMES:
-        if len(values) > _WITHOUT_WARNINGS:
-            values[-1] = tuple(map(str, values[-1]))
-        found[values[0]] = TrialEntry(*values)
-
-
-def complete(
-    found: dict[str, TrialEntry], finished: Iterable[str], read: Callable[[str], TrialEntry]
-) -> list[TrialEntry]:
-    """The entries of exactly the finished trials, in the order of their ids; those not found are read."""
-    return [found.get(trial_id) or read(trial_id) for trial_id in sorted(finished)]
+def _without_usual(entry: TrialEntry) -> tuple[Any, ...]:
+    """The values up to the last one that is not what it usually is: most lines need no more."""
+    last = len(entry)
+    for name in reversed(TrialEntry._field_defaults):
+        if getattr(entry, name) != TrialEntry._field_defaults[name]:
+            break
+        last -= 1
+    return entry[:last]

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import secrets
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,15 +19,18 @@ _MAX_JOB_BYTES = 2**30
 _OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new", SEAL})
 
 
+def new_job_id() -> str:
+    """An id that no other job has."""
+    return secrets.token_hex(16)
+
+
 def ensure_free(folder: Path) -> None:
     """Raise JobError unless a new job can be made in this folder."""
     with storing(folder):
         if folder.exists() and not folder.is_dir():
             raise JobError(f"{folder}: is a file, expected a folder for the job; choose another one")
         if (folder / JOB).exists():
-            raise JobError(
-                f"{folder}: holds a job already; go on with it by `seatrial resume {folder}`, or choose another folder"
-            )
+            raise JobError(f"{folder}: holds a job already; {_how_to_go_on(folder)}, or choose another folder")
         # Our own empty folders are what a crash leaves of a job that was just being made.
         foreign = sorted(_foreign(folder)) if folder.exists() else []
     if foreign:
@@ -45,6 +50,16 @@ def make_folders(folder: Path, names: Iterable[str]) -> None:
         odd = error.errno == errno.ENOENT
         why = "it takes no new folders" if odd else error.strerror or str(error)
         raise JobError(f"{folder}: the job's folder cannot be made in {there}: {why}; name another with -o") from error
+
+
+def _how_to_go_on(folder: Path) -> str:
+    try:
+        driver = read_job_file(folder)[0].driver
+    except JobError as error:
+        return f"it cannot be read ({error}); move it away"
+    if driver == "environment":
+        return "these are rollouts of an environment: go on with them by `resume=True` beside `save_to`"
+    return f"go on with it by `{shlex.join(('seatrial', 'resume', str(folder)))}`"
 
 
 def _foreign(folder: Path) -> set[str]:

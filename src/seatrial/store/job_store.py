@@ -3,6 +3,7 @@
     job.json               the spec, and the lock of what it meant
     trials/<trial id>/     a finished trial: record.json beside everything the trial left
     tries/<trial id>.<n>/  a try that the machinery failed and that was repeated
+    damaged/<trial id>.<n> what was in the place of a record and did not count, since the trial was run again
     annotations.jsonl      what reviewers said
     index.jsonl            a cache of the records
     .drafts/  .lock        trials being written; who is at work
@@ -12,26 +13,28 @@ A trial exists once its folder is in trials/, and never before.
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from itertools import count
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from seatrial.errors import JobError, StoreError
 from seatrial.model.base import to_json
-from seatrial.model.job import JobFile, trial_id
+from seatrial.model.job import JobFile
 from seatrial.model.record import TrialRecord
-from seatrial.store.draft import RECORD, Draft, move_to_tries
+from seatrial.store.census import Census, Records, Uncounted
+from seatrial.store.draft import Draft, move_to_tries
 from seatrial.store.files import read_plain, remove_tree, replace_file, storing, sync_folder, write_all
-from seatrial.store.index import TrialEntry, complete, entry_of, forget_line, read_lines, write_line
+from seatrial.store.index import Index, TrialEntry, forget_line
 from seatrial.store.job_file import JOB, ensure_free, make_folders, read_job_file
 from seatrial.store.lock import locked
-from seatrial.store.seal import SEAL, add_seal, has_seal
+from seatrial.store.roster import Roster
+from seatrial.store.seal import SEAL, add_seal, has_seal, signing_key
 
 _FOLDERS = ("trials", "tries", ".drafts")
-_MAX_RECORD_BYTES = 256 * 2**20
+_DAMAGED = "damaged"
 _MAX_INDEX_BYTES = 2**31
 
 
@@ -42,6 +45,8 @@ class JobStore:
         self.path = path
         self.file = file
         self._content = content
+        self._records: Records | None = None
+        self._counted: set[str] | None = None  # while the lock is held, and nobody else adds to it
 
     @classmethod
     def create(cls, folder: Path, file: JobFile) -> "JobStore":
@@ -89,8 +94,11 @@ class JobStore:
                     (self.path / name).mkdir(exist_ok=True)
                 for draft in (self.path / ".drafts").iterdir():
                     remove_tree(draft)
-            self._mend_index()
-            yield
+            self._counted = self._mend_index()
+            try:
+                yield
+            finally:
+                self._counted = None
 
     def update(self, file: JobFile) -> None:
         """Replace job.json, all at once. It stays this user's own if it was."""
@@ -99,7 +107,7 @@ class JobStore:
             if self.is_own:
                 add_seal(self.path, content)
             replace_file(self.path / JOB, content)
-        self.file, self._content = file, content
+        self.file, self._content, self._records = file, content, None
 
     def discard(self) -> None:
         """Remove a job that has no trial, by whoever has its lock, so that the folder is free again."""
@@ -118,11 +126,10 @@ class JobStore:
             raise JobError(f"{path}: is a link to {str(path.readlink())!r}, expected a folder; put one in its place")
 
     def finished(self) -> set[str]:
-        """The ids of all trials that have a record."""
-        self._refuse_link(self.path / "trials")
-        with storing(self.path / "trials"):
-            # Names with a dot in front are not ours: desktops and network file systems leave them.
-            return {name for name in os.listdir(self.path / "trials") if name[0] != "."}  # noqa: PTH208 - names only
+        """The ids of all trials that have a record which counts."""
+        if self._counted is not None:
+            return set(self._counted)
+        return {entry.trial_id for entry in self.entries()}
 
     def tries(self) -> dict[str, int]:
         """How many tries of each trial the machinery has failed so far; trials without one are not in it."""
@@ -140,7 +147,7 @@ class JobStore:
         path = self.path.joinpath(".drafts", f"{trial_id}.{secrets.token_hex(4)}")
         with storing(path):
             path.mkdir()
-        draft = Draft(path, trial_id, str(self.path), self._note)
+        draft = Draft(path, trial_id, str(self.path), self._note, self.file.id)
         try:
             yield draft
         finally:
@@ -149,19 +156,24 @@ class JobStore:
                     remove_tree(path)
 
     def record(self, trial_id: str) -> TrialRecord:
-        """A trial's record. Raises JobError with similar ids when there is none, StoreError when it is damaged."""
-        path = self.trial_folder(trial_id) / RECORD
-        with storing(path):
-            content = read_plain(path, _MAX_RECORD_BYTES)
-        try:
-            return TrialRecord.model_validate_json(content)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise StoreError(
-                f"{path}: is damaged or of another version ({where}: {first['msg']}); "
-                f"move the folder {path.parent.name} out of the job, then resume to run the trial again"
-            ) from None
+        """A trial's record. Raises JobError with similar ids when there is none, StoreError when it does not count."""
+        self.trial_folder(trial_id)
+        with storing(self.path / "trials" / trial_id):
+            found = self._sources.examine(trial_id)
+        if isinstance(found, Uncounted):
+            raise StoreError(self.explain(found))
+        return found
+
+    def explain(self, found: Uncounted) -> str:
+        """What is the matter with a trial that does not count, and what to do about it."""
+        if not found.planned:
+            advice = f"it is no trial of this job, so move it out of {self.path / 'trials'}"
+        elif self.file.driver == "environment":
+            advice = "evaluate again with `resume=True`, which keeps what is there and runs the trial again"
+        else:
+            resume = shlex.join(("seatrial", "resume", str(self.path)))
+            advice = f"`{resume}` keeps what is there in {_DAMAGED}/ and runs the trial again"
+        return f"{found.trial_id} does not count: {found.reason}; {advice}"
 
     def trial_folder(self, trial_id: str) -> Path:
         """Where everything about a finished trial is. Raises JobError with similar ids when there is no such trial."""
@@ -170,10 +182,35 @@ class JobStore:
             raise JobError(f"{self.path}: there is no finished trial {trial_id!r}; {self._similar(trial_id)}")
         return folder
 
+    def census(self) -> Census:
+        """All trials that count, and what is there that does not. One that is damaged is no concern of the others."""
+        self._refuse_link(self.path / "trials")
+        with storing(self.path / "trials"):
+            return self._sources.count(self._read_index())
+
     def entries(self) -> list[TrialEntry]:
-        """All finished trials in the order of their ids. Raises StoreError when the record of one is damaged."""
-        finished = self.finished()
-        return complete(read_lines(self._read_index()), finished, self._read_entry)
+        """All trials that count, in the order of their ids."""
+        return self.census().entries
+
+    def set_uncounted_aside(self, trial_ids: Collection[str]) -> None:
+        """Move what is in the place of these trials' records to `damaged/`, so that they can be run again.
+
+        To be called with the lock held. Nothing is removed.
+        """
+        aside = self.path / _DAMAGED
+        self._refuse_link(aside)
+        if not trial_ids:
+            return
+        with storing(aside):
+            aside.mkdir(exist_ok=True)
+            for trial_id in trial_ids:
+                self._forget(trial_id)
+                if os.path.lexists(self.path / "trials" / trial_id):  # else its folder is gone
+                    (self.path / "trials" / trial_id).rename(_free_name(aside, trial_id))
+            sync_folder(aside)
+            sync_folder(self.path / "trials")
+        if self._counted is not None:
+            self._counted.difference_update(trial_ids)
 
     def set_aside(self, trial_id: str) -> None:
         """Move a trial that the machinery failed, or whose agent never really ran, to the tries, to be run again.
@@ -186,39 +223,42 @@ class JobStore:
                 f"{trial_id}: ended as {record.outcome}, which counts; only what the infrastructure failed is run "
                 "again, and agents that never really ran"
             )
-        # The index first: after a crash in between, the record is simply read again.
-        with storing(self.path / "index.jsonl"):
-            self._append_index(forget_line(trial_id))
+        self._forget(trial_id)
         with storing(self.path / "tries"):
             move_to_tries(self.trial_folder(trial_id), str(self.path), trial_id, record.tries)
             sync_folder(self.path / "tries")
             sync_folder(self.path / "trials")
+        if self._counted is not None:
+            self._counted.discard(trial_id)
 
     def _similar(self, wanted: str) -> str:
-        finished = sorted(self.finished())
+        finished = sorted(self._names())
         if not finished:
             return "the job has no finished trial yet"
         near = [name for name in finished if wanted and wanted in name][:3] or get_close_matches(wanted, finished)
         return f"similar: {', '.join(near)}" if near else f"for example there is {finished[0]}"
 
+    def _names(self) -> list[str]:
+        with storing(self.path / "trials"):
+            return [name for name in os.listdir(self.path / "trials") if name[0] != "."]  # noqa: PTH208 - names only
+
     def _note(self, records: Sequence[TrialRecord]) -> None:
+        if self._counted is not None:
+            self._counted.update(record.trial_id for record in records)
         # The trials are stored already; the cache is no reason to say they were not.
         with suppress(OSError):
-            self._append_index(b"".join(write_line(self._entry(record)) for record in records))
+            self._append_index(b"".join(map(self._sources.line, records)))
 
-    def _entry(self, record: TrialRecord) -> TrialEntry:
-        return entry_of(record, self._agent(record))
+    def _forget(self, trial_id: str) -> None:
+        """Keep the index from naming a trial whose folder is about to go. First: after a crash, its record is read."""
+        with suppress(OSError):
+            self._append_index(forget_line(trial_id))
 
-    def _agent(self, record: TrialRecord) -> str:
-        """What the job calls the record's agent: records know its name, only the job tells two of a name apart."""
-        titles = [agent.title for agent in self.file.spec.agents]
-        if len(titles) == 1:
-            return titles[0]
-        ids = (title for title in titles if trial_id(record.task.id, title, record.attempt) == record.trial_id)
-        return next(ids, record.agent.name)
-
-    def _read_entry(self, trial_id: str) -> TrialEntry:
-        return self._entry(self.record(trial_id))
+    @property
+    def _sources(self) -> Records:
+        if self._records is None:
+            self._records = Records(self.path / "trials", Roster(self.file), Index(self.file, signing_key()))
+        return self._records
 
     def _read_index(self) -> bytes:
         try:
@@ -227,20 +267,27 @@ class JobStore:
             return b""
 
     def _append_index(self, lines: bytes) -> None:
-        file = os.open(
-            self.path / "index.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
-        )
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.open(self.path / "index.jsonl", flags, 0o666)
         try:
             write_all(file, lines)
         finally:
             os.close(file)
 
-    def _mend_index(self) -> None:
-        """Add the lines a crash has kept from being written, so that only the next reader pays for them."""
-        content = self._read_index()
-        missing = self.finished() - read_lines(content).keys()
-        with suppress(StoreError, OSError):
-            lines = b"".join(write_line(self._read_entry(name)) for name in sorted(missing))
-            torn = content and not content.endswith(b"\n")
-            if lines or torn:
-                self._append_index((b"\n" if torn else b"") + lines)
+    def _mend_index(self) -> set[str]:
+        """Add the lines a crash has kept from being written, so that only the next reader pays for them.
+
+        Returns the ids of all trials that count.
+        """
+        census, content = self.census(), self._read_index()
+        torn = bool(content) and not content.endswith(b"\n")
+        if census.unindexed or torn:
+            with suppress(OSError):
+                self._append_index((b"\n" if torn else b"") + b"".join(census.unindexed))
+        return {entry.trial_id for entry in census.entries}
+
+
+def _free_name(folder: Path, name: str) -> Path:
+    """A name in a folder that nothing has yet; renaming would replace a file, and nothing may get lost."""
+    names = (folder / f"{name}.{number}" for number in count(1))
+    return next(path for path in names if not os.path.lexists(path))

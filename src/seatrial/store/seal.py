@@ -44,6 +44,14 @@ def has_seal(folder: Path, content: bytes) -> bool:
     return any(hmac.compare_digest(seal, expected) for seal in seals.splitlines())
 
 
+def signing_key() -> bytes:
+    """The key of this user; where there is none, one that is as good for as long as this process runs."""
+    try:
+        return _read_key(key_path())
+    except OSError:
+        return secrets.token_bytes(_KEY_BYTES)
+
+
 def key_path(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the key of this user is: below $XDG_STATE_HOME, else ~/.local/state. Raises OSError without a home."""
     base = environ.get("XDG_STATE_HOME", "")

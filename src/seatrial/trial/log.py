@@ -112,6 +112,7 @@ class TrialLog:
         return TrialRecord(
             trial_id=spec.trial_id,
             job=spec.job,
+            job_id=spec.job_id,
             task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
             agent=_agent_ref(spec),
             sandbox=self.sandbox,

@@ -23,6 +23,7 @@ class TrialSpec:
     agent: Agent
     attempt: int = 1
     job: str | None = None
+    job_id: str | None = None
     options: TrialOptions = field(default_factory=TrialOptions)
     model: "ModelAccess | None" = None
     images: ImageResolver = HOST_ONLY

@@ -1,0 +1,164 @@
+"""Counting a job's records: which of them are sound, and what lies in the place of the others.
+
+The index saves the reading of a record whose file is still the one it was written about. Every other record is read,
+and counts only if it is whole and of this job. What does not count is named; it is never a reason to count nothing.
+"""
+
+import errno
+import gc
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from seatrial.model.record import SCHEMA_VERSION, TrialRecord
+from seatrial.store.draft import RECORD
+from seatrial.store.files import read_plain
+from seatrial.store.index import Index, IndexLine, Stamp, TrialEntry, entry_of, stamp_of
+from seatrial.store.roster import Roster
+
+_MAX_RECORD_BYTES = 256 * 2**20
+_OUR_OWN_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """What is in the place of a trial's record, and why it does not count. A `planned` trial can be run again."""
+
+    trial_id: str
+    reason: str
+    planned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The trials of a job that count and what does not count, both in the order of their ids.
+
+    `unindexed` are the lines that would have saved reading a record.
+    """
+
+    entries: list[TrialEntry]
+    uncounted: list[Uncounted]
+    unindexed: list[bytes]
+
+
+class Records:
+    """The records of one job, in the folder of its trials."""
+
+    def __init__(self, trials: Path, roster: Roster, index: Index) -> None:
+        self._trials = trials
+        self._folder = str(trials)  # made into text once, for all of them
+        self._roster = roster
+        self._index = index
+
+    def count(self, content: bytes) -> Census:
+        """Count what is in the folder, with the help of what its index says. Raises OSError for the folder itself."""
+        census, folders = Census([], [], []), self._folders()
+        with _collector_paused():
+            lines = self._index.read(content)
+            for name, is_folder in sorted(folders.items()):
+                line = lines.get(name)
+                entry = self._entry_by_index(name, line) if line is not None and is_folder else None
+                if entry is not None:
+                    census.entries.append(entry)
+                else:
+                    self._count_record(name, census)
+        gone = [
+            name for name in lines.keys() - folders if self._index.is_ours(lines[name]) and self._roster.wants(name)
+        ]
+        census.uncounted.extend(self._uncounted(name, "its folder is gone, though it had a record") for name in gone)
+        census.uncounted.sort(key=lambda found: found.trial_id)
+        return census
+
+    def examine(self, trial_id: str) -> TrialRecord | Uncounted:
+        """A trial's record, or what is there instead of one that counts."""
+        folder = self._trials / trial_id
+        try:
+            if not folder.is_dir() or folder.is_symlink():
+                return self._uncounted(trial_id, "it is no folder")
+            content = read_plain(folder / RECORD, _MAX_RECORD_BYTES)
+        except OSError as error:
+            if error.errno in _OUR_OWN_TROUBLE:
+                raise
+            return self._uncounted(trial_id, _unreadable(error))
+        try:
+            record = TrialRecord.model_validate_json(content)
+        except ValidationError as error:
+            return self._uncounted(trial_id, _what_is_wrong(content, error))
+        objection = self._roster.objection(record, trial_id)
+        return self._uncounted(trial_id, objection) if objection else record
+
+    def entry(self, record: TrialRecord) -> TrialEntry:
+        """What lists and summaries need of a record."""
+        return entry_of(record, self._roster.agent_of(record))
+
+    def line(self, record: TrialRecord) -> bytes:
+        """The line of the index for a record that is in its place; none when it is there no more."""
+        stamp = self._stamp(record.trial_id)
+        return b"" if stamp is None else self._index.line(self.entry(record), stamp)
+
+    def _folders(self) -> dict[str, bool]:
+        """What is there, and whether it is a folder."""
+        with os.scandir(self._trials) as found:
+            # Names with a dot in front are not ours: desktops and network file systems leave them.
+            return {each.name: each.is_dir(follow_symlinks=False) for each in found if each.name[0] != "."}
+
+    def _entry_by_index(self, name: str, line: IndexLine) -> TrialEntry | None:
+        entry = self._index.believed(line, self._stamp(name))
+        return entry if entry and self._roster.has(entry.task_id, entry.agent, entry.attempt) else None
+
+    def _stamp(self, trial_id: str) -> Stamp | None:
+        return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
+
+    def _count_record(self, name: str, census: Census) -> None:
+        # The stamp first: a record that is changed while it is read must not be taken for what was read.
+        stamp, found = self._stamp(name), self.examine(name)
+        if isinstance(found, Uncounted):
+            census.uncounted.append(found)
+            return
+        entry = self.entry(found)
+        census.entries.append(entry)
+        if stamp is not None:
+            census.unindexed.append(self._index.line(entry, stamp))
+
+    def _uncounted(self, trial_id: str, reason: str) -> Uncounted:
+        return Uncounted(trial_id, reason, self._roster.wants(trial_id))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Nothing that is made here is part of a cycle; looking for one among 100,000 entries doubles what they cost."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _unreadable(error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return f"there is no {RECORD} in it"
+    if error.errno == errno.ELOOP:
+        return f"its {RECORD} is a link, expected a plain file"
+    return f"its {RECORD} cannot be read: {error.strerror or error}"
+
+
+def _what_is_wrong(content: bytes, error: ValidationError) -> str:
+    if not content.strip():
+        return f"its {RECORD} is empty"
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError):
+        return f"its {RECORD} is no whole JSON"
+    version = table.get("schema_version") if isinstance(table, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        return f"its {RECORD} has version {version}, and this Seatrial reads up to {SCHEMA_VERSION}"
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "the file"
+    return f"its {RECORD} is damaged ({where}: {first['msg']})"

@@ -130,7 +130,11 @@ def _show_to_user(tree: Tree, target: str) -> None:
     own = f"/{tree.folder}"
     added = [lower for lower in tree.lowers if lower != own and not lower.endswith(f"/host/mask{own}")]
     if added:
-        mount_layers(bind_lowers([*added, own], f"lower/{tree.name}", None, {}), target)
+        try:
+            mount_layers(bind_lowers([*added, own], f"lower/{tree.name}", None, {}), target)
+        except OSError as error:
+            reason = "perhaps something is mounted below it, which an ordinary user cannot leave out"
+            raise OSError(error.errno, f"layers cannot be laid over {own} ({error.strerror}): {reason}") from None
     else:
         bind(own, target, recursive=True)
     restrict(target, MS_RDONLY | MS_NOSUID)

@@ -157,7 +157,7 @@ def prepare_furniture(prepared: str) -> None:
     So is the directory that all of them mount their root on.
     """
     make_furniture(f"{prepared}/furniture")
-    os.makedirs(f"{prepared}/mounts/root")
+    os.makedirs(f"{prepared}/mounts/root", exist_ok=True)  # the first mode that was tried may have made it
 
 
 def prepare_host_image(prepared: str) -> None:

@@ -94,8 +94,8 @@ def _restricted(machine: _Machine) -> Hindrance | None:
     user = " for an ordinary user (--user 1000)" if machine.uid == 0 else ""
     return Hindrance(
         f"{found}, as in most containers",
-        f"start the container{user} with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or use"
-        " containers beside it (-e docker, -e podman)",
+        f"start the container{user} with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or"
+        " use containers beside it (-e docker, -e podman)",
     )
 
 

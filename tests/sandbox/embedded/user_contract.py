@@ -3,18 +3,17 @@
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxBackend, SandboxSpec
+from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.testing.contract import SandboxContract
 from tests.sandbox.embedded import test_exhaustion, test_frozen, test_frozen_limits, test_phases, test_planted
 from tests.sandbox.embedded.attacks import ALL, PRELUDE
-from tests.sandbox.embedded.support import needs_python, open_box, python, shell
+from tests.sandbox.embedded.support import needs_python, open_box, python
 from tests.sandbox.embedded.test_frozen import image
 
 __all__ = ["image"]  # pytest finds fixtures by their names
@@ -83,13 +82,6 @@ def test_hostile_scenes_with_files_end_as_they_do_for_root(scene: Callable[..., 
 @pytest.mark.parametrize("image", ["layers"], indirect=True)
 def test_a_system_is_frozen_as_it_is_for_root(scene: Callable[..., None], image: Image) -> None:
     scene(mode="user", image=image)
-
-
-def test_layers_add_to_the_system_of_the_host(tmp_path: Path) -> None:
-    (tmp_path / "opt/tool").mkdir(parents=True)
-    (tmp_path / "opt/tool/greeting").write_text("hello")
-    with open_box("user", SandboxSpec(image=replace(HOST_IMAGE, layers=(tmp_path,)))) as box:
-        assert box.ask(shell("cat /opt/tool/greeting; test -w /opt || echo 'read-only'")) == "helloread-only"
 
 
 @needs_python

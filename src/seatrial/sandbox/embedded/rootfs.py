@@ -45,11 +45,6 @@ def mount_overlay(lowers: Sequence[str], upper: str, work: str, target: str, *, 
     mount("overlay", target, "overlay", MS_NODEV, options)
 
 
-def mount_layers(lowers: Sequence[str], target: str) -> None:
-    """Lay directories over each other in a user namespace, the first one on top, with nothing to take writes."""
-    mount("overlay", target, "overlay", MS_NODEV, f"lowerdir={':'.join(lowers)},userxattr")
-
-
 def bind_lowers(
     lowers: Sequence[str], folder: str, user_namespace: int | None, shifted: Mapping[str, str]
 ) -> list[str]:

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_layers, mount_overlay
+from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
 from seatrial.sandbox.embedded.settle import lock_passwords, make_furniture, name_machine
 from seatrial.sandbox.embedded.syscalls import MS_NOSUID, MS_RDONLY, bind, bind_shifted, restrict
 
@@ -116,28 +116,14 @@ def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen:
     for tree in trees:
         target = f"{root}/{tree.folder}".rstrip("/")
         if tree.folder:
-            _show_to_user(tree, target)
+            bind(f"/{tree.folder}", target, recursive=True)
+            restrict(target, MS_RDONLY | MS_NOSUID)
             continue
         upper, work = _writable(state, tree)
         above = [f"{frozen}/upper/{tree.name}"] if frozen else []
         lowers = bind_lowers(tree.lowers, f"lower/{tree.name}", None, {})
         mount_overlay([*above, *lowers], upper, work, target, rootless=True)
     return root
-
-
-def _show_to_user(tree: Tree, target: str) -> None:
-    """A system folder of the host as it is, or below what layers of the image add to it."""
-    own = f"/{tree.folder}"
-    added = [lower for lower in tree.lowers if lower != own and not lower.endswith(f"/host/mask{own}")]
-    if added:
-        try:
-            mount_layers(bind_lowers([*added, own], f"lower/{tree.name}", None, {}), target)
-        except OSError as error:
-            reason = "perhaps something is mounted below it, which an ordinary user cannot leave out"
-            raise OSError(error.errno, f"layers cannot be laid over {own} ({error.strerror}): {reason}") from None
-    else:
-        bind(own, target, recursive=True)
-    restrict(target, MS_RDONLY | MS_NOSUID)
 
 
 def _writable(state: str, tree: Tree) -> tuple[str, str]:
@@ -157,7 +143,7 @@ def prepare_furniture(prepared: str) -> None:
     So is the directory that all of them mount their root on.
     """
     make_furniture(f"{prepared}/furniture")
-    os.makedirs(f"{prepared}/mounts/root", exist_ok=True)  # the first mode that was tried may have made it
+    os.makedirs(f"{prepared}/mounts/root")
 
 
 def prepare_host_image(prepared: str) -> None:

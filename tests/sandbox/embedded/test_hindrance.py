@@ -30,7 +30,7 @@ def make_proc(tmp_path):
 
 
 @pytest.mark.parametrize("uid", [0, 1000])
-@pytest.mark.parametrize(("mount", "reason"), [("/proc", "this is a chroot"), ("/", "this is probably a chroot")])
+@pytest.mark.parametrize(("mount", "reason"), [("/proc", "this is a chroot"), ("/", "perhaps this is a chroot")])
 def test_a_chroot_is_known_by_its_root_or_because_nothing_else_hinders(make_proc, uid, mount, reason):
     found = find_hindrance(make_proc(mount=mount), uid)
     assert reason in found.reason
@@ -61,7 +61,7 @@ def test_what_is_only_for_others_does_not_hinder_root(make_proc):
     ("status", "uid", "reason", "option"),
     [
         (FILTERED, 1000, "a seccomp filter", "--security-opt seccomp=unconfined"),
-        (POOR_ROOT, 0, "no CAP_SYS_ADMIN", "--cap-add SYS_ADMIN"),
+        (POOR_ROOT, 0, "no CAP_SYS_ADMIN", "--user 1000"),
     ],
 )
 def test_containers_are_told_which_options_they_need(make_proc, status, uid, reason, option):

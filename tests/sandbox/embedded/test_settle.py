@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from seatrial.sandbox.embedded.settle import make_furniture, name_machine
+from seatrial.sandbox.embedded.settle import lock_passwords, make_furniture, name_machine
 from tests.sandbox.embedded.support import needs_root
 
 
@@ -42,3 +42,12 @@ def test_a_link_in_place_of_a_file_is_not_followed(tmp_path):
     (tmp_path / "etc/hosts").symlink_to(tmp_path / "elsewhere")
     name_machine(str(tmp_path))
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_every_user_of_the_host_has_a_password_that_cannot_be_given(tmp_path):
+    (tmp_path / "etc").mkdir()
+    lock_passwords(str(tmp_path))
+    rows = [line.split(":") for line in (tmp_path / "etc/shadow").read_text().splitlines()]
+    assert "root" in {row[0] for row in rows}
+    assert {row[1] for row in rows} == {"*"}
+    assert stat.S_IMODE((tmp_path / "etc/shadow").stat().st_mode) == 0o600

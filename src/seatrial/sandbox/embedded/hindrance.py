@@ -51,7 +51,7 @@ def find_hindrance(proc: Path = Path("/proc"), uid: int | None = None) -> Hindra
     Where the root is a mount, nothing tells a chroot but that nothing else is in the way.
     """
     machine = _Machine(proc, os.geteuid() if uid is None else uid)
-    return next((found for check in _CHECKS if (found := check(machine))), _leave_chroot("this is probably"))
+    return next((found for check in _CHECKS if (found := check(machine))), _leave_chroot("perhaps this is"))
 
 
 def find_missing_proc(proc: Path = Path("/proc")) -> Hindrance | None:
@@ -91,11 +91,11 @@ def _restricted(machine: _Machine) -> Hindrance | None:
     if not lacking and machine.status("Seccomp") != "2":
         return None
     found = "root has no CAP_SYS_ADMIN here" if lacking else "a seccomp filter is set for this process"
-    options = "--security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+    user = " for an ordinary user (--user 1000)" if machine.uid == 0 else ""
     return Hindrance(
         f"{found}, as in most containers",
-        f"start the container with {options}{' --cap-add SYS_ADMIN' if machine.uid == 0 else ''}, or use containers"
-        " beside it (-e docker, -e podman)",
+        f"start the container{user} with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or"
+        " use containers beside it (-e docker, -e podman)",
     )
 
 

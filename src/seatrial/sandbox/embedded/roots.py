@@ -129,15 +129,25 @@ def _mount_trees_as_user(trees: Sequence[Tree], state: str, mounts: str, frozen:
         target = f"{root}/{tree.folder}".rstrip("/")
         try:
             _mount_tree_as_user(tree, state, target, frozen)
-        except OSError:
-            if not tree.folder:
-                raise
+        except OSError as error:
             # Such as one in which something is mounted: the kernel lays no overlay over what it must not uncover.
+            _refuse_layers(tree, error)
             for part in ("upper", "aside"):
                 os.rmdir(f"{state}/{part}/{tree.name}")
             bind(f"/{tree.folder}", target, recursive=True)
             restrict(target, MS_RDONLY | MS_NOSUID)
     return root
+
+
+def _refuse_layers(tree: Tree, error: OSError) -> None:
+    """Raise the error if a folder can be had only without what layers of the image add to it."""
+    own = f"/{tree.folder}"
+    if not tree.folder or any(lower != own and not lower.endswith(f"/host/mask{own}") for lower in tree.lowers):
+        raise OSError(
+            error.errno,
+            f"layers cannot be laid over {own} ({error.strerror}): perhaps something is mounted below it, which an "
+            "ordinary user cannot leave out",
+        ) from None
 
 
 def _mount_tree_as_user(tree: Tree, state: str, target: str, frozen: str | None) -> None:

@@ -8,7 +8,8 @@ import pytest
 import seatrial
 
 PUBLIC = """
-AgentOptions AgentResult Annotation ArtifactsError BrokenTask CliAgentEnv ClientConfig ConfidenceMetadata Dataset
+AgentFiles AgentOptions AgentResult Annotation ArtifactsError BrokenTask CliAgentEnv ClientConfig ConfidenceMetadata
+Dataset
 DatasetNotFoundError Dimension EmptyModelResponseError Environment Error ErrorSource ErrorTag EvaluationResult
 GatewayError HarborEnv HookError HostUnsupportedError InfraError InvalidModelResponseError JobError JobOutcome JobSpec
 JobStore Judgment Messages ModelError MultiTurnEnv OutputSpec OverlongPromptError Problem ProviderError RawArtifacts

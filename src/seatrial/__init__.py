@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from seatrial.model.annotation import Annotation, Judgment
     from seatrial.model.artifacts import RawArtifacts, RawFile
     from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
-    from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
+    from seatrial.model.job import AgentFiles, AgentOptions, JobSpec, RunOptions, TrialOptions
     from seatrial.model.output import OutputSpec, VerifierSpec
     from seatrial.model.record import TrialRecord
     from seatrial.model.task import BrokenTask, Problem, Task
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from seatrial.verify.collect import collect_artifacts, collect_output
 
 _HOMES = {
+    "AgentFiles": "model.job",
     "AgentOptions": "model.job",
     "AgentResult": "model.agent",
     "Annotation": "model.annotation",
@@ -144,6 +145,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AgentFiles",
     "AgentOptions",
     "AgentResult",
     "Annotation",

@@ -20,6 +20,7 @@ from seatrial.jobs.queue import Stop, TrialQueue
 from seatrial.jobs.resume import remaining
 from seatrial.jobs.room import Room
 from seatrial.jobs.writer import Writer
+from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.host.watch import host_watch
@@ -65,25 +66,7 @@ async def carry_out(
     options = store.file.spec.run
     queue = TrialQueue(remaining(trials, finished), options.max_trials)
     concurrent = _affordable(options.concurrent or max(_LEAST_CONCURRENT, cores()), observe)
-    admission = Admission(concurrent, machine_memory_mb())
-    breaker = Breaker(max(_MANY_IN_A_ROW, 2 * concurrent))
     tell = notices_once(shielded(observe))
-    watch = AgentWatch(queue.trials, store.path, tell, resumed=bool(finished))
-    reasons: list[str] = []
-
-    async def work(bench: Workbench) -> None:
-        while plan := queue.take():
-            async with admission.place(memory_of(tasks[plan.task_id], store.file.spec.trial)):
-                if not queue.start():
-                    return
-                record = await carry_out_trial(bench, plan, tasks[plan.task_id])
-                queue.done += 1
-                breaker.note(record)
-                reason = watch.note(plan, record)
-                if reason and not options.keep_going:
-                    reasons.append(reason)
-                    queue.close("agent warnings")
-
     with ExitStack() as stack:
         stack.enter_context(host_watch().guarding(store.path))
         bench = Workbench(
@@ -95,12 +78,55 @@ async def carry_out(
             make_agents(store.file.spec.agents),
             Room(store.path, options.host_wait_sec, tell),
         )
+        workers = _Workers(
+            bench,
+            tasks,
+            queue,
+            Admission(concurrent, machine_memory_mb()),
+            Breaker(max(_MANY_IN_A_ROW, 2 * concurrent)),
+            AgentWatch(queue.trials, store.path, tell, resumed=bool(finished)),
+        )
         stack.enter_context(_closing(queue, options.max_wall_sec))
-        await unless(queue.closed, side_by_side(lambda: work(bench), min(concurrent, len(queue.trials))))
-    if queue.stopped == "wall budget":
-        reasons.append(out_of_time(queue.started - queue.done))
+        await unless(queue.closed, side_by_side(workers.work, min(concurrent, len(queue.trials))))
     planned = len(finished.union(plan.trial_id for plan in trials))
-    return JobOutcome(store, planned, len(store.finished()), queue.started, queue.stopped, "; ".join(reasons) or None)
+    return JobOutcome(store, planned, len(store.finished()), queue.started, queue.stopped, workers.reason)
+
+
+@dataclass(eq=False, slots=True)
+class _Workers:
+    """What workers share. Each takes one trial after the other, until there are none or the job is to stop."""
+
+    bench: Workbench
+    tasks: Mapping[str, Task]
+    queue: TrialQueue
+    admission: Admission
+    breaker: Breaker
+    watch: AgentWatch
+    _never_ran: str | None = None
+
+    async def work(self) -> None:
+        spec = self.bench.store.file.spec
+        while plan := self.queue.take():
+            task = self.tasks[plan.task_id]
+            async with self.admission.place(memory_of(task, spec.trial)):
+                if not self.queue.start():
+                    return
+                self._note(plan, await carry_out_trial(self.bench, plan, task))
+
+    def _note(self, plan: TrialPlan, record: TrialRecord) -> None:
+        self.queue.done += 1
+        self.breaker.note(record)
+        reason = self.watch.note(plan, record)
+        if reason and not self.bench.store.file.spec.run.keep_going:
+            self._never_ran = reason
+            self.queue.close("agent warnings")
+
+    @property
+    def reason(self) -> str | None:
+        """Why the job has ended before its end, beyond what its budget of trials says."""
+        if self.queue.stopped == "wall budget":
+            return out_of_time(self.queue.started - self.queue.done)
+        return self._never_ran
 
 
 @contextmanager

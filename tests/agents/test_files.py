@@ -81,6 +81,12 @@ def test_links_that_lead_out_are_refused(folder, target):
         locked(folder)
 
 
+def test_a_link_by_a_whole_path_is_refused_even_if_it_stays(folder):
+    (folder / "bad").symlink_to(folder / "run")
+    with pytest.raises(JobError, match="bad is a link to"):
+        locked(folder)
+
+
 def test_what_is_no_file_is_refused(folder):
     os.mkfifo(folder / "pipe")
     with pytest.raises(JobError, match="pipe is neither a file nor a folder"):

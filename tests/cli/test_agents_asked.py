@@ -13,7 +13,7 @@ def titles(**options) -> list[tuple[str, str | None, str | None]]:
 
 
 def test_each_agent_runs_with_each_model_and_those_without_one_run_once():
-    assert titles(agents=("oracle", "mine", "nop"), models=("a", "b", "a")) == [
+    assert titles(agents=("oracle", "mine", "nop"), models=("a", "b")) == [
         ("oracle", None, None),
         ("mine-a", None, "a"),
         ("mine-b", None, "b"),
@@ -26,8 +26,16 @@ def test_each_command_is_an_agent_named_after_its_script():
     assert [title for title, _, _ in titles(commands=commands)] == ["fast", "slow", "fast-2", "mini-agent", "command"]
 
 
-def test_one_command_is_called_command_and_the_same_one_twice_is_one():
-    assert titles(commands=("run me", "run me"), agents=("command",)) == [("command", "run me", None)]
+def test_one_command_is_called_command():
+    assert titles(commands=("run me",), agents=("command",)) == [("command", "run me", None)]
+
+
+@pytest.mark.parametrize(
+    "options", [{"agents": ("noop", "noop")}, {"commands": ("x", "x")}, {"commands": ("x",), "models": ("a", "a")}]
+)
+def test_the_same_agent_twice_is_not_one_in_silence(options):
+    (first, _), (second, _) = [(title, command) for title, command, _ in titles(**options)]
+    assert first == second  # which no job may have
 
 
 def test_commands_and_models_multiply():

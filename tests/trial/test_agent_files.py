@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from seatrial.agents.files import lock_files
-from seatrial.model.job import AgentFiles
+from seatrial.images.resolver import ResolvedImage
+from seatrial.model.job import AgentFiles, TrialOptions
+from seatrial.sandbox.api import HOST_IMAGE
 from seatrial.sandbox.ca_file import VARIABLES
+from seatrial.tasks.load import load_task
+from seatrial.trial.place import choose_place
 from tests.trial.support import ANSWER, trial_spec, write_task
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -63,6 +67,16 @@ def test_the_verifier_trusts_the_user_s_file_whatever_the_agent_did(ran):
 def test_limits_of_the_run_go_before_those_of_the_task(ran):
     assert ran.record.sandbox.limits_asked.memory_mb == 96
     assert ran.record.sandbox.limits_enforced.memory_mb == 96
+
+
+def test_a_verifier_s_own_environment_keeps_its_limits(desk, tmp_path):
+    toml = "[environment]\nmemory_mb = 64\n[verifier.environment]\nmemory_mb = 128\n"
+    task = load_task(write_task(tmp_path / "task", toml=toml))
+    capabilities, options = desk.wait(desk.backend.probe()), TrialOptions(memory_mb=96)
+    own, image = task.config.verifier.environment, ResolvedImage(HOST_IMAGE, "host")
+    assert own is not None
+    asked = [choose_place(task, each, image, options, capabilities).asked for each in (task.config.environment, own)]
+    assert [limits.memory_mb for limits in asked] == [96, 128]
 
 
 def test_the_agent_s_time_of_the_run_goes_before_the_task_s(desk, tmp_path):

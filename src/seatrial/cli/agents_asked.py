@@ -36,8 +36,8 @@ def _is_own(agent: Agent) -> bool:
 
 
 def _named(options: Mapping[str, Any]) -> list[Agent]:
-    commands: Sequence[str] = tuple(dict.fromkeys(options.get("commands") or ()))
-    names = list(dict.fromkeys(options.get("agents", ())))
+    commands: Sequence[str] = options.get("commands") or ()
+    names = list(options.get("agents", ()))
     if not commands:
         return [{"name": name} for name in names]
     others: list[Agent] = [{"name": name} for name in names if name != "command"]
@@ -77,4 +77,4 @@ def _with_models(agent: Agent, models: Sequence[str]) -> list[Agent]:
     if agent.get("name") in WITHOUT_MODEL:
         return [agent]
     title = agent.get("label") or agent["name"]
-    return [{**agent, "model": model, "label": f"{title}-{model}"} for model in dict.fromkeys(models)]
+    return [{**agent, "model": model, "label": f"{title}-{model}"} for model in models]

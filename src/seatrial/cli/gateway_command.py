@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import click
 
-from seatrial.cli.job_options import MODELS, model_options
+from seatrial.cli.agent_options import MODELS
 from seatrial.cli.long_run import settle_in
 from seatrial.cli.option_groups import grouped
 from seatrial.errors import UsageError
@@ -46,7 +46,7 @@ class _Place:
 
 
 @click.command("gateway", cls=grouped(MODELS))
-@model_options
+@MODELS
 @click.option("-m", "--model", metavar="MODEL", help="Ask for this model, whatever the agent asks for.")
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.  [127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port.  [one that is free]")

@@ -6,18 +6,12 @@ from typing import get_args
 
 import click
 
+from seatrial.cli.agent_options import AGENTS, MODELS
 from seatrial.cli.gates import gate_options
 from seatrial.cli.harbor_options import HARBOR_OPTIONS
 from seatrial.cli.option_groups import Command, OptionGroup, with_options
-from seatrial.cli.option_values import (
-    parse_agent_env,
-    parse_agent_files,
-    parse_duration,
-    parse_image_map,
-    parse_names,
-    parse_size,
-)
-from seatrial.model.job import AGENT_FILES_DIR, ImageFallback, Isolation
+from seatrial.cli.option_values import parse_duration, parse_image_map, parse_names, parse_size
+from seatrial.model.job import ImageFallback, Isolation
 
 _AT_LEAST_1 = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
@@ -66,66 +60,6 @@ TASKS = OptionGroup(
         click.option(
             "--force", "unfit", flag_value="run", help="Run tasks with errors, or without what no sandbox here has."
         ),
-    ),
-)
-AGENTS = OptionGroup(
-    "Agents",
-    (
-        click.option(
-            *("-a", "--agent"),
-            "agents",
-            multiple=True,
-            metavar="AGENT",
-            help="Who works: oracle (the task's own solution), noop (does nothing), or a plug-in.",
-        ),
-        click.option(
-            "--command",
-            "commands",
-            multiple=True,
-            metavar="COMMAND",
-            help="Run this shell command in the sandbox as the agent. Each one given is an agent.",
-        ),
-        click.option(
-            "--agent-files",
-            multiple=True,
-            callback=parse_agent_files,
-            metavar="DIR[:/WHERE]",
-            help=f"Put what is in this folder, or this file, into the sandbox for the agent.  [{AGENT_FILES_DIR}]",
-        ),
-        click.option(
-            *("--agent-env", "--ae"),
-            "agent_env",
-            multiple=True,
-            callback=parse_agent_env,
-            metavar="NAME[=VALUE]",
-            help="A variable for the agent; without a value, this machine's.",
-        ),
-        click.option("--agent-setup", metavar="COMMAND", help="Installs the agent, once on top of each image."),
-        click.option(
-            *("-m", "--model"),
-            "models",
-            multiple=True,
-            metavar="MODEL",
-            help="The model the agents use. With several, each agent runs with each.",
-        ),
-    ),
-)
-MODELS = OptionGroup(
-    "Models",
-    (
-        click.option(
-            "--upstream", metavar="UPSTREAM", help="Where model calls go: openai, https://…, scripted:FILE, …"
-        ),
-        click.option(
-            "--temperature", type=click.FloatRange(min=0.0), metavar="X", help="Instead of what the agent asks."
-        ),
-        click.option(
-            "--max-output-tokens", type=_AT_LEAST_1, metavar="N", help="Of one answer, instead of the agent's."
-        ),
-        click.option("--max-turns", type=_AT_LEAST_1, metavar="N", help="Model calls of one trial, at most."),
-        click.option("--max-tokens", type=_AT_LEAST_1, metavar="N", help="Tokens of one trial, in and out, at most."),
-        click.option("--max-cost", "max_cost_usd", type=_POSITIVE, metavar="USD", help="Cost of one trial, at most."),
-        click.option("--prices", metavar="FILE", help="A price list (TOML) before the one that comes with Seatrial."),
     ),
 )
 LIMITS = OptionGroup(
@@ -342,11 +276,6 @@ RESUMED_JOB = (*_OF_RESUMED_JOB, OptionGroup("Output", (*DISPLAY.options, gate_o
 def new_job_options(command: Command) -> Command:
     """Give a command all options of a new job."""
     return with_options(command, (_PATHS, *_OF_JOB, *HARBOR_OPTIONS))
-
-
-def model_options(command: Command) -> Command:
-    """Give a command the options that say where model calls go, and how far."""
-    return MODELS(command)
 
 
 def resumed_job_options(command: Command) -> Command:

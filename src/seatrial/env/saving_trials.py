@@ -1,8 +1,9 @@
 """Rollouts that are trials, in the folder of a job: each a folder with its record, its files and its output."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,15 @@ from seatrial.env.stored import dump_output, load_output
 from seatrial.errors import JobError, StoreError
 from seatrial.jobs.api import job_name
 from seatrial.jobs.resume import changed_tasks, compare_specs
+from seatrial.jobs.room import Room
 from seatrial.jobs.writer import Writer
 from seatrial.model.job import JobFile, trial_id
-from seatrial.store.draft import Commit
+from seatrial.sandbox.host.watch import USUAL_WAIT_SEC
+from seatrial.store.draft import Commit, Draft
 from seatrial.store.files import create_file, storing
 from seatrial.store.job_file import JOB
 from seatrial.store.job_store import JobStore
+from seatrial.trial.events import Event, Notice
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 
 ROLLOUT = "rollout.json"
 _NO_RESULT = ("infrastructure_error", "cancelled")
+
+_log = logging.getLogger(__name__)
 
 
 class JobShelf:
@@ -39,6 +45,7 @@ class JobShelf:
         self._finished = store.finished()
         self._tries = store.tries()
         self._attempts: dict[str, int] = {}
+        self._room = Room("resume=True", USUAL_WAIT_SEC, _log_notice)
 
     async def produce(self, row: Row, run: RunRow) -> Output:
         """The output of a trial that is in the folder already, or of a new one that is put there."""
@@ -47,19 +54,22 @@ class JobShelf:
         name = trial_id(task, self._store.file.spec.agents[0].title, attempt)
         if name in self._finished:
             return self._load(name)
-        with self._store.draft(name) as draft:
+        with ExitStack() as stack:
+            draft = await self._room.use(lambda: self._draft(stack, name))
             place = RolloutPlace(name, draft.path, attempt, self._store.file.spec.name)
             state = await run({**row, PLACE: place})
             output = make_output(state, self._columns)
             record = state.get(RECORD)
             if record is not None:  # without one nothing was tried, so there is nothing to keep
                 line = await asyncio.to_thread(dump_output, output)
-                with storing(draft.path):
-                    create_file(f"{draft.path}/{ROLLOUT}", line)
+                await self._room.use(lambda: _write(draft, line))
                 if tries := self._tries.get(name):
                     record = record.model_copy(update={"tries": tries + 1})
-                await self._writer.commit(Commit(draft, record))
+                await self._room.use(lambda: self._writer.commit(Commit(draft, record)))
         return output
+
+    async def _draft(self, stack: ExitStack, name: str) -> Draft:
+        return stack.enter_context(self._store.draft(name))
 
     def _load(self, name: str) -> Output:
         path = self._store.trial_folder(name) / ROLLOUT
@@ -69,6 +79,16 @@ class JobShelf:
             return load_output(line)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path}: is damaged ({error}); move its folder out of the job, then resume") from error
+
+
+async def _write(draft: Draft, line: bytes) -> None:
+    with storing(draft.path):
+        create_file(f"{draft.path}/{ROLLOUT}", line)
+
+
+def _log_notice(event: Event) -> None:
+    if isinstance(event, Notice):
+        _log.warning("%s", event.text)
 
 
 def job_file_of(environment: "Environment", plan: "RunPlan") -> JobFile | None:

@@ -73,7 +73,7 @@ async def carry_out(
         limited = LimitedStarts(backend, options.starting or 2 * cores())
         agents = make_agents(store.file.spec.agents)
         tell = notices_once(shielded(observe))
-        room = Room(store.path, options.host_wait_sec, tell)
+        room = Room(f"`seatrial resume {store.path}`", options.host_wait_sec, tell)
         bench = Workbench(store, limited, tell, run, writer, agents, room)
         await side_by_side(lambda: work(bench), min(concurrent, len(left)))
     planned = len(finished.union(plan.trial_id for plan in trials))

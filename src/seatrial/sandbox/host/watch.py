@@ -17,8 +17,6 @@ from seatrial.sandbox.host.attendance import Attendance, Room
 from seatrial.sandbox.host.culprits import describe, shares_of
 from seatrial.sandbox.host.disks import Disk
 from seatrial.sandbox.host.episode import Episode
-from seatrial.sandbox.host.memory import Memory
-from seatrial.sandbox.host.processes import Processes
 from seatrial.sandbox.host.shortage import Gauge, Shortage
 
 Company = Literal["others", "none"]
@@ -102,9 +100,11 @@ class HostWatch:
             raise HostExhaustedError(f"no trial could start for {patience:g} s: {self.shortage}") from None
 
     def _begin(self) -> None:
-        self._gauges = list(self._given) if self._given is not None else [Memory(), Processes()]
         if self._given is None:
+            self._gauges = _gauges_of_this_machine()
             self.include(Path(tempfile.gettempdir()))
+        else:
+            self._gauges = list(self._given)
         self._tick()
 
     def _rest(self) -> None:
@@ -211,6 +211,13 @@ class HostWatch:
             if each.episodes.get(episode) or each.agent_at_work() or await each.sandbox.processes():
                 each.own_doing = episode.message
                 await each.sandbox.kill_all("agent")
+
+
+def _gauges_of_this_machine() -> list[Gauge]:
+    from seatrial.sandbox.host.memory import Memory  # noqa: PLC0415 - only whoever runs trials needs them
+    from seatrial.sandbox.host.processes import Processes  # noqa: PLC0415
+
+    return [Memory(), Processes()]
 
 
 _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, HostWatch] = WeakKeyDictionary()

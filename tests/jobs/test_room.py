@@ -23,17 +23,17 @@ def play(scene, found=None):
     return asyncio.run(run())
 
 
-def test_where_there_is_room_nobody_waits_or_hears_of_it(tmp_path):
+def test_where_there_is_room_nobody_waits_or_hears_of_it():
     watcher = Watcher()
-    play(lambda *_: Room(tmp_path, 0.01, watcher).wait())
+    play(lambda *_: Room("`seatrial resume j`", 0.01, watcher).wait())
     assert watcher.events == []
 
 
-def test_it_is_told_what_is_waited_for(tmp_path):
+def test_it_is_told_what_is_waited_for():
     watcher = Watcher()
 
     async def scene(gauge, watch):
-        waiting = asyncio.ensure_future(Room(tmp_path, 20, watcher).wait())
+        waiting = asyncio.ensure_future(Room("`seatrial resume j`", 20, watcher).wait())
         await asyncio.sleep(0)
         assert not waiting.done()
         gauge.found = None
@@ -45,12 +45,12 @@ def test_it_is_told_what_is_waited_for(tmp_path):
     assert "waiting: the disk at /full is short" in notice.text
 
 
-def test_in_the_end_it_gives_up_and_says_how_to_go_on(tmp_path):
-    with pytest.raises(HostExhaustedError, match=rf"at /full is short.*`seatrial resume {tmp_path}`"):
-        play(lambda *_: Room(tmp_path, 0.01, Watcher()).wait(), shortage())
+def test_in_the_end_it_gives_up_and_says_how_to_go_on():
+    with pytest.raises(HostExhaustedError, match=r"at /full is short.*go on with `seatrial resume j`"):
+        play(lambda *_: Room("`seatrial resume j`", 0.01, Watcher()).wait(), shortage())
 
 
-def test_what_finds_no_room_is_written_later(tmp_path, monkeypatch):
+def test_what_finds_no_room_is_written_later(monkeypatch):
     monkeypatch.setattr(room_module, "_PAUSE_SEC", 0.0)
     tries = []
 
@@ -60,13 +60,13 @@ def test_what_finds_no_room_is_written_later(tmp_path, monkeypatch):
             raise StoreFullError("full")
         return "written"
 
-    assert play(lambda *_: Room(tmp_path, 20, Watcher()).use(write)) == "written"
+    assert play(lambda *_: Room("`seatrial resume j`", 20, Watcher()).use(write)) == "written"
     assert len(tries) == 3
 
 
-def test_a_refusal_that_does_not_end_ends_the_job(tmp_path):
+def test_a_refusal_that_does_not_end_ends_the_job():
     async def write():
         raise StoreFullError("over quota")
 
     with pytest.raises(StoreFullError, match="over quota"):
-        play(lambda *_: Room(tmp_path, 0.0, Watcher()).use(write))
+        play(lambda *_: Room("`seatrial resume j`", 0.0, Watcher()).use(write))

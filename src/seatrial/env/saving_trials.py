@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,15 @@ from seatrial.env.stored import dump_output, load_output
 from seatrial.errors import JobError
 from seatrial.jobs.api import job_name
 from seatrial.jobs.resume import changed_tasks, compare_specs
+from seatrial.jobs.room import Room
 from seatrial.jobs.writer import Writer
 from seatrial.model.job import JobFile, trial_id
-from seatrial.store.draft import Commit
+from seatrial.sandbox.host.watch import USUAL_WAIT_SEC
+from seatrial.store.draft import Commit, Draft
 from seatrial.store.files import create_file, read_plain, storing
 from seatrial.store.job_file import JOB
 from seatrial.store.job_store import JobStore
+from seatrial.trial.events import Event, Notice
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
@@ -44,6 +47,7 @@ class JobShelf:
         self._finished = store.finished()
         self._tries = store.tries()
         self._attempts: dict[str, int] = {}
+        self._room = Room("resume=True", USUAL_WAIT_SEC, _log_notice)
 
     async def produce(self, row: Row, run: RunRow) -> Output:
         """The output of a trial that is in the folder already, or of a new one that is put there."""
@@ -52,7 +56,8 @@ class JobShelf:
         name = trial_id(task, self._store.file.spec.agents[0].title, attempt)
         if name in self._finished and (kept := self._load(name)) is not None:
             return kept
-        with self._store.draft(name) as draft:
+        with ExitStack() as stack:
+            draft = await self._room.use(lambda: self._draft(stack, name))
             file = self._store.file
             place = RolloutPlace(name, draft.path, attempt, file.spec.name, file.id)
             state = await run({**row, PLACE: place})
@@ -60,12 +65,14 @@ class JobShelf:
             record = state.get(RECORD)
             if record is not None:  # without one nothing was tried, so there is nothing to keep
                 line = await asyncio.to_thread(dump_output, output)
-                with storing(draft.path):
-                    create_file(f"{draft.path}/{ROLLOUT}", line)
+                await self._room.use(lambda: _write(draft, line))
                 if tries := self._tries.get(name):
                     record = record.model_copy(update={"tries": tries + 1})
-                await self._writer.commit(Commit(draft, record))
+                await self._room.use(lambda: self._writer.commit(Commit(draft, record)))
         return output
+
+    async def _draft(self, stack: ExitStack, name: str) -> Draft:
+        return stack.enter_context(self._store.draft(name))
 
     def _load(self, name: str) -> Output | None:
         """The output that is kept of a trial; None for one that is damaged, which is put aside."""
@@ -76,6 +83,16 @@ class JobShelf:
             _log.warning("%s: cannot be read (%s); it is kept in damaged/, and the rollout is made again", path, error)
             self._store.set_uncounted_aside([name])
             return None
+
+
+async def _write(draft: Draft, line: bytes) -> None:
+    with storing(draft.path):
+        create_file(f"{draft.path}/{ROLLOUT}", line)
+
+
+def _log_notice(event: Event) -> None:
+    if isinstance(event, Notice):
+        _log.warning("%s", event.text)
 
 
 def job_file_of(environment: "Environment", plan: "RunPlan") -> JobFile | None:

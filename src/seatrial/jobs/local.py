@@ -76,7 +76,7 @@ async def carry_out(
             run,
             stack.enter_context(Writer()),
             make_agents(store.file.spec.agents),
-            Room(store.path, options.host_wait_sec, tell),
+            Room(f"`seatrial resume {store.path}`", options.host_wait_sec, tell),
         )
         workers = _Workers(
             bench,

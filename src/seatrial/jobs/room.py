@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from seatrial.errors import HostExhaustedError, StoreFullError
@@ -18,9 +17,9 @@ _PAUSE_SEC = 1.0  # a quota may refuse us although the file system has room: not
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Waits `patience` seconds at most. Whoever watches the job, which is in `folder`, is told what it waits for."""
+    """Waits `patience` seconds at most, then says how to `go_on`. Whoever watches the job is told what it waits for."""
 
-    folder: Path
+    go_on: str
     patience: float
     observe: Observer
 
@@ -33,7 +32,7 @@ class Room:
         try:
             await watch.wait_for_room(self.patience)
         except HostExhaustedError as error:
-            raise HostExhaustedError(f"{error}. Make room, then go on with `seatrial resume {self.folder}`") from None
+            raise HostExhaustedError(f"{error}. Make room, then go on with {self.go_on}") from None
 
     async def use(self, write: Callable[[], Awaitable[T]]) -> T:
         """Write something to the job's folder, as soon as there is room. Raises StoreFullError if there never is."""

@@ -17,8 +17,6 @@ from seatrial.sandbox.host.attendance import Attendance, Room
 from seatrial.sandbox.host.culprits import describe, shares_of
 from seatrial.sandbox.host.disks import Disk
 from seatrial.sandbox.host.episode import Episode
-from seatrial.sandbox.host.memory import Memory
-from seatrial.sandbox.host.processes import Processes
 from seatrial.sandbox.host.shortage import Gauge, Shortage
 
 Company = Literal["others", "none"]
@@ -46,6 +44,7 @@ class HostWatch:
         self._lone: Attendance | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sampled = 0.0
+        self._last_left: Room | None = None
         self._inquiries: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -53,7 +52,8 @@ class HostWatch:
         self, trial: str, folder: Path, company: Company = "others", patience: float = USUAL_WAIT_SEC
     ) -> AsyncIterator[Attendance]:
         """Let a trial in, whose files go below `folder`. Raises HostExhaustedError after so long without room."""
-        with self.guarding(folder):
+        self._begin_use(folder)
+        try:
             await self.wait_for_room(patience)
             attendance = await self._let_in(trial, folder, company)
             try:
@@ -62,6 +62,8 @@ class HostWatch:
                 del self._inside[attendance]
                 self._lone = None if self._lone is attendance else self._lone
                 self._changed.set()
+        finally:
+            self._end_use()
 
     async def _let_in(self, trial: str, folder: Path, company: Company) -> Attendance:
         async with self._door:  # one after the other: whoever wants to be alone keeps the next ones waiting
@@ -76,16 +78,11 @@ class HostWatch:
     @contextmanager
     def guarding(self, folder: Path) -> Iterator[None]:
         """Keep watch for the length of a block, over the file system of that folder too."""
-        self._users += 1
-        if self._users == 1:
-            self._begin()
+        self._begin_use(folder)
         try:
-            self.include(folder)
             yield
         finally:
-            self._users -= 1
-            if not self._users:
-                self._rest()
+            self._end_use()
 
     @property
     def shortage(self) -> str | None:
@@ -101,11 +98,21 @@ class HostWatch:
         except TimeoutError:
             raise HostExhaustedError(f"no trial could start for {patience:g} s: {self.shortage}") from None
 
-    def _begin(self) -> None:
-        self._gauges = list(self._given) if self._given is not None else [Memory(), Processes()]
-        if self._given is None:
-            self.include(Path(tempfile.gettempdir()))
-        self._tick()
+    def _begin_use(self, folder: Path) -> None:
+        self._users += 1
+        if self._users == 1:
+            if self._given is None:
+                self._gauges = _gauges_of_this_machine()
+                self.include(Path(tempfile.gettempdir()))
+            else:
+                self._gauges = list(self._given)
+            self._tick()
+        self.include(folder)
+
+    def _end_use(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._rest()
 
     def _rest(self) -> None:
         if self._timer is not None:
@@ -138,8 +145,11 @@ class HostWatch:
         return None
 
     def _left(self) -> Room:
-        gauges = (*self._gauges, *self._disks.values())
-        return {(gauge.place, resource): left for gauge in gauges for resource, left in gauge.left().items()}
+        """How much is left of everything; the same for all who come between two looks."""
+        if self._last_left is None:
+            gauges = (*self._gauges, *self._disks.values())
+            self._last_left = {(each.place, name): left for each in gauges for name, left in each.left().items()}
+        return self._last_left
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -165,6 +175,7 @@ class HostWatch:
             self._note(gauge, gauge.read())
 
     def _note(self, gauge: Gauge, shortage: Shortage | None) -> None:
+        self._last_left = None
         if shortage is None or shortage.passed:
             self._open.pop(gauge.place, None)
         if shortage is not None:
@@ -211,6 +222,13 @@ class HostWatch:
             if each.episodes.get(episode) or each.agent_at_work() or await each.sandbox.processes():
                 each.own_doing = episode.message
                 await each.sandbox.kill_all("agent")
+
+
+def _gauges_of_this_machine() -> list[Gauge]:
+    from seatrial.sandbox.host.memory import Memory  # noqa: PLC0415 - only whoever runs trials needs them
+    from seatrial.sandbox.host.processes import Processes  # noqa: PLC0415
+
+    return [Memory(), Processes()]
 
 
 _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, HostWatch] = WeakKeyDictionary()

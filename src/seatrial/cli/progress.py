@@ -176,8 +176,8 @@ def conclude_in_words(end: Ending) -> None:
         show_summary(end.summary)
         for reason in end.reasons:
             click.echo(reason, err=True)
-    if end.ended == "refused":
-        click.echo("Nothing was run, and no job was made.", err=True)
+    if end.ended in _SAID:
+        click.echo(_SAID[end.ended], err=True)
     elif end.ended == "complete":
         click.echo(f"Look at it with: {shlex.join(('seatrial', 'show', str(end.folder)))}", err=True)
     else:
@@ -188,7 +188,11 @@ def conclude_in_words(end: Ending) -> None:
 _STOPPED = {
     "trial budget": "Stopped: the budget of trials is used up.",
     "wall budget": "Stopped: the budget of time is used up.",
-    "agent warnings": "Stopped: an agent never really ran.",
     "interrupted": "Interrupted; what has finished is kept.",
     "failed": "Stopped by an error; what has finished is kept.",
+}
+# What is to be done then depends on the reason, which has been told.
+_SAID = {
+    "agent warnings": "Stopped: an agent never really ran.",
+    "refused": "Nothing was run, and no job was made.",
 }

@@ -5,7 +5,7 @@ A fixed number of workers take one trial after the other, so a job of any size n
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents
@@ -73,28 +73,22 @@ async def carry_out(
                 if not queue.start():
                     return
                 record = await carry_out_trial(bench, plan, tasks[plan.task_id])
-                queue.done += 1
                 breaker.note(record)
                 reason = watch.note(plan, record)
                 if reason and not options.keep_going:
                     reasons.append(reason)
                     queue.close("agent warnings")
 
-    with ExitStack() as stack:
-        bench = Workbench(
-            store,
-            LimitedStarts(backend, options.starting or 2 * cores()),
-            tell,
-            run,
-            stack.enter_context(Writer()),
-            make_agents(store.file.spec.agents),
-        )
-        stack.enter_context(_closing(queue, options.max_wall_sec))
+    with Writer() as writer, _closing(queue, options.max_wall_sec):
+        limited = LimitedStarts(backend, options.starting or 2 * cores())
+        agents = make_agents(store.file.spec.agents)
+        bench = Workbench(store, limited, tell, run, writer, agents)
         await unless(queue.closed, side_by_side(lambda: work(bench), min(concurrent, len(queue.trials))))
+    done = len(store.finished())  # one may have been stored in the moment in which it was ended
     if queue.stopped == "wall budget":
-        reasons.append(out_of_time(queue.started - queue.done))
+        reasons.append(out_of_time(queue.started - (done - len(finished))))
     planned = len(finished.union(plan.trial_id for plan in trials))
-    return JobOutcome(store, planned, len(store.finished()), queue.started, queue.stopped, "; ".join(reasons) or None)
+    return JobOutcome(store, planned, done, queue.started, queue.stopped, "; ".join(reasons) or None)
 
 
 @contextmanager
@@ -110,5 +104,8 @@ def _closing(queue: TrialQueue, seconds: float | None) -> Iterator[None]:
 
 def out_of_time(running: int) -> str:
     """Why a job has ended before its end, and what became of the trials that were running."""
+    over = "the time of --max-wall is over"
+    if not running:
+        return over
     trials = "1 trial that was running" if running == 1 else f"{running} trials that were running"
-    return f"the time of --max-wall is over: {trials} had to end, without a record; resuming the job runs them again"
+    return f"{over}: {trials} had to end, without a record; resuming the job runs them again"

@@ -167,8 +167,8 @@ def conclude_in_words(end: Ending) -> None:
         show_summary(end.summary)
         for reason in end.reasons:
             click.echo(reason, err=True)
-    if end.ended == "refused":
-        click.echo("Nothing was run, and no job was made.", err=True)
+    if end.ended in _SAID:
+        click.echo(_SAID[end.ended], err=True)
     elif end.ended == "complete":
         click.echo(f"Look at it with: {command_line('show', str(end.folder))}", err=True)
     else:
@@ -178,7 +178,11 @@ def conclude_in_words(end: Ending) -> None:
 _STOPPED = {
     "trial budget": "Stopped: as many trials as --max-trials allows have been started.",
     "wall budget": "Stopped: the time that --max-wall allows is over.",
-    "agent warnings": "Stopped: an agent never really ran.",
     "interrupted": "Interrupted. Finished trials are kept.",
     "failed": "Stopped by an error. Finished trials are kept.",
+}
+# What is to be done then depends on the reason, which has been told.
+_SAID = {
+    "agent warnings": "Stopped: an agent never really ran.",
+    "refused": "Nothing was run, and no job was made.",
 }

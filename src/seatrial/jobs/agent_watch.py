@@ -16,9 +16,8 @@ from seatrial.trial.events import Notice, Observer
 _FIRST = 3
 _ADVICE = {
     "agent_not_started": "try the command in the task's image; --agent-setup installs what it needs",
-    "no_model_call": "it finds its model by OPENAI_BASE_URL and OPENAI_API_KEY, or by the same names with ANTHROPIC",
-    "calls_refused": "the reason is what the agent was told; `seatrial calls JOB TRIAL` shows what it asked for",
-    "calls_unanswered": "`seatrial calls JOB TRIAL` shows what it was told",
+    "no_model_call": "it finds its model by the variables OPENAI_BASE_URL and OPENAI_API_KEY, or by those of ANTHROPIC",
+    "calls_unanswered": "`seatrial calls {folder} {trial}` shows them",
 }
 
 
@@ -66,7 +65,7 @@ class AgentWatch:
     def _warn(self, title: str, trial_id: str, code: str, message: str) -> None:
         if (title, code) not in self._told:
             self._told.add((title, code))
-            advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
+            advice = f"; {_ADVICE[code].format(folder=self._folder, trial=trial_id)}" if code in _ADVICE else ""
             self._tell(Notice(f"Warning: agent {title!r}, {code} in {trial_id}: {message}{advice}", urgent=True))
 
     def _reason(self, title: str, record: TrialRecord, decisive: int) -> str:

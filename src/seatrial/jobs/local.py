@@ -5,7 +5,7 @@ A fixed number of workers take one trial after the other, so a job of any size n
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents
@@ -88,13 +88,18 @@ async def carry_out(
         )
         stack.enter_context(_closing(queue, options.max_wall_sec))
         await unless(queue.closed, side_by_side(workers.work, min(concurrent, len(queue.trials))))
+    done = len(store.finished())  # one may have been stored in the moment in which it was ended
+    over = out_of_time(queue.started - (done - len(finished))) if queue.stopped == "wall budget" else None
     planned = len(finished.union(plan.trial_id for plan in trials))
-    return JobOutcome(store, planned, len(store.finished()), queue.started, queue.stopped, workers.reason)
+    return JobOutcome(store, planned, done, queue.started, queue.stopped, over or workers.never_ran)
 
 
 @dataclass(eq=False, slots=True)
 class _Workers:
-    """What workers share. Each takes one trial after the other, until there are none or the job is to stop."""
+    """What workers share. Each takes one trial after the other, until there are none or the job is to stop.
+
+    `never_ran` is why it is, if an agent never really runs.
+    """
 
     bench: Workbench
     tasks: Mapping[str, Task]
@@ -102,7 +107,7 @@ class _Workers:
     admission: Admission
     breaker: Breaker
     watch: AgentWatch
-    _never_ran: str | None = None
+    never_ran: str | None = None
 
     async def work(self) -> None:
         spec = self.bench.store.file.spec
@@ -114,19 +119,11 @@ class _Workers:
                 self._note(plan, await carry_out_trial(self.bench, plan, task))
 
     def _note(self, plan: TrialPlan, record: TrialRecord) -> None:
-        self.queue.done += 1
         self.breaker.note(record)
         reason = self.watch.note(plan, record)
         if reason and not self.bench.store.file.spec.run.keep_going:
-            self._never_ran = reason
+            self.never_ran = reason
             self.queue.close("agent warnings")
-
-    @property
-    def reason(self) -> str | None:
-        """Why the job has ended before its end, beyond what its budget of trials says."""
-        if self.queue.stopped == "wall budget":
-            return out_of_time(self.queue.started - self.queue.done)
-        return self._never_ran
 
 
 @contextmanager
@@ -142,8 +139,11 @@ def _closing(queue: TrialQueue, seconds: float | None) -> Iterator[None]:
 
 def out_of_time(running: int) -> str:
     """Why a job has ended before its end, and what became of the trials that were running."""
+    over = "the time of --max-wall is over"
+    if not running:
+        return over
     trials = "1 trial that was running" if running == 1 else f"{running} trials that were running"
-    return f"the time of --max-wall is over: {trials} had to end, without a record; resuming the job runs them again"
+    return f"{over}: {trials} had to end, without a record; resuming the job runs them again"
 
 
 def _affordable(concurrent: int, observe: Observer) -> int:

@@ -36,7 +36,7 @@ _OFF = "--no-preflight starts without this check"
 # Says what is missing, and nothing where that is not certain.
 _LOOK = """
 command -v "$1" >/dev/null 2>&1 || { echo program; exit; }
-test -z "$2" || test -e "$2" || echo script
+test -z "$2" || test -e "$2" || command -v "$2" >/dev/null 2>&1 || echo script
 """
 # Any answer will do. Where there is nothing to ask with, nothing is said.
 _ASK = r"""

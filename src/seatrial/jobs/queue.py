@@ -16,7 +16,7 @@ class TrialQueue:
     """
 
     def __init__(self, trials: Sequence[TrialPlan], max_trials: int | None = None) -> None:
-        self.started = self.done = 0
+        self.started = 0
         self.closed = asyncio.Event()
         self.trials = trials if max_trials is None else trials[:max_trials]
         self._waiting = iter(self.trials)

@@ -61,7 +61,7 @@ def _about_calls(tallies: Sequence[CallTally]) -> TrialWarning | None:
         message = f"{calls} that the agent made to its model came to nothing; calls.jsonl has the reasons"
         return TrialWarning(code="calls_unanswered", message=message)
     last = next((tally.last_refusal for tally in reversed(tallies) if tally.last_refusal), "no reason was noted")
-    return TrialWarning(code="calls_refused", message=f"the gateway refused {calls} that the agent made, last: {last}")
+    return TrialWarning(code="calls_refused", message=f"the gateway refused {calls} that the agent made: {last}")
 
 
 def _why_not_started(result: AgentResult, folder: Path, tally: CallTally | None) -> str | None:

@@ -12,10 +12,10 @@ from typing import Any, Protocol, get_args
 
 from seatrial.jobs.plan import LeftOutCount, count_left_out
 from seatrial.model.job import JobFile
-from seatrial.model.record import Outcome
+from seatrial.model.record import SCORED_OUTCOMES, Outcome
 from seatrial.stats.intervals import wilson
 
-SCORED: frozenset[Outcome] = frozenset({"pass", "partial", "fail", "no_output", "invalid_output"})
+SCORED = SCORED_OUTCOMES
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 

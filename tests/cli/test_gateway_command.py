@@ -87,7 +87,8 @@ def test_an_agent_finds_it_and_each_call_is_told_and_kept(script: Path, tmp_path
     assert [call.upstream_model for call in read_calls(tmp_path / "calls.jsonl")] == ["big-1", "big-1"]
 
 
-def test_programs_get_json_and_sigterm_is_an_end_too(script: Path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_programs_get_json_and_other_signals_are_an_end_too(script: Path, number: int):
     with running("--upstream", f"scripted:{script}", "--json", "--max-turns", 1) as gateway:
         begun = json.loads(line_of(gateway))
         assert begun["event"] == "listening"
@@ -96,7 +97,7 @@ def test_programs_get_json_and_sigterm_is_an_end_too(script: Path):
         with pytest.raises(urllib.error.HTTPError, match="429"):
             ask(begun["variables"])
         assert json.loads(line_of(gateway))["call"]["error"]["kind"] == "budget"
-        code, rest = end(gateway, signal.SIGTERM)
+        code, rest = end(gateway, number)
     assert code == 0
     assert json.loads(rest)["usage"]["calls"] == 1
 

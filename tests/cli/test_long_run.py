@@ -1,7 +1,12 @@
-"""What is there when a job starts is no concern of the collector any more; what comes later is."""
+"""Long commands: which signals end them in good order, and what the collector is not concerned with any more."""
 
+import signal
 import subprocess
 import sys
+
+import pytest
+
+from seatrial.cli.long_run import ending_signals
 
 CHECK = """
 import gc
@@ -20,3 +25,16 @@ assert gc.collect() >= 9
 
 def test_only_what_comes_later_is_collected():
     subprocess.run([sys.executable, "-c", CHECK], check=True)
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [(signal.SIG_DFL, [signal.SIGTERM, signal.SIGHUP]), (signal.SIG_IGN, [signal.SIGTERM])],
+    ids=["usual", "nohup"],
+)
+def test_a_terminal_that_goes_away_ends_it_unless_that_is_ignored(handler, expected):
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        assert ending_signals() == expected
+    finally:
+        signal.signal(signal.SIGHUP, before)

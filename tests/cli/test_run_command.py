@@ -129,7 +129,7 @@ def test_a_budget_that_stops_the_job_exits_with_1(seatrial: Seatrial, engine: En
     assert f"--max-trials allows have been started. Continue with: seatrial resume {tmp_path}/job" in shown.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["words", "json"])
 def test_interrupted_is_130_and_can_be_resumed(seatrial: Seatrial, engine: Engine, tasks, tmp_path, number, as_json):
     made = engine(crc=1.0, volts=lambda: os.kill(os.getpid(), number))
@@ -145,6 +145,17 @@ def test_interrupted_is_130_and_can_be_resumed(seatrial: Seatrial, engine: Engin
     made.script["volts"] = 0.0
     assert seatrial("resume", tmp_path / "job").code == 0
     assert [name.partition(".")[0] for name in made.ran] == ["crc", "volts", "volts"]
+
+
+def test_a_second_signal_does_not_disturb_the_tidying_up(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
+    def hang_up():
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+
+    engine(crc=1.0, volts=hang_up)
+    shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job")
+    assert shown.code == 130
+    assert list((tmp_path / "job/.drafts").iterdir()) == []
 
 
 @pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["words", "json"])

@@ -75,7 +75,7 @@ def at_work(job: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
         yield run
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_in_the_middle_it_ends_clean_and_can_go_on(tmp_path, number):
     with at_work(tmp_path / "job") as run:
         run.send_signal(number)

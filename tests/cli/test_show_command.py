@@ -191,11 +191,16 @@ def test_a_part_of_the_name_is_enough_when_it_is_the_only_one(seatrial: Seatrial
     assert "task        crc" in seatrial("show", job, "crc").out
 
 
+def test_the_name_of_a_task_goes_before_a_part_of_another(seatrial: Seatrial, tmp_path):
+    make_job(tmp_path / "job", record("crc", 1.0), record("crc-32", 0.0))
+    assert "task        crc\n" in seatrial("show", tmp_path / "job", "crc").out
+
+
 def test_an_ambiguous_name_is_refused_with_the_candidates(seatrial: Seatrial, detailed):
     job, stored, _ = detailed
-    shown = seatrial("show", job, "volts")
+    shown = seatrial("show", job, "olts")
     assert (shown.code, shown.out) == (2, "")
-    assert f"'volts' is part of 2 trials of {job}: " in shown.err
+    assert f"'olts' is part of 2 trials of {job}: " in shown.err
     assert stored.trial_id in shown.err
     assert "give more of the name" in shown.err
 

@@ -1,11 +1,15 @@
 """Rollouts of HarborEnv in a job's folder: records, files, and an evaluation that is gone on with."""
 
+import json
+
 import pytest
 
 import seatrial as vf
+from seatrial.cli.main import run as seatrial
 from seatrial.errors import SandboxError
 from seatrial.gateway.calls import read_calls
-from tests.env.worlds import ask, evaluate, harbor_env, make_tasks, world
+from seatrial.testing.fake import answer
+from tests.env.worlds import REWARD_TXT, ask, evaluate, harbor_env, make_tasks, world
 
 
 async def agent(spec, sandbox):
@@ -66,3 +70,25 @@ def test_a_row_without_a_task_is_an_error_of_its_rollout_alone(tmp_path):
     results = evaluate(env)
     assert [output["error"]["error"] for output in results["outputs"]] == ["UsageError", "UsageError"]
     assert results["metadata"]["avg_reward"] is None
+
+
+async def crash(_, __):
+    return answer(exit_code=3, stderr="Traceback\nKeyError: 'MODEL'\n")
+
+
+def test_an_agent_that_crashes_is_told_of_in_the_log_and_the_results(tmp_path, caplog):
+    (output,) = run(tmp_path, backend=world(crash), names=("a",))["outputs"]
+    assert (output["agent_exit_code"], output["agent_timed_out"]) == (3, False)
+    assert output["agent_stderr"].endswith("KeyError: 'MODEL'\n")
+    assert "rollout of a: the agent ended with exit code 3" in caplog.text
+    assert "KeyError: 'MODEL'" in caplog.text
+
+
+@pytest.mark.parametrize(("verdict", "mean"), [(b"0.25", 0.25), (b"", None)], ids=["judged", "no verdict"])
+def test_one_folder_has_one_mean(tmp_path, capsys, verdict, mean):
+    """A verifier without a verdict is not in it, neither here nor there."""
+    metadata = run(tmp_path, backend=world(agent, {REWARD_TXT: verdict}))["metadata"]
+    assert seatrial(["show", str(tmp_path / "job"), "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["summary"]["total"]
+    assert metadata["avg_reward"] == total["mean"] == mean
+    assert (metadata["scored"], metadata["invalid"]) == (total["scored"], total["invalid"])

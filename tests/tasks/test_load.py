@@ -254,7 +254,9 @@ def test_a_task_toml_that_leads_out_of_the_task_is_not_read(make_task, tmp_path)
     assert broken(root) == ["task.toml: a symbolic link that leads out of the task"]
 
 
-@pytest.mark.parametrize("place", ["tests", "solution", "steps/a/tests", "steps/a/workdir", "steps/a/solution"])
+@pytest.mark.parametrize(
+    "place", ["tests", "solution", "environment", "steps/a/tests", "steps/a/workdir", "steps/a/solution"]
+)
 def test_what_is_laid_into_sandboxes_may_be_less_large(make_task, place):
     root = make_task(toml='[[steps]]\nname = "a"', files={f"{place}/x/data": "", "steps/a/instruction.md": "Go."})
     os.truncate(root / place / "x/data", 2**30 - 100)
@@ -265,6 +267,6 @@ def test_what_is_laid_into_sandboxes_may_be_less_large(make_task, place):
 
 
 def test_an_image_may_be_built_from_more(make_task):
-    root = make_task(files={"environment/data": ""})
+    root = make_task(files={"environment/data": "", "environment/Dockerfile": "FROM scratch\n"})
     os.truncate(root / "environment/data", 3 * 2**30)
     load_task(root)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import click
 
 from seatrial.cli.agent_options import MODELS
-from seatrial.cli.long_run import settle_in
+from seatrial.cli.long_run import ending_signals, settle_in
 from seatrial.cli.option_groups import grouped
 from seatrial.errors import UsageError
 from seatrial.gateway.access import agent_variables, known_secrets
@@ -140,7 +140,7 @@ async def _serve(options: ModelOptions, model: str | None, place: _Place, teller
     settle_in()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):  # its only end, and thus no failure
+    for number in (signal.SIGINT, *ending_signals()):  # its only end, and thus no failure
         loop.add_signal_handler(number, stop.set)
     with contextlib.ExitStack() as stack, listening_socket(place.host, place.port) as listener:
         log = stack.enter_context(CallLog(place.calls, known_secrets(os.environ))) if place.calls else None

@@ -83,14 +83,15 @@ def show_uncounted(store: JobStore, found: Sequence[Uncounted], *, everything: b
 
 
 def find_trial(store: JobStore, wanted: str) -> TrialEntry:
-    """The trial of that id, or the only one whose id has that part.
+    """The trial of that id, else the only one of that task, else the only one whose id has that part.
 
     Raises JobError that names the candidates, StoreError with the reason for a trial that does not count.
     """
     census = store.census()
     trials: list[TrialEntry | Uncounted] = [*census.entries, *census.uncounted]
     exact = [each for each in trials if each.trial_id == wanted]
-    found = exact or [each for each in trials if wanted in each.trial_id]
+    found = exact or [each for each in trials if wanted == _task_of(each)]
+    found = found or [each for each in trials if wanted in each.trial_id]
     if len(found) > 1:
         listed = _names(found)
         raise JobError(f"{wanted!r} is part of {len(found)} trials of {store.path}: {listed}; give more of the name")
@@ -101,6 +102,10 @@ def find_trial(store: JobStore, wanted: str) -> TrialEntry:
     if isinstance(found[0], Uncounted):
         raise StoreError(harmless(store.explain(found[0])))
     return found[0]
+
+
+def _task_of(trial: TrialEntry | Uncounted) -> str:
+    return trial.task_id if isinstance(trial, TrialEntry) else trial.trial_id.rsplit(".", 2)[0]
 
 
 def _names(trials: Sequence[TrialEntry | Uncounted]) -> str:

@@ -1,8 +1,17 @@
-"""How our own process treats its memory while it carries out a job or serves a model."""
+"""How our own process behaves while it carries out a job or serves a model: which signals end it, and its memory."""
 
 import gc
+import signal
 
 _MANY_NEW = 50_000
+
+
+def ending_signals() -> list[signal.Signals]:
+    """The signals that end it in good order, besides Ctrl-C: SIGTERM, and the loss of its terminal unless that is
+    ignored, as `nohup` has it.
+    """
+    hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, *hang_up]
 
 
 def settle_in() -> None:

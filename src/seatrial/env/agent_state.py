@@ -1,5 +1,6 @@
 """AgentState: what CliAgentEnv itself has to know of an agent under way, kept on the rollout's state."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -17,6 +18,10 @@ if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first
 
 AGENT = "_agent"
 _MAX_OUTPUT_BYTES = 2**20
+_MAX_TOLD = 1000
+_CRASHED = "rollout of %s: the agent ended with exit code %s after %.1f s; stderr ends with: %s"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
@@ -59,6 +64,9 @@ class AgentState:
             state[f"agent_{name}"] = _tail(self.workplace.folder / "agent" / f"{name}.txt")
         result = self.run.result()
         state["agent_exit_code"], state["agent_timed_out"] = result.exit_code, result.status == "timed_out"
+        if result.status == "exited" and result.exit_code:
+            end = state["agent_stderr"][-_MAX_TOLD:].strip() or "nothing"
+            _log.warning(_CRASHED, state["task"], result.exit_code, result.duration_sec, end)
 
     def _silence(self) -> ProviderError | None:
         """The model's failure, if it owed the agent an answer when its time was over."""

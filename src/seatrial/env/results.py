@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from seatrial.env.state import RECORD, State
 from seatrial.errors import HookError, ModelError, OverlongPromptError, ToolError, TrialError
+from seatrial.model.record import SCORED_OUTCOMES
 from seatrial.stats.intervals import wilson
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ _COLUMNS = (
     *("stop_condition", "is_completed", "is_truncated", "timing", "usage", "cleanup_errors", "reward_errors"),
 )
 
+
+_OF_AGENTS = ("agent_exit_code", "agent_timed_out")
+_MAX_STDERR = 2000
 
 NEEDED = frozenset({*_COLUMNS, "reward", "error", "evaluation"})
 """The keys of a state that an output is made from."""
@@ -42,17 +46,29 @@ class Results(TypedDict):
 
 
 def make_output(state: State, columns: Sequence[str] = ()) -> Output:
-    """What is kept of a rollout; `reward` is None when it was not scored, and `error` then says why."""
+    """What is kept of a rollout; `reward` is None when it was not scored, and `error` then says why.
+
+    `outcome` is that of a rollout that is a trial, as `seatrial show` has it. How an agent ended is there where there
+    was one, with the end of what it wrote to stderr.
+    """
     error = state["error"]
     record = state.get(RECORD)
     evaluation = state["evaluation"] or (record.evaluation if record else None)
     return {
         **{name: state[name] for name in _COLUMNS},
+        **_agent_columns(state),
         **{name: state.get(name) for name in columns},
         "reward": None if error is not None else state["reward"],
         "error": None if error is None else describe(error),
         "evaluation": evaluation,
+        "outcome": record.outcome if record else None,
+        "verifier_broken": bool(record and record.has_broken_verifier),
     }
+
+
+def _agent_columns(state: State) -> dict[str, Any]:
+    ended = {name: state[name] for name in _OF_AGENTS if name in state}
+    return {**ended, "agent_stderr": (state.get("agent_stderr") or "")[-_MAX_STDERR:]} if ended else {}
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -70,10 +86,11 @@ def _kind(error: BaseException) -> str:
 
 
 def summarize(outputs: Sequence[Output], plan: "RunPlan", env_id: str, started: float) -> dict[str, Any]:
-    """The mean of the rewards that there are, how sure one may be of it, and how many there are not."""
-    rewards = [output["reward"] for output in outputs if output["reward"] is not None]
+    """The mean of the rewards that count, how sure one may be of it, and how many do not."""
+    counted = _counted(outputs)
+    rewards = [output["reward"] for output in counted]
     groups = Counter(output["example_id"] for output in outputs)
-    scored = len({output["example_id"] for output in outputs if output["reward"] is not None})
+    scored = len({output["example_id"] for output in counted})
     average = fmean(rewards) if rewards else None
     return {
         "env_id": env_id,
@@ -86,6 +103,7 @@ def summarize(outputs: Sequence[Output], plan: "RunPlan", env_id: str, started: 
         "planned": len(plan.rows),
         "scored": len(rewards),
         "unscored": len(outputs) - len(rewards),
+        "invalid": sum(output.get("outcome") == "verifier_error" for output in outputs),
         "errors": sum(output["error"] is not None for output in outputs),
         "errors_by_kind": dict(Counter(output["error"]["kind"] for output in outputs if output["error"])),
         "avg_reward": average,
@@ -93,6 +111,19 @@ def summarize(outputs: Sequence[Output], plan: "RunPlan", env_id: str, started: 
         "avg_metrics": _averages(outputs),
         "usage": _total_usage(outputs),
     }
+
+
+def _counted(outputs: Sequence[Output]) -> list[Output]:
+    """Those that were judged, as `seatrial show` counts them: neither a machine that failed nor a verifier without a
+    verdict says anything about an agent, and one that has none on anything untouched has none for anybody.
+    """
+    broken = {output["task"] for output in outputs if output.get("verifier_broken")}
+    judged = [
+        output
+        for output in outputs
+        if output.get("outcome") in (None, *SCORED_OUTCOMES) and output["task"] not in broken
+    ]
+    return [output for output in judged if output["reward"] is not None]
 
 
 def _interval(rewards: Sequence[float], average: float | None, examples: int) -> tuple[float, float] | None:

@@ -4,14 +4,22 @@ import os
 from pathlib import Path
 
 from seatrial.errors import HostUnsupportedError
+from seatrial.home import home_directory
 
 
 def cache_root() -> Path:
-    """Where the store is: $SEATRIAL_CACHE, else `seatrial` in the user's cache directory."""
+    """Where the store is: $SEATRIAL_CACHE, else `seatrial` in the user's cache directory.
+
+    Raises HostUnsupportedError when none of them says where. A relative $XDG_CACHE_HOME does not count, as its
+    specification has it.
+    """
     if chosen := os.environ.get("SEATRIAL_CACHE"):
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "seatrial"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(base) if base.startswith("/") else home_directory() / ".cache") / "seatrial"
+    except HostUnsupportedError as error:
+        raise HostUnsupportedError(f"{error}, or SEATRIAL_CACHE to a directory for images") from None
 
 
 def usable(root: Path) -> Path:

@@ -5,7 +5,7 @@ A fixed number of workers take one trial after the other, so a job of any size n
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from seatrial.agents.api import make_agents

@@ -26,6 +26,7 @@ from seatrial.store.census import Census, Uncounted
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
+from seatrial.store.seal import key_path
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import read_folder
 from seatrial.tasks.outline import TaskOutline
@@ -147,7 +148,13 @@ def prepare_resume(
 def _seal_notices(store: JobStore) -> list[str]:
     if store.is_own:
         return []
-    return ["the job cannot be marked as yours (no private file can be written); to resume it takes --trust-job"]
+    try:
+        key_path()
+    except OSError as error:
+        why = str(error)
+    else:
+        why = "no private file can be written"
+    return [f"the job cannot be marked as yours ({why}); to resume it takes --trust-job"]
 
 
 def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:

@@ -23,6 +23,9 @@ Outcome = Literal[
     "infrastructure_error",
     "cancelled",
 ]
+SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"pass", "partial", "fail", "no_output", "invalid_output"})
+"""The outcomes of trials that were really judged, and that are in a mean."""
+
 Phase = Literal["setup", "agent", "collect", "verify", "score", "store"]
 IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
 Baseline = Literal["judged", "silent"]
@@ -274,6 +277,17 @@ class TrialRecord(StrictModel):
     def never_ran(self) -> bool:
         """Whether its agent never really ran, so that its reward says little about that agent."""
         return any(warning.code in NEVER_RAN for warning in self.warnings)
+
+    @property
+    def has_broken_verifier(self) -> bool:
+        """Whether a verifier of the trial has no verdict even on what nobody has touched."""
+        return any(run.baseline == "silent" for run in self.verifier_runs)
+
+    @property
+    def verifier_runs(self) -> list[VerifierRun]:
+        """Every run of a verifier: one, or one for each step."""
+        runs = [step.verifier_run for step in self.steps] or [self.verifier_run]
+        return [run for run in runs if run]
 
     @property
     def _baseline(self) -> Baseline | None:

@@ -13,12 +13,12 @@ from typing import Any, Protocol, get_args
 
 from seatrial.jobs.plan import LeftOutCount, count_left_out
 from seatrial.model.job import JobFile
-from seatrial.model.record import Outcome
+from seatrial.model.record import SCORED_OUTCOMES, Outcome
 from seatrial.stats.intervals import wilson
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 
-SCORED: frozenset[Outcome] = frozenset({"pass", "partial", "fail", "no_output", "invalid_output"})
+SCORED = SCORED_OUTCOMES
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from seatrial.model.job import JobFile
-from seatrial.model.record import Outcome, TrialRecord, VerifierRun
+from seatrial.model.record import Outcome, TrialRecord
 
 _MAX_FAILURE = 300
 _SIGNATURE_BYTES = 16
@@ -89,15 +89,10 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         output_tokens=usage.output_tokens if usage else None,
         cost_usd=usage.cost_usd if usage else None,
         disputed_reward=record.disputed_reward,
-        put_back=sum(run.restored_count + run.hidden_count for run in _runs(record)),
-        broken=any(run.baseline == "silent" for run in _runs(record)),
+        put_back=sum(run.restored_count + run.hidden_count for run in record.verifier_runs),
+        broken=record.has_broken_verifier,
         warnings=tuple(warning.code for warning in record.warnings),
     )
-
-
-def _runs(record: TrialRecord) -> list[VerifierRun]:
-    runs = [step.verifier_run for step in record.steps] or [record.verifier_run]
-    return [run for run in runs if run]
 
 
 def forget_line(trial_id: str) -> bytes:

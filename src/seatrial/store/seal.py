@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from seatrial.errors import HostUnsupportedError
+from seatrial.home import home_directory
 from seatrial.store.files import create_file, write_all
 
 SEAL = "job.seal"
@@ -58,9 +60,9 @@ def key_path(environ: Mapping[str, str] = os.environ) -> Path:
     if base.startswith("/"):
         return Path(base, "seatrial", _KEY)
     try:
-        return Path.home() / ".local/state/seatrial" / _KEY
-    except RuntimeError as error:
-        raise FileNotFoundError(f"this user has no home directory: {error}") from error
+        return home_directory() / ".local/state/seatrial" / _KEY
+    except HostUnsupportedError as error:
+        raise FileNotFoundError(str(error)) from error
 
 
 def _digest(key: bytes, content: bytes) -> str:

@@ -82,9 +82,12 @@ def refuse_large_trees(root: Path, files: TaskFiles, limit: int = MAX_STAGED_BYT
     if files.size <= limit:  # nearly always
         return
     sizes: Counter[str] = Counter()
+    # What an image is built from is its context. Without such a recipe, environment/ itself is laid into the sandbox.
+    built = any(files.has(f"environment/{name}") for name in ("Dockerfile", *_COMPOSE_NAMES))
+    staged = _STAGED if built else _STAGED | {"environment"}
     for path in files.regular:
         parts = path.split("/")
-        if parts[0] in _STAGED or (parts[0] == "steps" and len(parts) > 3):
+        if parts[0] in staged or (parts[0] == "steps" and len(parts) > 3):
             sizes["/".join(parts[: 3 if parts[0] == "steps" else 1])] += os.lstat(f"{root}/{path}").st_size
     for folder, size in sizes.most_common(1):
         if size > limit:

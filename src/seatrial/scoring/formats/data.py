@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Iterator
 
-from seatrial.bounded_yaml import YamlError, read_documents
 from seatrial.model.base import plain
 from seatrial.model.output import OutputSpec
 from seatrial.scoring.findings import excerpt
@@ -90,6 +89,8 @@ def parse_toml(content: bytes, _: OutputSpec) -> Parsed:
 
 def parse_yaml(content: bytes, _: OutputSpec) -> Parsed:
     """One YAML document, or several as a list; only plain values, with aliases that cannot blow up."""
+    from seatrial.bounded_yaml import YamlError, read_documents  # noqa: PLC0415 - slow to import, and seldom needed
+
     try:
         documents = read_documents(decode(_bounded(content)))
     except YamlError as error:

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.gateway.dialects import DIALECTS, usage_of
@@ -18,6 +18,7 @@ PNG = "data:image/png;base64,iVBORw0K"
 
 
 @pytest.mark.parametrize(("here", "there"), PAIRS)
+@settings(max_examples=50)
 @given(requests())
 def test_requests_come_back_as_they_were(here, there, asked):
     mine = translate_request(asked, "openai_chat", here)
@@ -27,6 +28,7 @@ def test_requests_come_back_as_they_were(here, there, asked):
 
 
 @pytest.mark.parametrize(("here", "there"), PAIRS)
+@settings(max_examples=50)
 @given(answers())
 def test_answers_come_back_as_they_were(here, there, answer):
     mine = translate_response(answer, "openai_chat", here)

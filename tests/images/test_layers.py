@@ -284,7 +284,7 @@ def unpack_in_child(raw: bytes, top: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) in (0, 1)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ENTRIES)
 def test_whatever_an_archive_has_it_stays_inside(tmp_path, entries):
     (tmp_path / "bait").write_text("bait")
@@ -298,7 +298,7 @@ def test_whatever_an_archive_has_it_stays_inside(tmp_path, entries):
     subprocess.run(["rm", "-rf", top], check=True)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=2000), st.integers(0, 1500))
 def test_any_bytes_are_a_layer_or_refused(tmp_path, noise, place):
     raw = bytearray(archive([entry("a/b", content=b"x" * 700), link("c", "a")]))

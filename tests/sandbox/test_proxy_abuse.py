@@ -142,7 +142,7 @@ def test_a_failure_of_the_proxy_itself_is_raised():
 
 
 @given(st.lists(pieces | st.binary(max_size=20), max_size=16))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_any_bytes_get_a_refusal_or_a_close(parts):
     async def main() -> bytes:
         async with serving() as (proxy, proxy_port):

@@ -16,7 +16,7 @@ from tests.trial.support import ANSWER, PYTHON_FILES, PYTHON_TEST, Desk, open_de
 from tests.trial.test_survivors import LEAVE_BEHIND, leave
 
 pytestmark = [needs_root, needs_python]
-ROUNDS = 10
+ROUNDS = 6
 PACKAGES = "/usr/lib/python3/dist-packages"
 
 

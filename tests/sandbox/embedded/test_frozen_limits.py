@@ -78,7 +78,7 @@ SWAPPER = """if 1:
 def test_a_link_that_appears_while_copying_leads_nowhere(mode):
     async def scene(sandbox):
         await ask(sandbox, python(SWAPPER))
-        for _ in range(20):
+        for _ in range(8):
             await freeze(sandbox)
             look = "cd /usr/swap; find . -type f ! -path '*/etc/*'; find . -name machine-id -exec cat {} ';'"
             assert (await ask(sandbox, judge(look))).replace("mine", "") == ""

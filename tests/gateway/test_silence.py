@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
+from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.silence import LONG_SEC, Wait, Waits, patience_sec, robbed_sec
+from seatrial.testing.fake_provider import Fail, FakeProvider
+from tests.gateway.gateways import gateway_to, post
+from tests.gateway.upstream_calls import Naps, call
+
+CHAT = PATHS["openai_chat"]
 
 
 class Clock:
@@ -255,5 +261,52 @@ def test_whoever_is_cut_off_by_the_end_of_its_time_did_not_hang_up():
         desk.pass_sec(100)
         desk.waits.agent_left(task)
         assert await task == "us"
+
+    by_hand(scenario)
+
+
+@pytest.mark.parametrize(("calls", "is_its_own"), [(8, False), (70, True)])
+def test_whoever_floods_a_provider_is_told_so_and_judged(tmp_path, calls, is_its_own):
+    async def scenario() -> None:
+        fake = FakeProvider(otherwise=Fail(429, "too many of yours"))
+        options = {"fake": fake, "max_concurrent": 200, "retries": 1, "naps": Together(calls)}
+        async with gateway_to(tmp_path, upstream=options) as (gateway, _):
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(post(gateway, CHAT, call().body)) for _ in range(calls)]
+            assert {task.result()[0] for task in asked} == {429}
+            told = [each.error.kind for each in gateway.calls if each.error]
+            assert (told[0], gateway.session.failure is None) == ("agent" if is_its_own else "provider", is_its_own)
+
+    by_hand(scenario)
+
+
+class Together(Naps):
+    """Lets nobody go on before all have come."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._barrier = asyncio.Barrier(count)
+
+    async def __call__(self, seconds: float) -> None:
+        await self._barrier.wait()
+
+
+def test_what_kept_a_provider_from_answering_is_told(tmp_path):
+    async def scenario() -> None:
+        naps = Together(2)
+        async with gateway_to(tmp_path, Fail(429, "come back tomorrow"), upstream={"retries": 1, "naps": naps}) as (
+            gateway,
+            fake,
+        ):
+            gateway.session.waits.agent_starts(0.001)
+            async with gateway.plain() as client:
+                asking = asyncio.create_task(client.post(CHAT, data=call().body))
+                await fake.arrived(1)
+                while gateway.session.trouble() is None:  # noqa: ASYNC110 - nobody tells of an attempt
+                    await asyncio.sleep(0)
+                asking.cancel()
+                failure = gateway.session.silence(timed_out=True)
+        assert "come back tomorrow" in str(failure)
+        assert "come back tomorrow" in str(gateway.calls[0].error)
 
     by_hand(scenario)

@@ -64,6 +64,15 @@ class SeenThrough(Protocol):
 
 
 @runtime_checkable
+class Troubled(Protocol):
+    """An upstream that can say why it has not answered yet."""
+
+    def trouble(self, trial: int) -> str | None:
+        """What went wrong with the latest attempt for a trial, None if nothing did."""
+        ...
+
+
+@runtime_checkable
 class FileTaker(Protocol):
     """An upstream that sends large bodies from their files, so that nobody has to keep them in memory meanwhile."""
 

@@ -76,9 +76,13 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
         # Never the provider's failure: the agent says how much it wants to be told, and its trial must count.
         await _refuse(way, notes, dialect, _Refusal(413, "agent", str(error)))
     except ProviderError as error:
-        session.fail(error)
-        notes.failed("provider", _shown_status(error), str(error), _ended_by(error))
-        await _refuse(way, notes, dialect, _Refusal(_shown_status(error), "provider", str(error)))
+        refusal = _Refusal(_shown_status(error), "provider", str(error))
+        if error.status == 429 and session.waits.flooded_since(notes.wait):
+            refusal = refusal._replace(kind="agent")
+        else:
+            session.fail(error)
+        notes.failed(refusal.kind, refusal.status, refusal.message, _ended_by(error))
+        await _refuse(way, notes, dialect, refusal)
     except (ConnectionError, asyncio.CancelledError):
         notes.hung_up()
         raise

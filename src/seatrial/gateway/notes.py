@@ -19,6 +19,8 @@ from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 _LONGEST_MESSAGE = 4000
 _ENDED_BY: dict[CallErrorKind, EndedBy] = {"agent": "us", "provider": "provider", "budget": "budget"}
 
+_WHO_LEFT = {"agent": "the agent hung up", "us": "the agent's time was over, or its trial was ended,"}
+
 
 class CallNotes:
     """Filled in as a call goes on, from its beginning to `call`, which ends it."""
@@ -107,8 +109,9 @@ class CallNotes:
             self._session.fail(ProviderError(self.fault))
             self.failed("provider", None, self.fault, "agent")
         by = self.wait.left_by or ("us" if self._session.waits.closed else "agent")
-        who = "the agent hung up" if by == "agent" else "the time of the agent was over, or its trial was ended,"
-        self.failed("disconnected", None, f"{who} before the answer was complete", by)
+        trouble = self._session.trouble()
+        said = f"; {trouble}" if trouble and self.wait.heard_at is None else ""
+        self.failed("disconnected", None, f"{_WHO_LEFT[by]} before the answer was complete{said}", by)
 
     def call(self) -> EndedCall:
         """The call as it is kept, with all its messages, when it has ended."""

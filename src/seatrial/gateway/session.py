@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
-from seatrial.gateway.api import ModelRequest, SeenThrough, Upstream
+from seatrial.gateway.api import ModelRequest, SeenThrough, Troubled, Upstream
 from seatrial.gateway.bodies import Bodies
 from seatrial.gateway.budget import Amount, Budget, estimate_of, most_of
 from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
@@ -205,7 +205,7 @@ class Session:
     def _count(self, call: EndedCall) -> None:
         if "status" in call:
             self._answered += 1
-            self._good += call["status"] < 300 and _is_nobodys_failure(call)
+            self._good += call["status"] < 300 and _had_its_answer(call)
         elif "error" in call and call["error"]["kind"] == "agent":
             self._note_refusal(call["error"]["message"])
 
@@ -241,6 +241,10 @@ class Session:
         if failure is not None:
             raise failure
 
+    def trouble(self) -> str | None:
+        """What kept the upstream from answering the latest call of this trial, as far as it tells."""
+        return self.upstream.trouble(self.number) if isinstance(self.upstream, Troubled) else None
+
     def silence(self, *, timed_out: bool) -> ModelSilentError | None:
         """The model's failure, if it had been silent for too long when the agent came to its end."""
         silent = self.waits.owed_sec(timed_out=timed_out)
@@ -248,7 +252,8 @@ class Session:
             return None
         when = "the agent's time was over" if timed_out else "the agent gave up"
         before = f"{self._good} of its {self._calls} calls had been answered"
-        return ModelSilentError(f"the model had been silent for {silent:.1f} s when {when} ({before})")
+        why = f"; {trouble}" if (trouble := self.trouble()) else ""
+        return ModelSilentError(f"the model had been silent for {silent:.1f} s when {when} ({before}){why}")
 
     @property
     def tally(self) -> CallTally:
@@ -275,6 +280,10 @@ def _model(request: ModelRequest) -> str | None:
 def _fingerprint(request: ModelRequest) -> int:
     # Only the last few are remembered: more of a digest is not needed.
     return hash(request.body) if request.spooled is None else request.spooled.fingerprint
+
+
+def _had_its_answer(call: EndedCall) -> bool:
+    return "error" not in call or (call["error"]["kind"], call["error"]["ended_by"]) == ("disconnected", "agent")
 
 
 def _is_nobodys_failure(call: EndedCall) -> bool:

@@ -18,6 +18,7 @@ _SHORT_SHARE = 0.25  # of an agent's time, where that is short
 _LONG_SHARE = 0.1  # of an agent's time, for one that ran out of it
 _SLOWER = 2.0  # so many times the slowest answer before
 _MODEST = 16  # whoever has more calls open at a time waits for itself
+_FLOOD = 64  # and whoever has more than this is what keeps the provider busy
 _MOST_SEEN_THROUGH = 4
 
 Leaver = Literal["agent", "us"]
@@ -75,6 +76,7 @@ class Waits:
         self._agent_sec: float | None = None
         self._deadline = float("inf")
         self._open: dict[Answering, Wait] = {}
+        self._flooded_at = float("-inf")
         self._slowest = 0.0
         self._silent = 0.0  # seconds waited since the last word, up to `_counted_at`
         self._counted_at = clock()
@@ -98,6 +100,8 @@ class Waits:
                 earlier.task.cancel()
         wait = Wait(self, asyncio.current_task(), goes_on)
         self._open[wait.task] = wait
+        if len(self._open) > _FLOOD:
+            self._flooded_at = wait.started
         return wait
 
     def end(self, wait: Wait, *, answered: bool) -> None:
@@ -132,6 +136,10 @@ class Waits:
             wait.goes_on()
         else:
             task.cancel()
+
+    def flooded_since(self, wait: Wait) -> bool:
+        """Whether so many calls were open during one that the agent itself may be what is too much for the provider."""
+        return self._flooded_at >= wait.started
 
     async def settle(self) -> None:
         """Wait until it is known of each call that an agent ended without whether the model would have answered."""

@@ -83,6 +83,7 @@ class HttpProvider:
         self._slots = Slots(options.max_concurrent)
         self._patience = Patience(options.first_byte_timeout_sec)
         self._pulse = Pulse()
+        self._troubles: dict[int, str] = {}
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -134,10 +135,18 @@ class HttpProvider:
             asked.body = None
             self._slots.release(trial)
             raise
-        if not isinstance(outcome, ModelReply):
+        if isinstance(outcome, ModelReply):
+            if self._troubles:
+                self._troubles.pop(trial, None)
+        else:
             asked.body = None
             self._slots.release(trial)
+            self._troubles[trial] = outcome.message
         return outcome
+
+    def trouble(self, trial: int) -> str | None:
+        """What went wrong with the latest attempt for a trial, None if nothing did."""
+        return self._troubles.get(trial)
 
     async def _second_opinion(self, outgoing: Outgoing, asked: "_Asked", failure: _Failure, began: float) -> ModelReply:
         """The agent's own failure, if its model answers others. Raises ProviderError if not."""

@@ -45,7 +45,7 @@ def test_dead_runs_are_removed_and_living_ones_are_not(seatrial: Seatrial, state
     shown = seatrial("gc")
     assert shown.code == 0
     assert f"removed {dead.path}\n" in shown.out
-    assert f"{state}: removed 1 run and 0 control groups\n" in shown.out
+    assert f"{state}: removed 1 runs and 0 control groups\n" in shown.out
     assert os.listdir(state) == [living.name]
     living.release()
 
@@ -64,7 +64,7 @@ def test_half_written_trials_are_removed_from_jobs_that_do_not_run(seatrial: Sea
         shown = seatrial("gc", idle.path, busy.path)
         assert shown.code == 0
         assert len(os.listdir(busy.path / ".drafts")) == 1
-    assert f"{idle.path}: removed 1 half-written trial\n" in shown.out
+    assert f"{idle.path}: removed 1 half-written trials\n" in shown.out
     assert f"{busy.path}: another run" in shown.out
     assert os.listdir(idle.path / ".drafts") == []
     assert len(idle.finished()) == 1

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from seatrial.errors import JobError
-from seatrial.report.text import counted
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.embedded.cgroups import BASE, Hierarchy
 from seatrial.sandbox.embedded.runs import RunDirectory, state_root
@@ -36,7 +35,7 @@ def _clear_drafts(store: JobStore) -> bool:
     found = len(list(drafts.iterdir())) if drafts.is_dir() else 0
     try:
         with store.lock():  # taking the lock is what clears them
-            click.echo(f"{store.path}: removed {counted(found, 'half-written trial')}")
+            click.echo(f"{store.path}: removed {found} half-written trials")
     except JobError as error:
         click.echo(f"{error}; nothing removed from it")
     return True
@@ -51,7 +50,7 @@ def _clear_sandboxes() -> bool:
     for path in (*dead, *groups):
         click.echo(f"{path}: could not be removed" if path in left else f"removed {path}", err=path in left)
     runs, controls = len(set(dead) - left), len(set(groups) - left)
-    click.echo(f"{root}: removed {counted(runs, 'run')} and {counted(controls, 'control group')}")
+    click.echo(f"{root}: removed {runs} runs and {controls} control groups")
     return not left
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from seatrial.model.trace import ModelCall
-from seatrial.report.text import counted, format_cost, format_duration, harmless, harmless_lines
+from seatrial.report.text import format_cost, format_duration, harmless, harmless_lines
 
 _MOST_CHARACTERS = 400  # of one line
 _MOST_LINES = 24
@@ -81,13 +81,13 @@ def _cut(lines: list[str]) -> list[str]:
     if len(lines) > _MOST_LINES:
         left = len(lines) - _MOST_LINES
         head, tail = lines[: _MOST_LINES // 2], lines[-_MOST_LINES // 2 :]
-        lines = [*head, f"… {counted(left, 'more line')}; --full shows them …", *tail]
+        lines = [*head, f"… {left:,} more lines; --full shows them …", *tail]
     return [_cut_line(line) for line in lines]
 
 
 def _cut_line(line: str) -> str:
     left = len(line) - _MOST_CHARACTERS
-    return line if left <= 0 else f"{line[:_MOST_CHARACTERS]}… {counted(left, 'more character')}; --full shows them"
+    return line if left <= 0 else f"{line[:_MOST_CHARACTERS]}… {left:,} more characters; --full shows them"
 
 
 def _message(message: Any) -> Iterator[Said]:

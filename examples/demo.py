@@ -99,7 +99,7 @@ def provider() -> Iterator[str]:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/v1,retries=0"
+            yield f"http://127.0.0.1:{server.server_port}/v1,retries=1"
         finally:
             server.shutdown()
             thread.join()

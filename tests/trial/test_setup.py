@@ -38,7 +38,7 @@ def test_an_agent_starts_once_its_surroundings_are_healthy(desk):
 def test_a_sick_environment_fails_the_trial_and_not_the_agent(desk):
     ran = desk.attack("true", toml=healthcheck("echo not yet >&2; exit 7"))
     assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("setup", "HealthcheckError", True)
-    assert "failed 3 times, last with 7: not yet" in ran.failure.message
+    assert "failed 3 times, last with exit code 7: not yet" in ran.failure.message
     assert ran.record.agent_result is None
 
 

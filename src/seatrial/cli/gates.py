@@ -65,8 +65,8 @@ def _failures(summary: JobSummary, max_failed: float) -> Iterator[str]:
     failed, finished = summary.total.infrastructure, summary.total.finished
     if failed and failed / finished > max_failed:
         yield (
-            f"the machinery failed {failed} of {finished} trials, more than the share --max-failed {max_failed:g}; "
-            "--retry-failed of `seatrial resume` runs them again"
+            f"{failed} of {finished} trials could not be run, more than the share --max-failed {max_failed:g}; "
+            "`seatrial resume` with --retry-failed runs them again"
         )
 
 

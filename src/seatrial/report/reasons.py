@@ -43,7 +43,7 @@ def reason(record: TrialRecord, limits: ModelOptions = NO_LIMITS) -> str:
     """
     if record.failure:
         return failure_in_words(record.failure)
-    return _shortened("; ".join([*remarks(record), *_verdict(record), *_agent(record, limits)]))
+    return _shortened("; ".join([*remarks(record), *_agent(record, limits), *_verdict(record)]))
 
 
 def failure_in_words(failure: Failure) -> str:

@@ -102,5 +102,7 @@ async def wait_until_healthy(sandbox: Sandbox, check: HealthcheckSpec, network: 
         starting = loop.time() - started < check.start_period_sec
         failures += not starting
         if failures >= max(1, check.retries):
-            raise HealthcheckError(f"the healthcheck failed {failures} times, last with {result.exit_code}: {said}")
+            times = "once" if failures == 1 else f"{failures} times"
+            ended = f"the healthcheck failed {times}, last with exit code {result.exit_code}"
+            raise HealthcheckError(f"{ended}: {said}" if said else ended)
         await asyncio.sleep(check.start_interval_sec if starting else check.interval_sec)

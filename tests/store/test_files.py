@@ -1,11 +1,12 @@
 """Files of a job's folder, which may be a stranger's: none of them makes anybody wait, swells, or leads elsewhere."""
 
+import errno
 import os
 
 import pytest
 
-from seatrial.errors import JobError, StoreError
-from seatrial.store.files import read_plain
+from seatrial.errors import JobError, StoreError, StoreFullError
+from seatrial.store.files import create_file, read_plain, storing
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import job_file
 
@@ -53,3 +54,16 @@ def make(path, kind: str) -> None:
     else:
         with path.open("wb") as file:
             file.truncate(50 * 2**30)
+
+
+def test_a_file_that_found_no_room_leaves_nothing_in_the_way_of_another_try(tmp_path, monkeypatch):
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "record.json"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StoreFullError, match="free some space"), storing(path):
+            create_file(str(path), b"{}")
+    create_file(str(path), b"{}")
+    assert path.read_bytes() == b"{}"

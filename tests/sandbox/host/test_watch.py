@@ -1,6 +1,7 @@
 """Who is let in, what is noticed, and whose agent is ended."""
 
 import asyncio
+import os
 
 import pytest
 
@@ -166,6 +167,20 @@ def test_it_rests_when_nobody_is_in():
         with watch.guarding(HERE):
             assert watch.shortage
         assert (watch.shortage, watch._timer, gauge.closed) == (None, None, True)
+
+    play(scene)
+
+
+def test_a_gauge_that_cannot_be_read_for_once_harms_nobody():
+    async def scene(watch, gauge):
+        async with watch.attend("trial", HERE) as trial:
+            read = gauge.read
+            gauge.read = lambda: os.open("/nowhere/to/be/found", os.O_RDONLY)
+            await trial.look()
+            assert trial.excuse is None
+            gauge.read, gauge.found = read, shortage()
+            await trial.look()
+            assert trial.excuse
 
     play(scene)
 

@@ -133,7 +133,7 @@ class HostWatch:
             device = folder.stat().st_dev
             if device not in self._disks:
                 disk = self._disks[device] = Disk(folder)
-                self._note(disk, disk.read())
+                self._read(disk)
             return self._disks[device].place
         return None
 
@@ -154,7 +154,7 @@ class HostWatch:
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         for disk in self._disks.values():
-            self._note(disk, disk.read())
+            self._read(disk)
         if loop.time() >= self._sampled + SAMPLE_SEC:
             self.sample(loop.time())
         lasts = min((disk.lasts_sec() for disk in self._disks.values()), default=SAMPLE_SEC)
@@ -172,6 +172,10 @@ class HostWatch:
         """Look at everything."""
         self._sampled = now
         for gauge in (*self._gauges, *self._disks.values()):
+            self._read(gauge)
+
+    def _read(self, gauge: Gauge) -> None:
+        with suppress(OSError):  # out of descriptors, or a file system that is gone: the next look may be luckier
             self._note(gauge, gauge.read())
 
     def _note(self, gauge: Gauge, shortage: Shortage | None) -> None:
@@ -228,7 +232,11 @@ def _gauges_of_this_machine() -> list[Gauge]:
     from seatrial.sandbox.host.memory import Memory  # noqa: PLC0415 - only whoever runs trials needs them
     from seatrial.sandbox.host.processes import Processes  # noqa: PLC0415
 
-    return [Memory(), Processes()]
+    gauges: list[Gauge] = []
+    for kind in (Memory, Processes):
+        with suppress(OSError, ValueError):  # a container or chroot without the kernel's files: then without this one
+            gauges.append(kind())
+    return gauges
 
 
 _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, HostWatch] = WeakKeyDictionary()

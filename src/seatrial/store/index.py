@@ -130,16 +130,11 @@ class Index:
 
     def believed(self, written: IndexLine, stamp: Stamp | None) -> TrialEntry | None:
         """The entry of a line that is of this user and this job, and of a record with this stamp; else None."""
-        _, values = written
-        if values[:_TRIAL] != stamp or not self.is_ours(written):
-            return None
-        return TrialEntry(*values[_TRIAL:])
-
-    def is_ours(self, written: IndexLine) -> bool:
-        """Whether this user wrote the line for this job."""
         line, values = written
         task = values[_TASK] if len(values) > _TASK else None
-        return isinstance(task, str) and line.startswith(self._sign(task, line[_SIGNATURE:]))
+        if values[:_TRIAL] != stamp or not isinstance(task, str):
+            return None
+        return TrialEntry(*values[_TRIAL:]) if line.startswith(self._sign(task, line[_SIGNATURE:])) else None
 
     def _sign(self, task_id: str, body: bytes) -> bytes:
         signing = self._signing.copy()

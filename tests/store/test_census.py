@@ -123,9 +123,7 @@ def test_what_is_no_record_of_the_trial_is_named_and_not_counted(store, damage, 
 
 def test_a_damaged_trial_that_is_asked_for_says_what_to_do(store):
     rewrite(store, job="weekly")
-    with pytest.raises(
-        StoreError, match=r"another job \(weekly\); `seatrial resume .*job` keeps what is there"
-    ):
+    with pytest.raises(StoreError, match=r"another job \(weekly\); `seatrial resume .*job` keeps what is there"):
         store.record(TRIAL)
 
 

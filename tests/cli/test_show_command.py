@@ -68,7 +68,7 @@ def test_what_does_not_count_is_named_once_and_blocks_nothing(seatrial: Seatrial
     stray = f"it is no trial of this job, so move it out of {job / 'trials'}"
     assert said == [
         f"Warning: a-copy does not count: it holds the record of another trial, crc.oracle.1; {stray}",
-        f"Warning: crc.oracle.1 does not count: its folder is gone, though it had a record; {resume}",
+        f"Warning: crc.oracle.1 does not count: its folder is gone, though the index names it; {resume}",
         f"Warning: volts.oracle.1 does not count: its record.json is no whole JSON; {resume}",
     ]
     document = json.loads(seatrial("show", job, "--json").out)

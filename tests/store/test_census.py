@@ -87,8 +87,8 @@ DAMAGE = {
     "huge": (replace_by(sparse), "53,687,091,200 bytes, expected"),
     "later version": (lambda store: rewrite(store, schema_version=7), "has version 7, and this Seatrial reads up to 1"),
     "another trial": (lambda store: rewrite(store, trial_id=SOUND), f"the record of another trial, {SOUND}"),
-    "another job's name": (lambda store: rewrite(store, job="weekly"), "made by another job, weekly"),
-    "another job of that name": (lambda store: rewrite(store, job_id="that job"), "made by another job, nightly"),
+    "another job's name": (lambda store: rewrite(store, job="weekly"), "made by another job (weekly)"),
+    "another job of that name": (lambda store: rewrite(store, job_id="that job"), "made by another job (nightly)"),
     "no job": (lambda store: rewrite(store, job=None, job_id=None), "made by another job"),
     "other content": (
         lambda store: rewrite(store, task={"id": "add", "name": "add", "digest": "f" * 64}),
@@ -123,7 +123,7 @@ def test_what_is_no_record_of_the_trial_is_named_and_not_counted(store, damage, 
 
 def test_a_damaged_trial_that_is_asked_for_says_what_to_do(store):
     rewrite(store, job="weekly")
-    with pytest.raises(StoreError, match=r"made by another job, weekly; `seatrial resume .*job` keeps what is there"):
+    with pytest.raises(StoreError, match=r"another job \(weekly\); `seatrial resume .*job` keeps what is there"):
         store.record(TRIAL)
 
 

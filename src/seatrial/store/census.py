@@ -67,10 +67,8 @@ class Records:
                     census.entries.append(entry)
                 else:
                     self._count_record(name, census)
-        gone = [
-            name for name in lines.keys() - folders if self._index.is_ours(lines[name]) and self._roster.wants(name)
-        ]
-        census.uncounted.extend(self._uncounted(name, "its folder is gone, though it had a record") for name in gone)
+        gone = [name for name in lines.keys() - folders if self._roster.wants(name)]
+        census.uncounted.extend(self._uncounted(name, "its folder is gone, though the index names it") for name in gone)
         census.uncounted.sort(key=lambda found: found.trial_id)
         return census
 

@@ -133,17 +133,14 @@ class Index:
 
     def believed(self, written: IndexLine, stamp: Stamp | None) -> TrialEntry | None:
         """The entry of a line that is of this user and this job, and of a record with this stamp; else None."""
-        _, values = written
-        if values[:_TRIAL] != stamp or not self.is_ours(written):
+        line, values = written
+        task = values[_TASK] if len(values) > _TASK else None
+        if values[:_TRIAL] != stamp or not isinstance(task, str):
+            return None
+        if not line.startswith(self._sign(task, line[_SIGNATURE:])):
             return None
         entry = TrialEntry(*values[_TRIAL:])
         return entry._replace(warnings=tuple(entry.warnings)) if entry.warnings else entry
-
-    def is_ours(self, written: IndexLine) -> bool:
-        """Whether this user wrote the line for this job."""
-        line, values = written
-        task = values[_TASK] if len(values) > _TASK else None
-        return isinstance(task, str) and line.startswith(self._sign(task, line[_SIGNATURE:]))
 
     def _sign(self, task_id: str, body: bytes) -> bytes:
         signing = self._signing.copy()

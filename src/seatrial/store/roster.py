@@ -50,7 +50,7 @@ class Roster:
         if record.trial_id != name:
             return f"it holds the record of another trial, {record.trial_id}"
         if not self._made_here(record):
-            return f"its record was made by another job, {record.job or 'without a name'}"
+            return f"its record was made by another job ({record.job or 'it has no name'})"
         if wanted is None:
             return "the job wants no trial of this name"
         if record.task.digest != wanted.digest:

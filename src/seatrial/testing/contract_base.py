@@ -7,7 +7,7 @@ import tarfile
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -135,6 +135,14 @@ class ContractBase:
         """A new backend, not entered yet."""
         raise NotImplementedError
 
+    def open_backend(self) -> AbstractAsyncContextManager[SandboxBackend]:
+        """The backend of one scenario: a new one, unless a class keeps one open because starting it takes long."""
+        return self.make_backend()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a scenario to its end; a class that keeps a backend open does so in the event loop of that one."""
+        asyncio.run(work)
+
     def make_spec(self) -> SandboxSpec:
         """What most scenarios run in: needs /bin/sh and the usual small tools, those of busybox are enough."""
         return SandboxSpec()
@@ -146,7 +154,7 @@ class ContractBase:
     async def play(self, scenario: Callable[[Any, Bench], Coroutine[Any, Any, None]]) -> None:
         """Run a scenario at a bench of its own."""
         with tempfile.TemporaryDirectory() as scratch:
-            async with asyncio.timeout(PATIENCE_SEC), self.make_backend() as backend:
+            async with asyncio.timeout(PATIENCE_SEC), self.open_backend() as backend:
                 capabilities, spec = await backend.probe(), self.make_spec()
                 async with open_sandbox(backend, spec) as sandbox:
                     await scenario(self, Bench(backend, capabilities, spec, sandbox, Path(scratch)))
@@ -166,7 +174,7 @@ def scenario(test: Callable[[C, Bench], Coroutine[Any, Any, None]]) -> Callable[
     """Make a coroutine method that works at a bench into a test that pytest can call, without any plug-in."""
 
     def run(self: C) -> None:
-        asyncio.run(self.play(test))
+        self.run(self.play(test))
 
     # Not functools.wraps: pytest would look through it and take the bench for a fixture.
     run.__name__, run.__qualname__, run.__doc__ = test.__name__, test.__qualname__, test.__doc__

@@ -14,10 +14,10 @@ import pytest
 
 from seatrial.sandbox.api import Image, SandboxBackend, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.testing.contract import SandboxContract
 from tests.conftest import REPOSITORY
 from tests.everybody import python_for_everybody
 from tests.sandbox.embedded.support import needs_root
+from tests.sandbox.kept_backend import KeptBackendContract
 
 USER_PATIENCE_SEC = 280  # a whole suite, on a machine that others use too
 BUSYBOX = shutil.which("busybox")
@@ -32,20 +32,20 @@ def is_static(program: str) -> bool:
 
 
 @needs_root
-class TestShiftedIntoAUserNamespace(SandboxContract):
+class TestShiftedIntoAUserNamespace(KeptBackendContract):
     def make_backend(self) -> SandboxBackend:
         return EmbeddedBackend("userns")
 
 
 @needs_root
-class TestAsRoot(SandboxContract):
+class TestAsRoot(KeptBackendContract):
     def make_backend(self) -> SandboxBackend:
         return EmbeddedBackend("root")
 
 
 @needs_root
 @pytest.mark.skipif(BUSYBOX is None or not is_static(BUSYBOX), reason="no static busybox: install busybox-static")
-class TestNothingButBusybox(SandboxContract):
+class TestNothingButBusybox(KeptBackendContract):
     """No libraries, no /etc, no Python: whatever is needed has to be loaded before the root changes."""
 
     layer: Path

@@ -10,11 +10,11 @@ import pytest
 
 from seatrial.sandbox.api import HOST_IMAGE, ExecSpec, Image, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.testing.contract import SandboxContract
 from tests.sandbox.embedded import test_exhaustion, test_frozen, test_frozen_limits, test_phases, test_planted
 from tests.sandbox.embedded.attacks import ALL, PRELUDE
 from tests.sandbox.embedded.support import needs_python, open_box, python
 from tests.sandbox.embedded.test_frozen import image
+from tests.sandbox.kept_backend import KeptBackendContract
 
 __all__ = ["image"]  # pytest finds fixtures by their names
 
@@ -43,7 +43,7 @@ FROZEN_SCENES: list[Callable[..., None]] = [
 ]
 
 
-class TestAsUser(SandboxContract):
+class TestAsUser(KeptBackendContract):
     def make_backend(self) -> SandboxBackend:
         return EmbeddedBackend()
 

@@ -9,11 +9,11 @@ import pytest
 from seatrial.sandbox.api import Image, SandboxBackend, SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.engine.endpoint import Engine
-from seatrial.testing.contract import SandboxContract
 from tests.docker_daemon import busybox_archive, engine_endpoint, needs
+from tests.sandbox.kept_backend import KeptBackendContract
 
 
-class EngineContract(SandboxContract):
+class EngineContract(KeptBackendContract):
     """In an image of ours, which the daemon is given."""
 
     engine: Engine

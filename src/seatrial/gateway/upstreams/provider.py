@@ -41,6 +41,7 @@ from seatrial.model.trace import Dialect
 
 _MOST_ERROR_BYTES = 1024 * 1024
 _SHOWN_BYTES = 80
+_MOST_TROUBLES = 4096  # of trials under way, and of those that ended in trouble
 _HIDDEN = "[key]"
 
 
@@ -140,6 +141,8 @@ class HttpProvider:
         else:
             asked.body = None
             self._slots.release(trial)
+            if len(self._troubles) > _MOST_TROUBLES:
+                self._troubles.clear()
             self._troubles[trial] = outcome.message
         return outcome
 

@@ -36,9 +36,10 @@ def test_providers(text: str, base_url: str, key_var: str | None, dialects: set[
 
 
 def test_options_of_a_provider():
-    upstream = make_upstream("https://h/v1,concurrent=7,retries=0,key=MY_KEY", KEYS)
+    upstream = make_upstream("https://h/v1,concurrent=7,retries=0,key=MY_KEY,first_byte=30,idle=9", KEYS)
     assert isinstance(upstream, HttpProvider)
     assert (upstream.options.max_concurrent, upstream.options.retries) == (7, 0)
+    assert (upstream.options.first_byte_timeout_sec, upstream.options.idle_timeout_sec) == (30.0, 9.0)
 
 
 @pytest.mark.parametrize("text", ["openai", "https://h/v1", "anthropic:https://h"])
@@ -57,6 +58,8 @@ def test_a_provider_is_trusted_by_the_user_s_certificates(text):
         ("https://h/v1,speed=9", "'speed=9' is no option of a provider; there are: key="),
         ("https://h/v1,retries=many", "'retries=many' is no option"),
         ("https://h/v1,concurrent=0", "greater than 0"),
+        ("https://h/v1,first_byte=0", "greater than 0"),
+        ("https://h/v1,idle=2m", "'idle=2m' is no option"),
         ("https://h/v1,dialects=french", "openai_chat"),
         ("https://h/v1,key=OTHER", "set the variable OTHER"),
         ("scripted", "scripted needs a file"),

@@ -1,10 +1,13 @@
 """Conversations in words: every dialect's messages and answers, and strangers' forms of them."""
 
+import datetime as dt
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.report.conversation import Said, answer, block, told
+from seatrial.model.trace import CallError, ModelCall
+from seatrial.report.conversation import Said, answer, block, headline, told
 
 ANTHROPIC = [
     {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image", "source": {"data": "A" * 90}}]},
@@ -94,3 +97,16 @@ def test_whatever_a_stranger_sends_becomes_harmless_lines(messages, response):
     for said in [*told(messages), *answer(response)]:
         for cut in (True, False):
             assert all(line.isprintable() for line in block(said, cut=cut))
+
+
+@pytest.mark.parametrize(
+    ("silent_sec", "ending"),
+    [
+        (75.0, "disconnected error, ended by us after 1 min 15 s of silence: late"),
+        (0.2, "disconnected error, ended by us: late"),
+    ],
+)
+def test_a_call_that_came_to_nothing_says_who_ended_it(silent_sec, ending):
+    error = CallError(kind="disconnected", message="late", ended_by="us", silent_sec=silent_sec)
+    call = ModelCall(index=0, path="/v1/responses", started_at=dt.datetime.now(dt.UTC), duration_sec=80.0, error=error)
+    assert headline(call).endswith(ending)

@@ -32,7 +32,7 @@ class ToldReason(TypedDict):
     kind: CallErrorKind
     status: NotRequired[int]
     message: str
-    ended_by: EndedBy
+    ended_by: NotRequired[EndedBy]
     silent_sec: NotRequired[float]
 
 

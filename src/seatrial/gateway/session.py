@@ -283,7 +283,8 @@ def _fingerprint(request: ModelRequest) -> int:
 
 
 def _had_its_answer(call: EndedCall) -> bool:
-    return "error" not in call or (call["error"]["kind"], call["error"]["ended_by"]) == ("disconnected", "agent")
+    """Whether a call that has a status was answered as far as the agent wanted to hear it."""
+    return "error" not in call or (call["error"]["kind"] == "disconnected" and call["error"].get("ended_by") != "us")
 
 
 def _is_nobodys_failure(call: EndedCall) -> bool:

@@ -42,6 +42,7 @@ from seatrial.sandbox.ca_file import client_trust
 
 _MOST_ERROR_BYTES = 1024 * 1024
 _SHOWN_BYTES = 80
+_MOST_TROUBLES = 4096  # of trials under way, and of those that ended in trouble
 _HIDDEN = "[key]"
 
 
@@ -141,6 +142,8 @@ class HttpProvider:
         else:
             asked.body = None
             self._slots.release(trial)
+            if len(self._troubles) > _MOST_TROUBLES:
+                self._troubles.clear()
             self._troubles[trial] = outcome.message
         return outcome
 

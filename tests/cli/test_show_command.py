@@ -62,7 +62,7 @@ def test_what_does_not_count_is_named_once_and_blocks_nothing(seatrial: Seatrial
     (job / "trials/crc.oracle.1").rename(job / "trials/a-copy")
     shown = seatrial("show", job)
     assert shown.code == 0
-    assert "oracle: 1 no_output, 1 verifier_error, 1 infrastructure_error" in shown.out
+    assert "1 no_output, 1 verifier_error, 1 infrastructure_error" in shown.out
     said = [line for line in shown.err.splitlines() if line.startswith("Warning: ")]
     resume = f"`seatrial resume {job}` keeps what is there in damaged/ and runs the trial again"
     stray = f"it is no trial of this job, so move it out of {job / 'trials'}"
@@ -205,7 +205,7 @@ def test_an_ambiguous_name_is_refused_with_the_candidates(seatrial: Seatrial, de
     assert "give more of the name" in shown.err
 
 
-@pytest.mark.parametrize(("name", "hint"), [("vlots", "did you mean volts"), ("xyz?!", "finished trials: ")])
+@pytest.mark.parametrize(("name", "hint"), [("vlots", "did you mean volts"), ("xyz?!", "there are: crc.oracle.1, ")])
 def test_a_trial_that_is_none_is_refused_with_what_there_is(seatrial: Seatrial, job, name, hint):
     shown = seatrial("show", job, name)
     assert shown.code == 2

@@ -1,7 +1,8 @@
 """Trying agents out before their first trial: what stops a job, and what is left to the trials."""
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,13 +37,14 @@ class Machine:
 
     def __init__(self, look: str = "", question: str = "answered") -> None:
         self.looked: list[tuple[str, ...]] = []
-        self._look, self._question = look, question
+        self.looks: Iterator[str] = itertools.repeat(look)
+        self._question = question
         self.backend = FakeBackend(self._run, files=REWARD)
 
     def _run(self, spec: ExecSpec, *_: object) -> ExecResult:
         if is_look(spec):
             self.looked.append(spec.argv[4:])
-            return answer(self._look)
+            return answer(next(self.looks))
         return answer(self._question if is_question(spec) else "")
 
 
@@ -85,6 +87,17 @@ def test_one_sandbox_for_an_agent_however_many_tasks_and_none_for_the_oracle_and
     agents = (AgentOptions(name="command", command="a"), AgentOptions(name="noop"))
     assert run(machine, agents=agents, attempts=3).finished == 12
     assert machine.looked == [("a", "")]
+
+
+def test_what_only_some_tasks_lack_stops_nothing_and_is_said_loudly(run, tmp_path):
+    (tmp_path / "tasks/two/environment").mkdir(parents=True)
+    (tmp_path / "tasks/two/environment/my-agent").write_text("#!/bin/sh")
+    machine = Machine()
+    machine.looks = iter(["program", ""])
+    watcher = Watcher()
+    assert run(machine, watcher=watcher).finished == 2
+    urgent = [notice.text for notice in watcher.of(Notice) if notice.urgent]
+    assert ["no program 'my-agent' in the sandbox of task 'one'" in text for text in urgent] == [True]
 
 
 def test_without_preflight_nothing_is_tried(run):

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seatrial.cli.colours import OUTCOME_COLOURS
-from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words
+from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words, notice_line
 from seatrial.cli.progress_board import Board
 from seatrial.cli.trial_lines import TrialLines
 from seatrial.report.summary import OUTCOMES
@@ -77,7 +77,7 @@ class LiveDisplay:
         if isinstance(event, TrialRetried):
             self._say(self._lines.retried(event))
         elif isinstance(event, Notice):
-            self._say(harmless(event.text))
+            self._say(notice_line(event))
         elif isinstance(event, TrialFinished) and (line := self._lines.noteworthy(event.record)):
             self._say(line)
         self._draw_within(_SHORTEST_SEC)

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import click
 
-from seatrial.cli.colours import TYPEWRITERS
+from seatrial.cli.colours import SEVERITY_COLOURS, TYPEWRITERS, paint
 from seatrial.cli.job_view import show_summary
 from seatrial.cli.program import command_line
 from seatrial.cli.progress_board import Board
@@ -147,7 +147,7 @@ class LinesDisplay:
         elif isinstance(event, TrialRetried):
             click.echo(f"{self._position()} {self._lines.retried(event)}")
         elif isinstance(event, Notice):
-            click.echo(harmless(event.text))
+            click.echo(notice_line(event))
 
     def _position(self) -> str:
         planned = str(self._board.planned)
@@ -159,6 +159,12 @@ class LinesDisplay:
     def conclude(self, end: Ending) -> None:
         """Show the summary."""
         conclude_in_words(end)
+
+
+def notice_line(notice: Notice) -> str:
+    """What the user should know; loud if it speaks against results that are being made."""
+    text = harmless(notice.text)
+    return paint(text, SEVERITY_COLOURS["warning"], bold=True) if notice.urgent else text
 
 
 def conclude_in_words(end: Ending) -> None:

@@ -1,15 +1,16 @@
 """Trying each agent out before its first trial, so that what cannot work costs nothing.
 
-One sandbox per agent, made as for its first trial: the program that its command names is there, the gateway answers
-from inside, and the model's provider takes our key and knows the model. Only what is certain stops a job; a machine,
-an image or a provider that has a bad moment is left to the trials, which try again and never count it as a zero.
+One sandbox per agent, made as for its first trial, or a few where that one lacks something: the program that its
+command names is there, the gateway answers from inside, the provider takes our key and knows the model. Only
+what is certain stops a job; a machine, an image or a provider that has a bad moment is left to the trials, which try
+again and never count it as a zero.
 """
 
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from seatrial.agents.api import AgentLaunch, is_reference, make_agents
@@ -21,9 +22,11 @@ from seatrial.jobs.attempt import trial_spec
 from seatrial.jobs.plan import TrialPlan
 from seatrial.model.task import Task
 from seatrial.sandbox.api import ExecSpec, SandboxBackend
+from seatrial.sandbox.scratch import Scratch
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Notice, Observer, unobserved
 from seatrial.trial.log import TrialLog
+from seatrial.trial.place import agent_image
 from seatrial.trial.rounds import rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.steps import Turn, open_trial
@@ -32,6 +35,8 @@ if TYPE_CHECKING:  # an HTTP server and client, which most jobs do without
     from seatrial.gateway.access import ModelAccess
 
 _PATIENCE_SEC = 60.0
+_MOST_TRIED = 3
+_MOST_LOOKED_AT = 50  # tasks, to find some that are not alike
 _OFF = "--no-preflight starts without this check"
 # Says what is missing, and nothing where that is not certain.
 _LOOK = """
@@ -69,14 +74,29 @@ class Preflight:
     async def run(self, trials: Iterable[TrialPlan]) -> None:
         """Try out every agent that has trials. Raises PreflightError that says what cannot work, and what to do."""
         agents = make_agents(self.store.file.spec.agents)
-        first = {plan.agent.title: plan for plan in reversed(list(trials))}
-        chosen = [plan for title, plan in first.items() if not is_reference(agents[title])]
-        await self._try_models({plan.agent.model for plan in chosen})
+        plans: dict[str, list[TrialPlan]] = defaultdict(list)
+        for plan in trials:
+            if not is_reference(agents[plan.agent.title]):
+                plans[plan.agent.title].append(plan)
+        await self._try_models({its[0].agent.model for its in plans.values()})
         digests = {task.id: task.digest for task in self.store.file.tasks}
-        for plan in chosen:
-            task, agent = self.tasks[plan.task_id], agents[plan.agent.title]
-            spec = trial_spec(self.store.file, plan, task, agent, digests[plan.task_id])
-            await self._try_agent(replace(spec, model=self.model, images=self.images), plan.agent.title)
+        for title, its in plans.items():
+            specs = [
+                trial_spec(self.store.file, plan, task, agents[title], digests[plan.task_id])
+                for plan, task in self._different(its)
+            ]
+            await self._try_agent(title, [replace(spec, model=self.model, images=self.images) for spec in specs])
+
+    def _different(self, plans: Sequence[TrialPlan]) -> list[tuple[TrialPlan, Task]]:
+        """The first trial, and a few at tasks where an agent may find other programs and files than there."""
+        own_images = self.store.file.spec.trial.image == "auto"
+        first = {plan.task_id: plan for plan in reversed(plans)}
+        found: dict[object, tuple[TrialPlan, Task]] = {}
+        for task_id in islice(dict.fromkeys(plan.task_id for plan in plans), _MOST_LOOKED_AT):
+            task = self.tasks[task_id]
+            files = task_id if task.layout.environment_files else None
+            found.setdefault((agent_image(task) if own_images else None, files), (first[task_id], task))
+        return list(found.values())[:_MOST_TRIED]
 
     async def _try_models(self, models: Iterable[str | None]) -> None:
         if self.model is None:
@@ -95,15 +115,24 @@ class Preflight:
             if tried and tried.verdict == "unclear":
                 self.tell(Notice(f"the upstream {name!r} was asked for {asked}: {tried.said}; the trials start anyway"))
 
-    async def _try_agent(self, spec: TrialSpec, title: str) -> None:
-        try:
-            with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
-                async with open_trial(spec, self.backend, Path(folder), TrialLog(spec, unobserved)) as trial:
-                    await _look_around(trial.begin(rounds_of(spec.task)[0]), title)
-        except PreflightError:
-            raise
-        except (TrialError, UsageError) as error:
-            self.tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
+    async def _try_agent(self, title: str, specs: Sequence[TrialSpec]) -> None:
+        """Look into the sandbox of the first trial; what is missing there may be in others, and then stops nothing."""
+        missing: list[PreflightError] = []
+        for spec in specs:
+            try:
+                with Scratch() as folder:
+                    async with open_trial(spec, self.backend, folder, TrialLog(spec, unobserved)) as trial:
+                        await _look_around(trial.begin(rounds_of(spec.task)[0]), title)
+            except PreflightError as error:
+                missing.append(error)
+                continue
+            except (TrialError, UsageError) as error:
+                self.tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
+            break
+        else:
+            raise missing[0]
+        for lacking in missing:
+            self.tell(Notice(f"{lacking} (but not in every task, so the trials start)", urgent=True))
 
 
 async def _look_around(turn: Turn, title: str) -> None:

@@ -99,6 +99,14 @@ def outcome_counts(tally: Tally) -> str:
     return ", ".join(counts) or "no trials"
 
 
+_WARNINGS = {
+    "agent_not_started": "the agent could not be started",
+    "no_model_call": "the agent was given a model and never called it",
+    "calls_refused": "every call of the agent was refused by the gateway",
+    "calls_unanswered": "no call of the agent was answered",
+}
+
+
 def doubts(tally: Tally) -> list[str]:
     """What a reader should know about the verdicts before believing their mean."""
     lines = []
@@ -107,6 +115,7 @@ def doubts(tally: Tally) -> list[str]:
         lines.append(f"{verdicts} disputed; the mean would be {tally.believed_mean:.3f} with the higher ones")
     if (others := tally.curated - tally.disputed) > 0:
         lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
+    lines += [f"{counted(trials, 'trial')}: {_WARNINGS.get(code, code)}" for code, trials in tally.warnings.items()]
     return lines
 
 
@@ -167,6 +176,7 @@ def trial_row(entry: TrialEntry) -> tuple[str, ...]:
     outcome: str = entry.outcome
     if entry.disputed_reward is not None:
         outcome, shown = f"{outcome}, disputed", f"{shown} (or {format_reward(entry.disputed_reward)})"
+    outcome = ", ".join((outcome, *entry.warnings))
     return harmless(f"{entry.trial_id}{tries}"), outcome, shown, format_duration(entry.duration_sec)
 
 

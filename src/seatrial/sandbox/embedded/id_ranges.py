@@ -11,7 +11,11 @@ _PATIENCE_SEC = 30.0
 
 def map_ids(pid: int) -> bool:
     """Give a user namespace the id range /etc/subuid grants us, by the helpers made for it; False when it cannot be."""
-    name, uid = pwd.getpwuid(os.getuid()).pw_name, os.getuid()
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # as in a container that is told to run as some number
+        name = str(uid)
     for helper, table, own in (("newuidmap", "/etc/subuid", uid), ("newgidmap", "/etc/subgid", os.getgid())):
         program, granted = shutil.which(helper), granted_range(table, name, uid)
         if program is None or granted is None:

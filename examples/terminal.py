@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import termios
 from collections.abc import Iterator, Sequence
 
@@ -40,19 +41,20 @@ class Screen:
 
 
 def record(command: Sequence[str], columns: int, rows: int) -> Iterator[str]:
-    """What a program writes to a terminal of that size, piece by piece. Raises ChildProcessError if it fails."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.environ["TERM"] = "xterm-256color"
-        os.execvp(command[0], command)  # noqa: S606 - in the child, which becomes the program
+    """What a program writes to a terminal of that size, piece by piece. Raises CalledProcessError if it fails."""
+    screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    try:
-        while piece := os.read(terminal, 65536):
-            yield piece.decode(errors="replace")
-    except OSError:  # how Linux says that nobody holds the terminal any more
-        pass
-    finally:
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    with subprocess.Popen(  # noqa: S603 - to run what the caller names is its purpose
+        command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment
+    ) as program:
         os.close(terminal)
-        _, status = os.waitpid(process, 0)
-    if status != 0:
-        raise ChildProcessError(f"{command} failed: {os.waitstatus_to_exitcode(status)}")
+        try:
+            while piece := os.read(screen, 65536):
+                yield piece.decode(errors="replace")
+        except OSError:  # how Linux says that nobody holds the terminal any more
+            pass
+        finally:
+            os.close(screen)
+    if program.returncode != 0:
+        raise subprocess.CalledProcessError(program.returncode, command)

@@ -76,6 +76,7 @@ class Waits:
         self._agent_sec: float | None = None
         self._deadline = float("inf")
         self._open: dict[Answering, Wait] = {}
+        self._seen_through = 0  # how many of them go on without the agent
         self._flooded_at = float("-inf")
         self._slowest = 0.0
         self._silent = 0.0  # seconds waited since the last word, up to `_counted_at`
@@ -94,11 +95,12 @@ class Waits:
 
         `goes_on` is called when the agent has hung up and the call is seen through without it.
         """
-        self._count()
-        for earlier in self._open.values():
-            if earlier.timer is not None and earlier.task is not None:
-                earlier.task.cancel()
         wait = Wait(self, asyncio.current_task(), goes_on)
+        self._count(wait.started)
+        if self._seen_through:
+            for earlier in self._open.values():
+                if earlier.timer is not None and earlier.task is not None:
+                    earlier.task.cancel()
         self._open[wait.task] = wait
         if len(self._open) > _FLOOD:
             self._flooded_at = wait.started
@@ -106,13 +108,15 @@ class Waits:
 
     def end(self, wait: Wait, *, answered: bool) -> None:
         """It has come to its end."""
-        self._count()
+        now = self.clock()
+        self._count(now)
         del self._open[wait.task]
         wait.goes_on = _nothing  # whoever made the call holds this wait too, and circles take long to be found
         if wait.timer is not None:
             wait.timer.cancel()
+            self._seen_through -= 1
         if not answered and (silent := wait.silent_sec()) >= patience_sec(self._agent_sec, self._slowest):
-            self._owed = (self.clock(), silent)
+            self._owed = (now, silent)
         self._news.set()
 
     def first_word(self, after_sec: float) -> None:
@@ -129,10 +133,10 @@ class Waits:
         wait.left_at = self.clock()
         wait.left_by = "us" if self.closed or wait.left_at >= self._deadline else "agent"
         left_sec = patience_sec(self._agent_sec, self._slowest) - wait.silent_sec()
-        seen_through = sum(each.timer is not None for each in self._open.values())
-        may_go_on = self._sees_through and wait.left_by == "agent" and seen_through < _MOST_SEEN_THROUGH
+        may_go_on = self._sees_through and wait.left_by == "agent" and self._seen_through < _MOST_SEEN_THROUGH
         if may_go_on and wait.heard_at is None and left_sec > 0:
             wait.timer = asyncio.get_running_loop().call_later(left_sec, task.cancel)
+            self._seen_through += 1
             wait.goes_on()
         else:
             task.cancel()
@@ -151,8 +155,9 @@ class Waits:
 
     def owed_sec(self, *, timed_out: bool) -> float | None:
         """How long the model had been silent when the agent ended, if that is its failure."""
-        self._count()
-        now, silent = self.clock(), self._silent
+        now = self.clock()
+        self._count(now)
+        silent = self._silent
         if len(self._open) <= _MODEST:
             silent = max([silent, *(wait.silent_sec() for wait in self._open.values())])
         if self._owed is not None and self._owed[0] >= self.last_word:
@@ -170,9 +175,8 @@ class Waits:
     def _is_doubtful(self, wait: Wait) -> bool:
         return wait.heard_at is None and (wait.left_at is None or self.last_word <= wait.left_at)
 
-    def _count(self) -> None:
+    def _count(self, now: float) -> None:
         """Bring the sum of the silence up to now."""
-        now = self.clock()
         if self.last_word > self._counted_at:
             self._silent, self._counted_at = 0.0, self.last_word
         if self._open:

@@ -160,7 +160,7 @@ def test_a_provider_that_is_busy_is_left_to_the_trials(run):
             assert outcome.finished == 2
 
     asyncio.run(scenario())
-    assert "answered 503: later (1 attempts); the trials start anyway" in watcher.of(Notice)[0].text
+    assert "answered 503: later; the trials start anyway" in watcher.of(Notice)[0].text
 
 
 def test_a_script_loses_no_line_to_it(run, tmp_path):

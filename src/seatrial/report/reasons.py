@@ -53,7 +53,7 @@ def failure_in_words(failure: Failure) -> str:
 
 def remarks(record: TrialRecord) -> list[str]:
     """What a reader should know about a verdict before believing it, one short line each."""
-    lines = []
+    lines = [warning.message for warning in record.warnings]
     if record.disputed_reward is not None:
         lines.append(f"disputed: {format_reward(record.disputed_reward)} on the system as the agent left it")
     runs = _runs(record)

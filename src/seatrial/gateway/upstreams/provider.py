@@ -184,7 +184,8 @@ class HttpProvider:
 
     def _given_up(self, failure: _Failure) -> ProviderError:
         kind = ModelSilentError if failure.silent else ProviderError
-        return kind(f"{failure.message} ({self.options.retries + 1} attempts)", failure.status)
+        asked = self.options.retries + 1
+        return kind(f"{failure.message} (asked {asked} times)" if asked > 1 else failure.message, failure.status)
 
     def _end(self, asked: "_Asked") -> None:
         if asked.body is not None:

@@ -15,7 +15,7 @@ from tests.jobs.samples import job_file, record
 
 @pytest.fixture
 def store(tmp_path):
-    return JobStore.create(tmp_path / "job", job_file())
+    return JobStore.create(tmp_path / "job", job_file(attempts=7))
 
 
 def test_what_comes_due_at_once_or_meanwhile_is_written_together(store, monkeypatch):

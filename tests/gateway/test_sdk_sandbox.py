@@ -19,6 +19,8 @@ from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.calls import read_calls
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import SessionOptions
+from seatrial.sandbox.api import SandboxSpec
+from seatrial.sandbox.session import open_sandbox, run_shell
 from seatrial.testing.fake_provider import Say, Step
 from seatrial.trial.run import run_trial
 from tests.gateway import sdk_program
@@ -73,7 +75,14 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 link(source, root / "opt/sdk" / file)
     link(Path(sdk_program.__file__), root / "opt/sdk/sdk_program.py")
     root.chmod(0o755)
+    if asyncio.run(_lacks(root, "/opt/sdk")):
+        pytest.skip("layers add nothing to the system in an ordinary user's sandboxes here")
     return root
+
+
+async def _lacks(layer: Path, path: str) -> bool:
+    async with LayeredBackend(layer) as backend, open_sandbox(backend, SandboxSpec()) as sandbox:
+        return (await run_shell(sandbox, f"test -e {path}")).exit_code != 0
 
 
 async def run(layer: Path, folder: Path, script: Sequence[Step], *parts: str, **options: Any) -> Ran:

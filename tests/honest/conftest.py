@@ -35,14 +35,14 @@ cp -r /app/runner/* "$(python3 -c 'import sysconfig; print(sysconfig.get_path("p
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A desk on the embedded sandbox."""
     with open_desk(tmp_path_factory.mktemp("desk")) as desk:
         yield desk
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Wheels and Debian packages."""
     if shutil.which("dpkg-deb") is None or find_spec("_pytest") is None:
@@ -85,7 +85,7 @@ def _make_debs(folder: Path) -> None:
     make_deb(folder, "libripe1", "1.0", library, {"postinst": build, "triggers": "activate-noawait ldconfig\n"})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bench(desk: Desk, shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A bench with an image that has a past: packages, programs and files that are older than what is asked for."""
     folder = tmp_path_factory.mktemp("aged")

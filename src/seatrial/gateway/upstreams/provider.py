@@ -5,32 +5,27 @@ broken, for the agent has seen the first half.
 """
 
 import asyncio
-import datetime as dt
 import itertools
 import os
 import random
-import urllib.request
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import aiohttp
 
-from seatrial.errors import ModelSilentError, ProviderError, UsageError
+from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.upstreams.answers import could_be_answer, error_reply, final_error, reply_in_pieces
 from seatrial.gateway.upstreams.backoff import (
-    HOPELESS_STATUSES,
     RETRIED_STATUSES,
-    error_message,
-    is_hopeless,
-    retry_after,
     wait_before,
 )
 from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.failures import Failure, FailureReader
+from seatrial.gateway.upstreams.http_client import open_session, read_key
 from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
 from seatrial.gateway.upstreams.patience import Patience
@@ -38,25 +33,9 @@ from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, DOUBTFUL_STATUSES, Pulse, plain_question
 from seatrial.gateway.upstreams.slots import Slots
 from seatrial.model.trace import Dialect
-from seatrial.sandbox.ca_file import client_trust
 
 _MOST_ERROR_BYTES = 1024 * 1024
-_SHOWN_BYTES = 80
 _MOST_TROUBLES = 4096  # of trials under way, and of those that ended in trouble
-_HIDDEN = "[key]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """An attempt that came to nothing."""
-
-    message: str
-    status: int | None = None
-    wait_sec: float | None = None
-    hopeless: bool = False
-    silent: bool = False
-    told: ModelReply | None = None
-    """What the agent is told if it turns out that only its request fails."""
 
 
 class HttpProvider:
@@ -77,8 +56,9 @@ class HttpProvider:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.options = options
-        self._key = _read_key(options, environ)
-        self._envelope = Envelope(options, self._key)
+        key = read_key(options, environ)
+        self._envelope = Envelope(options, key)
+        self._failures = FailureReader(options, key)
         self._sleep = sleep
         self._chance = chance
         self._slots = Slots(options.max_concurrent)
@@ -95,7 +75,7 @@ class HttpProvider:
     async def __aenter__(self) -> Self:
         if self._session is not None:
             raise RuntimeError("this provider is open already")
-        self._session = _open_session(self.options)
+        self._session = open_session(self.options)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -126,7 +106,7 @@ class HttpProvider:
             await self._wait(attempt, outcome)
         raise AssertionError("attempts are counted without end")
 
-    async def _turn(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | _Failure:
+    async def _turn(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | Failure:
         """One attempt, in a slot that it keeps only with an answer: whoever waits must not keep others from theirs."""
         trial = asked.request.trial
         await self._slots.acquire(trial)
@@ -151,7 +131,7 @@ class HttpProvider:
         """What went wrong with the latest attempt for a trial, None if nothing did."""
         return self._troubles.get(trial)
 
-    async def _second_opinion(self, outgoing: Outgoing, asked: "_Asked", failure: _Failure, began: float) -> ModelReply:
+    async def _second_opinion(self, outgoing: Outgoing, asked: "_Asked", failure: Failure, began: float) -> ModelReply:
         """The agent's own failure, if its model answers others. Raises ProviderError if not."""
         lasting = failure.status not in RETRIED_STATUSES  # what a key may do does not change from one call to the next
         since = began - ASKED_WITHIN_SEC if lasting else began
@@ -182,7 +162,7 @@ class HttpProvider:
             self._end(plain)
         return isinstance(outcome, ModelReply) and outcome.status < 300
 
-    def _given_up(self, failure: _Failure) -> ProviderError:
+    def _given_up(self, failure: Failure) -> ProviderError:
         kind = ModelSilentError if failure.silent else ProviderError
         asked = self.options.retries + 1
         return kind(f"{failure.message} (asked {asked} times)" if asked > 1 else failure.message, failure.status)
@@ -192,7 +172,7 @@ class HttpProvider:
             asked.body.close()
             self._slots.release(asked.request.trial)
 
-    async def _attempt(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | _Failure:
+    async def _attempt(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | Failure:
         if self._session is None:
             raise RuntimeError("a provider answers only inside its `async with` block")
         try:
@@ -208,85 +188,41 @@ class HttpProvider:
                 # Until the first bytes are here, so that a cut before them can still be made good.
                 body = asked.body = await Body.begun(response, self.options.idle_timeout_sec)
         except (aiohttp.ClientError, OSError) as error:
-            return self._unreachable(error)
+            return self._failures.unreachable(error)
         if response.status < 300:
             if outgoing.dialect is not None and not could_be_answer(body.first, stream=asked.request.stream):
-                return self._garbage(response, body)
+                return self._failures.garbage(response, body)
             self._pulse.beat(asked.request)
             return ModelReply(response.status, returned_headers(response.headers), body, body.whole())
         return await self._judged(outgoing, response, asked)
 
-    def _garbage(self, response: aiohttp.ClientResponse, body: Body) -> _Failure:
-        start = body.first[:_SHOWN_BYTES]
-        body.close()
-        said = f"with {start.decode(errors='replace')!a}" if start else "with nothing"
-        kind = self._hide(response.headers.get("content-type", "no content type"))
-        return _Failure(f"{self._where} answered {response.status} ({kind}) {said}, which is no answer of a model")
-
-    def _unreachable(self, error: Exception) -> _Failure:
-        if isinstance(error, aiohttp.ClientError):
-            return _Failure(f"{self._where} cannot be reached: {self._hide(str(error)) or type(error).__name__}")
-        if isinstance(error, TimeoutError):
-            limit = self.options.first_byte_timeout_sec
-            return _Failure(f"{self._where} did not begin to answer within {limit:g} s", silent=True)
-        return _Failure(f"{self._where} cannot be reached: {error}")
-
     async def _judged(
         self, outgoing: Outgoing, response: aiohttp.ClientResponse, asked: "_Asked"
-    ) -> ModelReply | _Failure:
+    ) -> ModelReply | Failure:
         """An answer that is not a good one: the agent's to see, or a failure."""
         body = asked.body
         assert body is not None  # noqa: S101 - it has begun
         try:
-            said = self._without_key(await body.read(_MOST_ERROR_BYTES))
+            said = self._failures.without_key(await body.read(_MOST_ERROR_BYTES))
         except BaseException:
             body.close()
             raise
-        headers = {name: self._hide(value) for name, value in returned_headers(response.headers).items()}
+        headers = {name: self._failures.hide(value) for name, value in returned_headers(response.headers).items()}
         told = reply_in_pieces(response.status, headers, [said])
-        if self._is_the_agents(outgoing, response.status):
+        if self._failures.is_the_agents(outgoing, response.status):
             return told
         body.close()
-        failure = self._failure(response, said)
+        failure = self._failures.of_status(response, said)
         doubtful = outgoing.dialect is not None and response.status in DOUBTFUL_STATUSES
         return replace(failure, told=told) if doubtful else failure
 
-    def _is_the_agents(self, outgoing: Outgoing, status: int) -> bool:
-        if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
-            return outgoing.dialect is None
-        if status in DOUBTFUL_STATUSES and outgoing.dialect is not None:
-            return False
-        return 400 <= status < 500 and status not in RETRIED_STATUSES
-
-    def _failure(self, response: aiohttp.ClientResponse, said: bytes) -> _Failure:
-        status = response.status
-        if status < 400:
-            to = self._hide(response.headers.get("location", "somewhere else"))
-            return _Failure(
-                f"{self._where} answers {status} and sends us to {to}: correct its address", status, hopeless=True
-            )
-        message = f"{self._where} answered {status}: {error_message(said) or response.reason or 'no reason given'}"
-        wait = retry_after(response.headers, dt.datetime.now(dt.UTC))
-        hopeless = status not in RETRIED_STATUSES or is_hopeless(status, response.headers, said)
-        return _Failure(message, status, wait, hopeless)
-
-    async def _wait(self, attempt: int, failure: _Failure) -> None:
+    async def _wait(self, attempt: int, failure: Failure) -> None:
         """Wait before the next attempt. Raises ProviderError if there is to be none."""
         if failure.hopeless:
             raise final_error(failure.message, failure.status)
         if attempt >= self.options.retries:
             raise self._given_up(failure)
         await self._sleep(wait_before(attempt, failure.wait_sec, self.options.longest_wait_sec, self._chance()))
-
-    @property
-    def _where(self) -> str:
-        return f"the provider at {self.options.base_url}"
-
-    def _hide(self, text: str) -> str:
-        return text.replace(self._key, _HIDDEN) if self._key else text
-
-    def _without_key(self, said: bytes) -> bytes:
-        return said.replace(self._key.encode(), _HIDDEN.encode()) if self._key else said
 
 
 class _Asked:
@@ -313,37 +249,3 @@ class _Asked:
 
     async def __aexit__(self, *_: object) -> None:
         self._end(self)
-
-
-def _read_key(options: ProviderOptions, environ: Mapping[str, str]) -> str | None:
-    if options.api_key_var is None:
-        return None
-    key = environ.get(options.api_key_var, "").strip()
-    if not key:
-        raise UsageError(
-            f"the provider at {options.base_url} needs a key: set the variable {options.api_key_var} before starting"
-        )
-    if not key.isascii() or not key.isprintable():
-        raise UsageError(f"the variable {options.api_key_var} holds characters that no key has")
-    return key
-
-
-def _open_session(options: ProviderOptions) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        # The slots are the only limit: a second one here would make requests wait where no time-out looks.
-        connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=60, ttl_dns_cache=300, ssl=client_trust(options.ca_file)
-        ),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_sec),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"accept-encoding": "identity"},  # a server that compresses holds a stream back until it has enough
-        proxy=_proxy(options.base_url),
-    )
-
-
-def _proxy(base_url: str) -> str | None:
-    """The proxy the environment names for an address. aiohttp's `trust_env` would look again for every request."""
-    parts = urlsplit(base_url)
-    if parts.hostname and urllib.request.proxy_bypass(parts.hostname):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)

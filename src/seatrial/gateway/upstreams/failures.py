@@ -1,0 +1,94 @@
+"""What went wrong with an attempt to get an answer of a provider: in words, and whether another one may help."""
+
+import datetime as dt
+from dataclasses import dataclass
+
+import aiohttp
+
+from seatrial.gateway.api import ModelReply
+from seatrial.gateway.upstreams.backoff import (
+    HOPELESS_STATUSES,
+    RETRIED_STATUSES,
+    error_message,
+    is_hopeless,
+    retry_after,
+)
+from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.outgoing import Outgoing
+from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.gateway.upstreams.second_opinion import DOUBTFUL_STATUSES
+
+_SHOWN_BYTES = 80
+_HIDDEN = "[key]"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that came to nothing."""
+
+    message: str
+    status: int | None = None
+    wait_sec: float | None = None
+    hopeless: bool = False
+    silent: bool = False
+    told: ModelReply | None = None
+    """What the agent is told if it turns out that only its request fails."""
+
+
+class FailureReader:
+    """Tells what failures of one provider mean. Nothing that it says has our key in it."""
+
+    def __init__(self, options: ProviderOptions, key: str | None) -> None:
+        self._options = options
+        self._key = key
+
+    def garbage(self, response: aiohttp.ClientResponse, body: Body) -> Failure:
+        """A good status with something that no model says."""
+        start = body.first[:_SHOWN_BYTES]
+        body.close()
+        said = f"with {self.hide(start.decode(errors='replace'))!a}" if start else "with nothing"
+        kind = self.hide(response.headers.get("content-type", "no content type"))
+        return Failure(f"{self.where} answered {response.status} ({kind}) {said}, which is no answer of a model")
+
+    def unreachable(self, error: Exception) -> Failure:
+        """No answer at all."""
+        if isinstance(error, aiohttp.ClientError):
+            return Failure(f"{self.where} cannot be reached: {self.hide(str(error)) or type(error).__name__}")
+        if isinstance(error, TimeoutError):
+            limit = self._options.first_byte_timeout_sec
+            return Failure(f"{self.where} did not begin to answer within {limit:g} s", silent=True)
+        return Failure(f"{self.where} cannot be reached: {error}")
+
+    def is_the_agents(self, outgoing: Outgoing, status: int) -> bool:
+        """Whether a status is an answer to what the agent asked, and no failure of the provider or of ours."""
+        if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
+            return outgoing.dialect is None
+        if status in DOUBTFUL_STATUSES and outgoing.dialect is not None:
+            return False
+        return 400 <= status < 500 and status not in RETRIED_STATUSES
+
+    def of_status(self, response: aiohttp.ClientResponse, said: bytes) -> Failure:
+        """A status that is none of an answer."""
+        status = response.status
+        if status < 400:
+            to = self.hide(response.headers.get("location", "somewhere else"))
+            return Failure(
+                f"{self.where} answers {status} and sends us to {to}: correct its address", status, hopeless=True
+            )
+        message = f"{self.where} answered {status}: {error_message(said) or response.reason or 'no reason given'}"
+        wait = retry_after(response.headers, dt.datetime.now(dt.UTC))
+        hopeless = status not in RETRIED_STATUSES or is_hopeless(status, response.headers, said)
+        return Failure(message, status, wait, hopeless)
+
+    @property
+    def where(self) -> str:
+        """The provider, in a sentence."""
+        return f"the provider at {self._options.base_url}"
+
+    def hide(self, text: str) -> str:
+        """The text without our key."""
+        return text.replace(self._key, _HIDDEN) if self._key else text
+
+    def without_key(self, said: bytes) -> bytes:
+        """What was said, without our key."""
+        return said.replace(self._key.encode(), _HIDDEN.encode()) if self._key else said

@@ -1,0 +1,47 @@
+"""The HTTP client of a provider: whom it trusts, which proxy it takes, and the key that it sends."""
+
+import urllib.request
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from seatrial.errors import UsageError
+from seatrial.gateway.upstreams.provider_options import ProviderOptions
+from seatrial.sandbox.ca_file import client_trust
+
+
+def read_key(options: ProviderOptions, environ: Mapping[str, str]) -> str | None:
+    """The key, if the provider takes one. Raises UsageError when it is not in the environment, or cannot be one."""
+    if options.api_key_var is None:
+        return None
+    key = environ.get(options.api_key_var, "").strip()
+    if not key:
+        raise UsageError(
+            f"the provider at {options.base_url} needs a key: set the variable {options.api_key_var} before starting"
+        )
+    if not key.isascii() or not key.isprintable():
+        raise UsageError(f"the variable {options.api_key_var} holds characters that no key has")
+    return key
+
+
+def open_session(options: ProviderOptions) -> aiohttp.ClientSession:
+    """A client for a provider, to be closed."""
+    return aiohttp.ClientSession(
+        # The slots are the only limit: a second one here would make requests wait where no time-out looks.
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=60, ttl_dns_cache=300, ssl=client_trust(options.ca_file)
+        ),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_sec),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"accept-encoding": "identity"},  # a server that compresses holds a stream back until it has enough
+        proxy=_proxy(options.base_url),
+    )
+
+
+def _proxy(base_url: str) -> str | None:
+    """The proxy the environment names for an address. aiohttp's `trust_env` would look again for every request."""
+    parts = urlsplit(base_url)
+    if parts.hostname and urllib.request.proxy_bypass(parts.hostname):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

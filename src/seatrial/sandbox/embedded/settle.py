@@ -33,7 +33,7 @@ def name_machine(layer: str) -> None:
 def lock_passwords(layer: str) -> None:
     """Put a table into a layer in which each user of the host has a password that cannot be given.
 
-    Without one, `su` and `sudo` let not even root become somebody else.
+    Without one, `su` lets not even root become somebody else.
     """
     names = [line.partition(":")[0] for line in read_text("/etc/passwd").splitlines()]
     _put_in_place(f"{layer}/etc/shadow", "".join(f"{name}:*:1:0:99999:7:::\n" for name in names if name))

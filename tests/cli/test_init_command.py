@@ -22,7 +22,7 @@ def task(seatrial: Seatrial, tmp_path):
 
 def test_it_passes_lint(seatrial: Seatrial, task):
     done = seatrial("lint", task)
-    assert (done.code, done.err) == (0, "1 tasks: 0 errors, 0 warnings, 0 notes\n")
+    assert (done.code, done.err) == (0, "1 task: 0 errors, 0 warnings, 0 notes\n")
 
 
 @pytest.mark.parametrize(("answer", "passes"), [("pass", True), ("fail", False)])

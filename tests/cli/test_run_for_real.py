@@ -99,5 +99,5 @@ def test_what_a_killed_run_left_is_collected(tmp_path):
     done = start("gc", tmp_path / "job", **state)
     assert done.code == 0, done.err
     assert f"removed {left}\n" in done.out
-    assert f"{tmp_path}/job: removed 1 half-written trials\n" in done.out
+    assert f"{tmp_path}/job: removed 1 half-written trial\n" in done.out
     assert list((tmp_path / "state").iterdir()) == []

@@ -74,7 +74,7 @@ def test_a_provider_is_asked_by_a_config_or_by_an_sdk(way):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_provider_that_fails_is_an_error_of_the_model(way):
     with pytest.raises(vf.ProviderError):
-        ask_fake(way, Fail(500))
+        ask_fake(way, Fail(502))
     with pytest.raises(vf.ModelError):
         ask_fake(way, Fail(404, "no such model"))
 
@@ -94,7 +94,7 @@ def test_what_else_an_answer_has_is_kept(way):
 
 
 def test_an_answer_that_is_no_json_is_an_error_of_the_model():
-    with pytest.raises(vf.ModelError, match="not a JSON object"):
+    with pytest.raises(vf.ModelError, match="no answer of a model"):
         ask_fake(by_config, Raw(b"<html>"))
 
 

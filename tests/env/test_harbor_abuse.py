@@ -94,7 +94,7 @@ def test_of_many_rollouts_some_break_and_their_siblings_do_not_notice(tmp_path, 
     assert all(sandbox.destroyed for sandbox in backend.sandboxes)
 
 
-def test_rewards_that_are_none_are_zeros_of_their_own_rollouts(tmp_path):
+def test_rewards_that_are_none_are_of_their_own_rollouts_and_in_no_mean(tmp_path):
     def verdicts():
         async def run(spec, sandbox):
             if spec.phase == "verifier":
@@ -107,7 +107,8 @@ def test_rewards_that_are_none_are_zeros_of_their_own_rollouts(tmp_path):
     for number in range(16):
         make_tasks(tmp_path, f"task_{number:02}", toml=f'[metadata]\nname = "task_{number:02}"\n')
     results = evaluate(harbor_env(tmp_path, backend=verdicts()))
-    assert (results["metadata"]["avg_reward"], results["metadata"]["scored"]) == (6 / 16, 16)
+    assert (results["metadata"]["avg_reward"], results["metadata"]["scored"]) == (1.0, 6)
+    assert Counter(output["reward"] for output in results["outputs"]) == {1.0: 6, 0.0: 10}
     assert Counter(output["_record"].outcome for output in results["outputs"]) == {"pass": 6, "verifier_error": 10}
 
 

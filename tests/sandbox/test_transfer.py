@@ -45,9 +45,9 @@ def test_a_file_has_the_mode_it_was_given(tmp_path):
         async with local_sandbox(tmp_path) as sandbox:
             await put_file(sandbox, "/app/tool", b"", mode=0o751)
             await put_file(sandbox, "/app/text", b"")
-            (root,) = tmp_path.iterdir()
-            assert stat.S_IMODE((root / "app/tool").stat().st_mode) == 0o751
-            assert stat.S_IMODE((root / "app/text").stat().st_mode) == 0o644
+            (tool,) = tmp_path.glob("*/*/app/tool")
+            assert stat.S_IMODE(tool.stat().st_mode) == 0o751
+            assert stat.S_IMODE(tool.with_name("text").stat().st_mode) == 0o644
 
     asyncio.run(scenario())
 

@@ -103,7 +103,7 @@ def test_a_real_agent_that_never_asks_its_model_keeps_its_reward(desk):
     assert warned(desk, "echo right > /app/answer.txt")[:2] == (1.0, ["no_model_call"])
 
 
-def test_a_real_agent_with_a_key_of_its_own_is_refused_and_says_why(desk):
+def test_a_real_agent_whose_calls_make_no_sense_is_refused_and_the_reason_is_told(desk):
     reward, codes, message = warned(
         desk,
         python_command("""
@@ -114,7 +114,7 @@ def test_a_real_agent_with_a_key_of_its_own_is_refused_and_says_why(desk):
         """),
     )
     assert (reward, codes) == (0.0, ["calls_refused"])
-    assert "API key" in message
+    assert "`messages` is missing" in message
 
 
 def test_the_oracle_needs_no_model(desk):

@@ -9,6 +9,8 @@ from seatrial.cli.job_options import new_job_options
 from seatrial.cli.run_command import command as run_command
 from tests.cli.test_job_options import new
 
+HELP = ["-h", "--help"]  # as in the program: a command remembers those it was first asked for
+
 
 def test_spellings_that_work(tmp_path):
     (tmp_path / "data").mkdir()
@@ -58,7 +60,7 @@ def test_what_is_otherwise_here_is_said_in_a_line(arguments, ours):
 
 
 def test_options_under_headings_within_eighty_columns_and_harbor_s_spellings_are_not_listed():
-    shown = CliRunner().invoke(run_command, ["--help"], terminal_width=80).output
+    shown = CliRunner().invoke(run_command, ["--help"], terminal_width=80, help_option_names=HELP).output
     headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert headings == [
         *("What to run:", "Agents:", "Models:", "Limits and budgets:", "Sandbox and images:", "Verification:"),
@@ -71,6 +73,6 @@ def test_options_under_headings_within_eighty_columns_and_harbor_s_spellings_are
 
 
 def test_an_option_that_is_nearly_right_is_suggested():
-    done = CliRunner().invoke(run_command, ["--agent-fils", "x"])
+    done = CliRunner().invoke(run_command, ["--agent-fils", "x"], help_option_names=HELP)
     assert "Did you mean" in done.output
     assert "--agent-files" in done.output

@@ -41,6 +41,9 @@ class FakeGauge:
     def left(self) -> dict[Resource, int]:
         return {"disk": self._left, "memory": self._left, "processes": self._left, "inodes": self._left}
 
+    def free(self, amount: int) -> None:
+        self._left += amount
+
     def close(self) -> None:
         self.closed = True
 

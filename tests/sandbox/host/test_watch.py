@@ -139,6 +139,39 @@ def test_one_that_stays_within_its_limit_or_took_less_than_half_is_not_to_blame(
     play(scene)
 
 
+@pytest.mark.parametrize(("freed", "is_its_own"), [(500, True), (10, False)])
+def test_one_that_runs_alone_and_hides_what_it_takes_is_known_by_the_room_there_is_without_it(freed, is_its_own):
+    async def scene(watch, gauge):
+        class Hider(Hog):
+            async def kill_all(self, phase="agent"):
+                await super().kill_all(phase)
+                gauge.free(freed)
+
+        async with watch.attend("hider", HERE, "none") as hider:
+            furnished(hider, Hider(0))
+            gauge.found = shortage()
+            await hider.look()
+            assert hider.sandbox.killed[0] == "agent"
+            assert (hider.excuse is None) == (hider.own_doing is not None) == is_its_own
+
+    play(scene, FakeGauge(left=20))
+
+
+def test_one_that_runs_alone_on_a_nearly_full_disk_and_takes_the_rest_is_to_blame():
+    async def scene(watch, gauge):
+        async with watch.attend("beside", HERE) as beside:
+            gauge.found = shortage()
+            await furnished(beside, Hog(100)).look()
+            assert beside.own_doing is None
+        gauge.found = None
+        async with watch.attend("alone", HERE, "none") as alone:
+            gauge.found = shortage()
+            await furnished(alone, Hog(100)).look()
+            assert alone.own_doing
+
+    play(scene, FakeGauge(left=120))
+
+
 def test_what_strangers_took_is_called_so():
     async def scene(watch, gauge):
         async with watch.attend("trial", HERE) as trial:

@@ -19,6 +19,7 @@ from seatrial.sandbox.host.shortage import Shortage, in_bytes
 _PATIENCE_SEC = 10.0
 _FAIR_SHARE = 4
 _FAIR_BYTES = 10 * 2**30  # what tasks that declare no storage may usually have elsewhere
+_SHARE_ALONE, _BYTES_ALONE = 16, 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +30,22 @@ class Share:
     amount: int
     unbounded: bool
 
-    def is_most_of(self, shortage: Shortage) -> bool:
+    def is_most_of(self, shortage: Shortage, *, alone: bool = False) -> bool:
         """Whether the trial has more than half of what was left when it began, and more than any task may expect."""
         found = self.attendance.room.get((shortage.place, shortage.resource), shortage.capacity)
-        return self.unbounded and self.amount > max(found // 2, _fair_amount(shortage))
+        return self.unbounded and self.amount > max(found // 2, fair_amount(shortage, alone=alone))
 
 
-def _fair_amount(shortage: Shortage) -> int:
-    share = shortage.capacity // _FAIR_SHARE
-    return min(share, _FAIR_BYTES) if shortage.resource == "disk" else share
+def fair_amount(shortage: Shortage, *, alone: bool) -> int:
+    """What any task may expect to have; less on a machine that is nearly full, for one that has it to itself."""
+    share = shortage.capacity // (_SHARE_ALONE if alone else _FAIR_SHARE)
+    return min(share, _BYTES_ALONE if alone else _FAIR_BYTES) if shortage.resource == "disk" else share
 
 
 async def shares_of(shortage: Shortage, attending: Sequence[Attendance]) -> list[Share]:
     """What each trial has of a resource that is short, the largest first; those nobody can measure are not in it."""
+    if shortage.resource == "time":
+        return []
     found = [
         Share(each, amount, not _bounded(shortage, each.sandbox))
         for each in attending

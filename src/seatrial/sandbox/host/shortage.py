@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Resource = Literal["disk", "inodes", "processes", "memory"]
+Resource = Literal["disk", "inodes", "processes", "memory", "time"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from seatrial.errors import HostExhaustedError, SeatrialError
 from seatrial.sandbox.host.attendance import Attendance, Room
-from seatrial.sandbox.host.culprits import describe, shares_of
+from seatrial.sandbox.host.culprits import describe, fair_amount, shares_of
 from seatrial.sandbox.host.disks import Disk
 from seatrial.sandbox.host.episode import Episode
 from seatrial.sandbox.host.shortage import Gauge, Shortage
@@ -216,8 +216,25 @@ class HostWatch:
         episode.whose = describe(episode.shortage, shares) or episode.whose
         for share in shares:
             each = share.attendance
-            if share.is_most_of(episode.shortage) and each.own_doing is None and each in self._inside:
-                await self._end(each, episode)
+            if each.own_doing is None and each in self._inside:
+                if share.is_most_of(episode.shortage, alone=each is self._lone):
+                    await self._end(each, episode)
+                elif each is self._lone and share.unbounded and episode.shortage.resource in ("disk", "inodes"):
+                    await self._end_if_hidden(each, episode)
+
+    async def _end_if_hidden(self, each: Attendance, episode: Episode) -> None:
+        """End the agent of a trial that runs alone; if that gives room, it had hidden what it took: open files without
+        a name are in no count. If not, nothing is lost: a trial that ran while there was no room is void.
+        """
+        assert each.sandbox is not None  # noqa: S101 - it was measured
+        shortage = episode.shortage
+        key = (shortage.place, shortage.resource)
+        before = self._left().get(key, 0)
+        with suppress(SeatrialError, OSError):
+            await each.sandbox.kill_all("agent")
+            self.sample(asyncio.get_running_loop().time())
+            if self._left().get(key, 0) - before > fair_amount(shortage, alone=True):
+                each.own_doing = f"{shortage.message}; there was room again when the agent was ended"
 
     async def _end(self, each: Attendance, episode: Episode) -> None:
         """End the agent of a trial that takes all there is. What its verifier does meanwhile is not its doing."""
@@ -230,10 +247,11 @@ class HostWatch:
 
 def _gauges_of_this_machine() -> list[Gauge]:
     from seatrial.sandbox.host.memory import Memory  # noqa: PLC0415 - only whoever runs trials needs them
+    from seatrial.sandbox.host.pauses import Pauses  # noqa: PLC0415
     from seatrial.sandbox.host.processes import Processes  # noqa: PLC0415
 
     gauges: list[Gauge] = []
-    for kind in (Memory, Processes):
+    for kind in (Memory, Processes, Pauses):
         with suppress(OSError, ValueError):  # a container or chroot without the kernel's files: then without this one
             gauges.append(kind())
     return gauges

@@ -62,7 +62,7 @@ def test_a_job_that_was_stopped_by_its_agent_goes_on_as_its_message_says(seatria
     assert [entry.warnings for entry in JobStore.open(job).entries()] == [("agent_not_started",)] * 3
     machine.installed = True
     again = seatrial("resume", job, "--retry-warned")
-    assert (again.code, "3 trials in which the agent never really ran are run again" in again.err) == (0, True)
+    assert (again.code, "running again: 3 trials in which the agent never really ran" in again.err) == (0, True)
     assert [entry.warnings for entry in JobStore.open(job).entries()] == [()] * 5
     assert len(list((job / "tries").iterdir())) == 3
 

@@ -218,7 +218,7 @@ def test_failed_trials_are_run_again_when_asked_for(make_job):
     assert prepare_resume(job.store.path).trials == []
     again = prepare_resume(job.store.path, retry_failed=True)
     assert ids(again) == ["merge.noop.1"]
-    assert again.notices == ["1 trials that failed by infrastructure are run again"]
+    assert again.notices == ["running again: 1 trial that the machine or a provider failed"]
     run(again, FakeTrials())
     assert [(entry.outcome, entry.tries) for entry in job.store.entries()] == [("pass", 1), ("pass", 2), ("pass", 1)]
     assert [path.name for path in (job.store.path / "tries").iterdir()] == ["merge.noop.1.1"]

@@ -26,7 +26,8 @@ def test_a_zero_after_a_missing_tool_is_tagged_and_told(desk, shell):
     assert "verifier_tool_missing" in ran.tags
     assert any("could not find pnpm" in line for line in ran.evaluation.validity.errors)
     assert told(ran) == [
-        "task: the verifier could not find pnpm and gave 0; install it in the task's image or in the test script"
+        "task: the verifier could not find pnpm and gave 0; "
+        "install it in the task's image, or see in its output why the test script could not"
     ]
 
 

@@ -77,7 +77,8 @@ def _is_ours(script: str) -> bool:
 def _way_out(agent: AgentOptions, script: str) -> str:
     inside = _inside(script, agent.files)
     here, _, name = os.path.normpath(script).rpartition("/")
-    bring = "" if inside else f"add --agent-files {shlex.quote(here or name)} and "
+    source = script if script.startswith("/") else here or name
+    bring = "" if inside else f"add --agent-files {shlex.quote(source)} and "
     rewritten = (agent.command or "").replace(script, inside or f"{AGENT_FILES_DIR}/{name}")
     return (
         f"{script} is on this machine, not in the sandbox; {bring}write --command {shlex.quote(rewritten)}. "

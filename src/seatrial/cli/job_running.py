@@ -40,7 +40,7 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
         ended = "interrupted"
     except SeatrialError as error:
         code = 2 if isinstance(error, UsageError) else 1
-        ended = "failed" if job.store.exists else "refused"
+        ended = "refused" if not job.store.exists else "not started" if isinstance(error, UsageError) else "failed"
         display.conclude(Ending(job.store.path, ended, None, [str(error)], code))
         raise
     end = _ending(job, ended, reason, gates)

@@ -27,7 +27,9 @@ from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
 
 _log = logging.getLogger(__name__)
 
-Ended = Literal["complete", "trial budget", "wall budget", "agent warnings", "interrupted", "failed", "refused"]
+Ended = Literal[
+    "complete", "trial budget", "wall budget", "agent warnings", "interrupted", "failed", "not started", "refused"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,5 +192,6 @@ _STOPPED = {
 # What is to be done then depends on the reason, which has been told.
 _SAID = {
     "agent warnings": "Stopped: an agent never really ran.",
+    "not started": "Nothing was run.",
     "refused": "Nothing was run, and no job was made.",
 }

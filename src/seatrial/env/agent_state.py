@@ -64,7 +64,7 @@ class AgentState:
             state[f"agent_{name}"] = _tail(self.workplace.folder / "agent" / f"{name}.txt")
         result = self.run.result()
         state["agent_exit_code"], state["agent_timed_out"] = result.exit_code, result.status == "timed_out"
-        if result.status == "exited" and result.exit_code:
+        if result.status != "timed_out" and result.exit_code:  # one that we have ended has none
             end = state["agent_stderr"][-_MAX_TOLD:].strip() or "nothing"
             _log.warning(_CRASHED, state["task"], result.exit_code, result.duration_sec, end)
 

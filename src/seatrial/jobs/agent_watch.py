@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from seatrial.jobs.plan import TrialPlan
-from seatrial.model.record import TrialRecord
+from seatrial.model.record import NEVER_RAN, TrialRecord
 from seatrial.trial.events import Notice, Observer
 
 _FIRST = 3
@@ -38,6 +38,8 @@ class AgentWatch:
         """Take notice of a finished trial; returns why the job should stop, None while it should go on."""
         title = plan.agent.title
         for warning in record.warnings:
+            if warning.code not in NEVER_RAN:
+                continue
             self._warn(title, record.trial_id, warning.code, warning.message)
         if title not in self._order:
             return None

@@ -112,7 +112,7 @@ def run_job(
     agent: str | AgentOptions | Sequence[AgentOptions] = "oracle",
     *,
     attempts: int = 1,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     options: TrialOptions = _USUAL_TRIAL,
     run: RunOptions = _USUAL_RUN,
 ) -> JobOutcome:
@@ -120,7 +120,7 @@ def run_job(
 
     Without a folder a new one is made below `jobs/`. Raises UsageError before anything starts, StoreError later.
     """
-    folder = folder or new_job_folder()
+    folder = Path(folder) if folder else new_job_folder()
     spec = JobSpec(
         name=job_name(folder),
         tasks=tuple(map(str, [tasks] if isinstance(tasks, Path | str) else tasks)),
@@ -138,7 +138,7 @@ def run_trial(
     agent: str | AgentOptions = "oracle",
     *,
     options: TrialOptions = _USUAL_TRIAL,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
 ) -> TrialRecord:
     """Run one trial and wait for its record; its files stay in `folder` if one is given. Raises UsageError."""
     task = task if isinstance(task, Task) else load_task(task)
@@ -160,8 +160,9 @@ def run_trial(
             return await run_one(replace(spec, images=images), backend, place)
 
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        return complete(lambda: run(folder))
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        return complete(lambda: run(place))
     with Scratch() as scratch:
         return complete(lambda: run(scratch))
 

@@ -142,8 +142,8 @@ def out_of_time(running: int) -> str:
     over = "the time of --max-wall is over"
     if not running:
         return over
-    trials = "1 trial that was running" if running == 1 else f"{running} trials that were running"
-    return f"{over}: {trials} had to end, without a record; resuming the job runs them again"
+    trials = "a trial that was running" if running == 1 else f"{running} trials that were running"
+    return f"{over}: {trials} had to end, without a record; the resumed job starts with that"
 
 
 def _affordable(concurrent: int, observe: Observer) -> int:

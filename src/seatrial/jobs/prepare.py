@@ -165,7 +165,8 @@ def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:
     if not images:
         return []
     named = ", ".join(sorted(filter(None, images))[:3]) + (", …" if len(images) > 3 else "")
-    return [f"tasks name the images {named}; they run on this machine's own system instead, which is not reproducible"]
+    image = "image" if len(images) == 1 else "images"
+    return [f"tasks name the {image} {named}; they run on this machine's own system, which is not reproducible"]
 
 
 def _plan(file: JobFile, finished: Collection[str] = ()) -> list[TrialPlan]:
@@ -207,16 +208,17 @@ def _take_over(store: JobStore, spec: JobSpec, *, extend: bool) -> list[str]:
     left_out = (*stays, *selection.unreadable, *choice.left_out)
     with store.lock():
         store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added), "left_out": left_out}))
-    lines = [*more, f"{len(added)} tasks are new"]
+    lines = [*more, *([f"new tasks: {len(added)}"] if added else [])]
     return [*selection.notices, *(f"extended: {line}" for line in lines), *left_out_notices(choice.left_out)]
 
 
 def _set_failures_aside(store: JobStore) -> list[str]:
     failed = [entry.trial_id for entry in store.entries() if entry.outcome in ("infrastructure_error", "cancelled")]
     if not failed:
-        return ["no trial has failed by infrastructure, so none is run again"]
+        return ["the machine and the providers failed no trial, so none is run again"]
     _set_aside(store, failed)
-    return [f"{len(failed)} trials that failed by infrastructure are run again"]
+    trials = "1 trial" if len(failed) == 1 else f"{len(failed)} trials"
+    return [f"running again: {trials} that the machine or a provider failed"]
 
 
 def _set_warned_aside(store: JobStore) -> list[str]:
@@ -224,7 +226,8 @@ def _set_warned_aside(store: JobStore) -> list[str]:
     _set_aside(store, warned)
     if not warned:
         return ["the agent really ran in every finished trial, so none is run again"]
-    return [f"{len(warned)} trials in which the agent never really ran are run again"]
+    trials = "1 trial" if len(warned) == 1 else f"{len(warned)} trials"
+    return [f"running again: {trials} in which the agent never really ran"]
 
 
 def _set_aside(store: JobStore, trial_ids: Sequence[str]) -> None:

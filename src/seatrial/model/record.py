@@ -218,6 +218,7 @@ class TrialWarning(StrictModel):
 
     `agent_not_started`: its command could not be started. `no_model_call`: it was given a model and never called it.
     `calls_refused`: the gateway refused every call it made. `calls_unanswered`: none of its calls got an answer.
+    `verifier_tool_missing`: the verifier gave a 0 and lacked a tool of its own.
     """
 
     code: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]

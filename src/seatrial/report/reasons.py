@@ -43,7 +43,8 @@ def reason(record: TrialRecord, limits: ModelOptions = NO_LIMITS) -> str:
     """
     if record.failure:
         return failure_in_words(record.failure)
-    return _shortened("; ".join([*remarks(record), *_agent(record, limits), *_verdict(record)]))
+    parts = dict.fromkeys([*remarks(record), *_agent(record, limits), *_verdict(record)])
+    return _shortened("; ".join(parts))
 
 
 def failure_in_words(failure: Failure) -> str:

@@ -104,6 +104,7 @@ _WARNINGS = {
     "no_model_call": "the agent was given a model and never called it",
     "calls_refused": "every call of the agent was refused by the gateway",
     "calls_unanswered": "no call of the agent was answered",
+    "verifier_tool_missing": "the verifier lacked a tool of its own, so its 0 may say nothing about the agent",
 }
 
 

@@ -23,6 +23,7 @@ from seatrial.model.record import (
     StepRecord,
     TaskRef,
     TrialRecord,
+    TrialWarning,
     VerifierRun,
 )
 from seatrial.trial.agent_trace import AgentTrace, find_warnings
@@ -30,6 +31,7 @@ from seatrial.trial.combine import combine
 from seatrial.trial.events import Notice, Observer, PhaseStarted
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
+from seatrial.trial.verifier_tools import TOOL_MISSING, about_missing_tools
 
 _AGENTS_PHASES = ("agent", "collect")
 
@@ -46,6 +48,7 @@ class RoundLog:
     evaluation: EvaluationResult | None = None
     disputed: float | None = None
     trace: AgentTrace | None = None
+    missing_tools: tuple[str, ...] = ()
 
 
 class TrialLog:
@@ -105,6 +108,11 @@ class TrialLog:
             cause = type(error).__name__
             self._failure = Failure(phase=self._phase, cause=cause, message=str(error), retryable=retryable)
 
+    def _warnings(self) -> tuple[TrialWarning, ...]:
+        tools = sorted({tool for log in self.rounds for tool in log.missing_tools})
+        about_tools = (TrialWarning(code=TOOL_MISSING, message=about_missing_tools(tools)),) if tools else ()
+        return (*find_warnings([log.trace for log in self.rounds if log.trace]), *about_tools)
+
     def record(self) -> TrialRecord:
         """The record of what has been noted."""
         spec, last = self._spec, self.rounds[-1] if self.rounds else None
@@ -129,7 +137,7 @@ class TrialLog:
             pass_threshold=spec.options.pass_threshold,
             evaluation=None if self._failure else self._evaluation(),
             disputed_reward=None if self._failure else self._disputed(),
-            warnings=() if self._failure else find_warnings([log.trace for log in self.rounds if log.trace]),
+            warnings=() if self._failure else self._warnings(),
             failure=self._failure,
         )
 

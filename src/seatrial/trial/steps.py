@@ -171,6 +171,7 @@ class Turn:
         """The evaluation with what speaks against the verifier itself, which whoever watches is told too."""
         tell = self.trial.log.tell
         tools = find_missing_tools(self.of, evaluation, self._court.folder / "verifier")
+        self.notes.missing_tools = tools
         for tool in tools:
             tell(missing_tool_notice(self.of, tool))
         if broken := broken_verifier(self.of, baseline):

@@ -1,12 +1,15 @@
 """A verifier that lacked a tool of its own: read from the ends of what it printed, where it gave a 0."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.scoring.findings import Finding, with_finding
 from seatrial.scoring.missing_tools import missing_tools
 from seatrial.trial.rounds import Round
+
+TOOL_MISSING = "verifier_tool_missing"
 
 _TAIL_BYTES = 64 * 2**10
 _SCRIPT_BYTES = 2**20
@@ -27,8 +30,12 @@ def explain_missing_tools(evaluation: EvaluationResult, tools: tuple[str, ...]) 
     """The evaluation with a tag that names the tools."""
     if not tools:
         return evaluation
-    message = f"the verifier could not find {', '.join(tools)}, so its 0 may say nothing about the agent"
-    return with_finding(evaluation, Finding("verifier_tool_missing", message))
+    return with_finding(evaluation, Finding(TOOL_MISSING, about_missing_tools(tools)))
+
+
+def about_missing_tools(tools: Iterable[str]) -> str:
+    """What a 0 is worth that came from a verifier without these tools."""
+    return f"the verifier could not find {', '.join(tools)}, so its 0 may say nothing about the agent"
 
 
 def missing_tool_notice(of: Round, tool: str) -> str:
@@ -36,7 +43,7 @@ def missing_tool_notice(of: Round, tool: str) -> str:
     step = f", step {of.name}" if of.step else ""
     return (
         f"{of.task.id}{step}: the verifier could not find {tool} and gave 0; "
-        "install it in the task's image or in the test script"
+        "install it in the task's image, or see in its output why the test script could not"
     )
 
 

@@ -24,10 +24,13 @@ def test_a_zero_after_a_missing_tool_is_tagged_and_told(desk, shell):
     ran = judge(desk, f"#!{shell}\n{GOES_ON}")
     assert (ran.reward, ran.record.outcome) == (0.0, "fail")
     assert "verifier_tool_missing" in ran.tags
+    assert [warning.code for warning in ran.record.warnings] == ["verifier_tool_missing"]
     assert any("could not find pnpm" in line for line in ran.evaluation.validity.errors)
     assert told(ran) == [
-        "task: the verifier could not find pnpm and gave 0; "
-        "install it in the task's image, or see in its output why the test script could not"
+        (
+            "task: the verifier could not find pnpm and gave 0; "
+            "install it in the task's image, or see in its output why the test script could not"
+        )
     ]
 
 

@@ -112,7 +112,7 @@ LIMITS = OptionGroup(
         click.option(
             *("--cpus", "--override-cpus"),
             "cpus",
-            type=_POSITIVE,
+            type=click.FloatRange(min=0.01),
             metavar="X",
             help="Processors of a sandbox, instead of what tasks say.",
         ),

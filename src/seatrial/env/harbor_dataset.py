@@ -22,7 +22,7 @@ _STEPS = "it has several steps, and a rollout is one; `seatrial run` runs such t
 _log = logging.getLogger(__name__)
 
 
-def load_tasks(path: Path, names: Sequence[str] | None) -> tuple[Task, ...]:
+def load_tasks(path: Path, names: Sequence[str] | str | None) -> tuple[Task, ...]:
     """The tasks below a folder, or those of them that are named, in the order of their paths.
 
     A folder that is no task, or none for one agent and one verifier, is left out with a warning, but when it was named:
@@ -34,6 +34,8 @@ def load_tasks(path: Path, names: Sequence[str] | None) -> tuple[Task, ...]:
     problems = {task.id: [str(each) for each in task.problems if each.severity == "error"] for task in found.broken}
     problems |= {task.id: [_STEPS] for task in found.tasks if task.steps}
     usable = {task.id: task for task in found.tasks if not task.steps}
+    if isinstance(names, str):
+        names = [names]
     if names is None:
         for name, reasons in problems.items():
             _log.warning("%s/%s is left out: %s", path, name, "; ".join(reasons))
@@ -42,7 +44,8 @@ def load_tasks(path: Path, names: Sequence[str] | None) -> tuple[Task, ...]:
         _check_names(path, names, usable, problems)
         chosen = tuple(task for name, task in usable.items() if name in names)
     if not chosen:
-        raise DatasetNotFoundError(f"{path}: there is no usable task in it")
+        what = "there is no usable task in it" if names is None else "`tasks` names none of its tasks"
+        raise DatasetNotFoundError(f"{path}: {what}")
     return chosen
 
 

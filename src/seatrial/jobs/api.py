@@ -48,6 +48,7 @@ __all__ = [
     "run_trial",
 ]
 
+Agents = str | AgentOptions | Sequence[str | AgentOptions]
 _USUAL_TRIAL = TrialOptions()
 _USUAL_RUN = RunOptions()
 
@@ -109,7 +110,7 @@ def _with_less_time(file: JobFile, spent_sec: float) -> JobFile:
 
 def run_job(
     tasks: Path | str | Sequence[Path | str],
-    agent: str | AgentOptions | Sequence[AgentOptions] = "oracle",
+    agent: Agents = "oracle",
     *,
     attempts: int = 1,
     folder: Path | str | None = None,
@@ -183,7 +184,6 @@ def job_name(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.absolute().name).lstrip("._-") or "job"
 
 
-def _agents(agent: str | AgentOptions | Sequence[AgentOptions]) -> tuple[AgentOptions, ...]:
-    if isinstance(agent, str):
-        return (AgentOptions(name=agent),)
-    return (agent,) if isinstance(agent, AgentOptions) else tuple(agent)
+def _agents(agents: Agents) -> tuple[AgentOptions, ...]:
+    chosen = [agents] if isinstance(agents, str | AgentOptions) else agents
+    return tuple(AgentOptions(name=each) if isinstance(each, str) else each for each in chosen)

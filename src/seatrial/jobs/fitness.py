@@ -4,6 +4,7 @@ A task that asks for what no sandbox here has is left out and counted, so that t
 lint finds at fault stops the job before it starts: its rewards would say nothing about any agent.
 """
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,4 +107,5 @@ def _complaint(faults: list[tuple[TaskOutline, list[Problem]]]) -> Iterator[str]
         yield f"  {task.id}: [{errors[0].code}] {errors[0]}{more}"
     if count > _SHOWN:
         yield f"  … and {count - _SHOWN} more tasks"
-    yield f"`seatrial lint {faults[0][0].root}` says how to correct them; --exclude leaves them out, --force runs them"
+    lint = shlex.join(("seatrial", "lint", str(faults[0][0].root)))
+    yield f"`{lint}` says how to correct them; --exclude leaves them out, --force runs them"

@@ -4,6 +4,7 @@ A fixed number of workers take one trial after the other, so a job of any size n
 """
 
 import asyncio
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ async def carry_out(
             run,
             stack.enter_context(Writer()),
             make_agents(store.file.spec.agents),
-            Room(f"`seatrial resume {store.path}`", options.host_wait_sec, tell),
+            Room(f"`seatrial resume {shlex.quote(str(store.path))}`", options.host_wait_sec, tell),
         )
         workers = _Workers(
             bench,

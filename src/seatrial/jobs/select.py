@@ -1,5 +1,6 @@
 """Which tasks a job is about: everything below its paths, chosen by globs, each with an id of its own."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -85,7 +86,7 @@ def _broken(datasets: Sequence[Dataset]) -> list[BrokenTask]:
 
 def _why_left_out(task: BrokenTask) -> str:
     errors = sum(problem.severity == "error" for problem in task.problems)
-    more = f" (and {errors - 1} more; `seatrial lint {task.root}` shows all)" if errors > 1 else ""
+    more = f" (and {errors - 1} more; `seatrial lint {shlex.quote(str(task.root))}` shows all)" if errors > 1 else ""
     return f"task {task.id} is left out, it cannot be read: {_first_error(task)}{more}"
 
 

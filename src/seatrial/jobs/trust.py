@@ -1,5 +1,6 @@
 """Whose word a stored job is: one that this user did not make here is gone on with only if the user says so."""
 
+import shlex
 from collections.abc import Iterator
 
 from seatrial.errors import JobError
@@ -13,9 +14,10 @@ def require_own(store: JobStore) -> None:
     if store.is_own:
         return
     said = "\n".join(f"  {line}" for line in describe(store.file.spec))
+    resume = shlex.join(("seatrial", "resume", str(store.path)))
     raise JobError(
         f"{store.path}: was not made by you on this machine, or was changed since by something else. It says:\n{said}\n"
-        f"If you want all of that, say so once: `seatrial resume {store.path} --trust-job`. Jobs of an older Seatrial "
+        f"If you want all of that, say so once: `{resume} --trust-job`. Jobs of an older Seatrial "
         "need it too."
     )
 

@@ -133,7 +133,7 @@ class TrialOptions(StrictModel):
     enforcement: Literal["required", "partial"] = "required"
     network: Literal["task", "none"] = "task"
     private_hosts: Literal["refuse", "allow"] = "refuse"
-    cpus: Positive | None = None
+    cpus: Annotated[float, Field(ge=0.01)] | None = None
     memory_mb: Count | None = None
     storage_mb: Count | None = None
     agent_timeout_sec: Positive | None = None

@@ -51,7 +51,7 @@ def test_passing_failures_are_tried_again(status: int):
 def test_a_failure_that_lasts_is_the_providers_with_its_status_and_words():
     error, naps, count = failing(*[Fail(503, "overloaded, sorry")] * 9, status=503, retries=4)
     assert "overloaded, sorry" in str(error)
-    assert "5 attempts" in str(error)
+    assert "asked 5 times" in str(error)
     assert (count, len(naps)) == (5, 4)
     assert error.retryable
 

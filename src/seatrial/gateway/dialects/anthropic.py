@@ -54,6 +54,11 @@ def assembler() -> StreamAssembler:
     return AnthropicAssembler()
 
 
+def holds_answer(response: Any) -> bool:
+    """Whether there is an answer of a model in it, which may be that it has nothing to say."""
+    return isinstance(table(response).get("content"), list)
+
+
 def counts(response: Any) -> TokenCounts | None:
     """What an answer consumed. Tokens read from or written to the cache come on top of its `input_tokens`."""
     found = table(table(response).get("usage"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import counted, dump, overridden, parse_object, table, text
+from seatrial.gateway.dialects.fields import counted, dump, items, overridden, parse_object, table, text
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -61,6 +61,11 @@ def may_hide(chunk: bytes) -> bool:
 def assembler() -> StreamAssembler:
     """A new assembler for one stream."""
     return ChatAssembler()
+
+
+def holds_answer(response: Any) -> bool:
+    """Whether there is an answer of a model in it: a choice at least."""
+    return bool(items(table(response).get("choices")))
 
 
 def counts(response: Any) -> TokenCounts | None:

@@ -18,7 +18,7 @@ import aiohttp
 
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.upstreams.answers import could_be_answer, error_reply, final_error, reply_in_pieces
+from seatrial.gateway.upstreams.answers import could_be_answer, error_reply, final_error, is_answer, reply_in_pieces
 from seatrial.gateway.upstreams.backoff import (
     RETRIED_STATUSES,
     wait_before,
@@ -190,10 +190,11 @@ class HttpProvider:
         except (aiohttp.ClientError, OSError) as error:
             return self._failures.unreachable(error)
         if response.status < 300:
-            if outgoing.dialect is not None and not could_be_answer(body.first, stream=asked.request.stream):
+            whole = body.whole()
+            if outgoing.dialect is not None and not _may_be_answer(outgoing.dialect, asked.request, body.first, whole):
                 return self._failures.garbage(response, body)
             self._pulse.beat(asked.request)
-            return ModelReply(response.status, returned_headers(response.headers), body, body.whole())
+            return ModelReply(response.status, returned_headers(response.headers), body, whole)
         return await self._judged(outgoing, response, asked)
 
     async def _judged(
@@ -223,6 +224,12 @@ class HttpProvider:
         if attempt >= self.options.retries:
             raise self._given_up(failure)
         await self._sleep(wait_before(attempt, failure.wait_sec, self.options.longest_wait_sec, self._chance()))
+
+
+def _may_be_answer(dialect: Dialect, request: ModelRequest, first: bytes, whole: bytes | None) -> bool:
+    if not could_be_answer(first, stream=request.stream):
+        return False
+    return whole is None or request.stream or is_answer(whole, dialect)
 
 
 class _Asked:

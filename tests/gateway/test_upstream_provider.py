@@ -144,7 +144,7 @@ def test_the_agents_own_mistakes_come_back_as_they_are(status: int):
 
 def test_the_key_never_comes_back_even_if_the_provider_repeats_it():
     async def run():
-        step = Raw(f"you sent {KEY}".encode(), 400, {"x-echo": f"Bearer {KEY}"})
+        step = Raw(f'{{"error": "you sent {KEY}"}}'.encode(), 400, {"x-echo": f"Bearer {KEY}"})
         async with provider(step) as (upstream, _):
             answered = await ask(upstream, call())
             assert KEY not in repr(answered)

@@ -16,7 +16,7 @@ from seatrial.gateway.upstreams.backoff import (
 from seatrial.gateway.upstreams.body import Body
 from seatrial.gateway.upstreams.outgoing import Outgoing
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
-from seatrial.gateway.upstreams.second_opinion import DOUBTFUL_STATUSES
+from seatrial.gateway.upstreams.second_opinion import is_doubtful, may_pass
 
 _SHOWN_BYTES = 80
 _HIDDEN = "[key]"
@@ -59,11 +59,11 @@ class FailureReader:
             return Failure(f"{self.where} did not begin to answer within {limit:g} s", silent=True)
         return Failure(f"{self.where} cannot be reached: {error}")
 
-    def is_the_agents(self, outgoing: Outgoing, status: int) -> bool:
-        """Whether a status is an answer to what the agent asked, and no failure of the provider or of ours."""
+    def is_the_agents(self, outgoing: Outgoing, status: int, said: bytes) -> bool:
+        """Whether this is an answer to what the agent asked, and no failure of the provider or of ours."""
         if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
             return outgoing.dialect is None
-        if status in DOUBTFUL_STATUSES and outgoing.dialect is not None:
+        if outgoing.dialect is not None and is_doubtful(status, said):
             return False
         return 400 <= status < 500 and status not in RETRIED_STATUSES
 
@@ -77,7 +77,7 @@ class FailureReader:
             )
         message = f"{self.where} answered {status}: {error_message(said) or response.reason or 'no reason given'}"
         wait = retry_after(response.headers, dt.datetime.now(dt.UTC))
-        hopeless = status not in RETRIED_STATUSES or is_hopeless(status, response.headers, said)
+        hopeless = not may_pass(status, said) or is_hopeless(status, response.headers, said)
         return Failure(message, status, wait, hopeless)
 
     @property

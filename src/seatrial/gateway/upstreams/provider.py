@@ -30,7 +30,7 @@ from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
 from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
-from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, DOUBTFUL_STATUSES, Pulse, plain_question
+from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, Pulse, is_doubtful, plain_question
 from seatrial.gateway.upstreams.slots import Slots
 from seatrial.model.trace import Dialect
 
@@ -133,7 +133,8 @@ class HttpProvider:
 
     async def _second_opinion(self, outgoing: Outgoing, asked: "_Asked", failure: Failure, began: float) -> ModelReply:
         """The agent's own failure, if its model answers others. Raises ProviderError if not."""
-        lasting = failure.status not in RETRIED_STATUSES  # what a key may do does not change from one call to the next
+        # What a key may do does not change from one call to the next.
+        lasting = failure.hopeless and failure.status not in RETRIED_STATUSES
         since = began - ASKED_WITHIN_SEC if lasting else began
         if not self._pulse.beats_since(asked.request, since) and not await self._answers_a_plain_question(asked):
             raise final_error(failure.message, failure.status) if failure.hopeless else self._given_up(failure)
@@ -210,11 +211,11 @@ class HttpProvider:
             raise
         headers = {name: self._failures.hide(value) for name, value in returned_headers(response.headers).items()}
         told = reply_in_pieces(response.status, headers, [said])
-        if self._failures.is_the_agents(outgoing, response.status):
+        if self._failures.is_the_agents(outgoing, response.status, said):
             return told
         body.close()
         failure = self._failures.of_status(response, said)
-        doubtful = outgoing.dialect is not None and response.status in DOUBTFUL_STATUSES
+        doubtful = outgoing.dialect is not None and is_doubtful(response.status, said)
         return replace(failure, told=told) if doubtful else failure
 
     async def _wait(self, attempt: int, failure: Failure) -> None:

@@ -76,7 +76,7 @@ def counts(response: Any) -> TokenCounts | None:
     return counted(
         found.get("prompt_tokens"),
         table(found.get("prompt_tokens_details")).get("cached_tokens"),
-        found.get("completion_tokens"),
+        found.get("completion_tokens", None if "choices" in response else 0),  # vectors have none
         table(found.get("completion_tokens_details")).get("reasoning_tokens"),
     )
 

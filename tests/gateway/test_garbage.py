@@ -109,6 +109,25 @@ def test_half_an_answer_and_a_garbled_one_are_the_providers(tmp_path, step, stre
     asyncio.run(scenario())
 
 
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
+    async def answer_badly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"good morning\r\n\r\n")
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(answer_badly, "127.0.0.1", 0) as server:
+            here = {"base_url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}
+            bad_gzip = Raw(b"not really", headers={"content-encoding": "gzip"})
+            for options in (here, {}):
+                async with gateway_to(tmp_path, bad_gzip, upstream=options) as (gateway, _):
+                    await post(gateway, PATHS["openai_chat"], call().body)
+                    assert "sent an answer that cannot be read: " in str(gateway.session.failure)
+                    assert "\n" not in str(gateway.session.failure)
+
+    asyncio.run(scenario())
+
+
 def test_whoever_hangs_up_over_nonsense_has_not_failed(tmp_path):
     """An SDK that cannot read an event raises, and its agent is gone before the stream has come to its end."""
 

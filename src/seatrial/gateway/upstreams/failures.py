@@ -14,6 +14,7 @@ from seatrial.gateway.upstreams.backoff import (
     retry_after,
 )
 from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.http_client import in_words, is_unreadable
 from seatrial.gateway.upstreams.outgoing import Outgoing
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.second_opinion import is_doubtful, may_pass
@@ -51,13 +52,14 @@ class FailureReader:
         return Failure(f"{self.where} answered {response.status} ({kind}) {said}, which is no answer of a model")
 
     def unreachable(self, error: Exception) -> Failure:
-        """No answer at all."""
+        """No answer at all, or none that follows the rules of HTTP."""
         if isinstance(error, aiohttp.ClientError):
-            return Failure(f"{self.where} cannot be reached: {self.hide(str(error)) or type(error).__name__}")
+            found = "sent an answer that cannot be read" if is_unreadable(error) else "cannot be reached"
+            return Failure(f"{self.where} {found}: {self.hide(in_words(error))}")
         if isinstance(error, TimeoutError):
             limit = self._options.first_byte_timeout_sec
             return Failure(f"{self.where} did not begin to answer within {limit:g} s", silent=True)
-        return Failure(f"{self.where} cannot be reached: {error}")
+        return Failure(f"{self.where} cannot be reached: {in_words(error)}")
 
     def is_the_agents(self, outgoing: Outgoing, status: int, said: bytes) -> bool:
         """Whether this is an answer to what the agent asked, and no failure of the provider or of ours."""

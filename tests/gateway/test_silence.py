@@ -1,16 +1,18 @@
 """Silence: the model's failure, or an agent that did not wait; by a clock that is turned by hand."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from seatrial.errors import ModelSilentError
+from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.silence import LONG_SEC, Wait, Waits, patience_sec, robbed_sec
 from seatrial.testing.fake_provider import Fail, FakeProvider, Hang
-from tests.gateway.gateways import gateway_to, post
+from tests.gateway.gateways import Pieces, gateway_to, open_gateway, post
 from tests.gateway.upstream_calls import Naps, call
 
 CHAT = PATHS["openai_chat"]
@@ -288,6 +290,41 @@ def test_a_stream_that_stalls_is_the_models_failure_though_the_agent_left_it(tmp
                 if step.after:
                     await (await asking).content.readany()
                 asking.cancel()
+            with pytest.raises(ModelSilentError):
+                await gateway.session.check_end(timed_out=False)
+
+    by_hand(scenario)
+
+
+class KeepingAlive(Pieces):
+    """Sends nothing but keep-alives, from when the agent has left."""
+
+    seen_through = True
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.left = asyncio.Event()
+
+    @asynccontextmanager
+    async def ask(self, _: ModelRequest) -> AsyncIterator[ModelReply]:
+        await self.left.wait()
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b": still here\n\n"
+            await asyncio.Event().wait()
+
+        yield ModelReply(200, {}, chunks())
+
+
+def test_a_keep_alive_does_not_tell_that_a_model_would_have_answered(tmp_path, monkeypatch):
+    async def scenario() -> None:
+        upstream = KeepingAlive()
+        async with open_gateway(upstream, tmp_path) as gateway:
+            gateway.session.waits.agent_starts(0.4)
+            monkeypatch.setattr(gateway.session, "left", lambda *_: upstream.left.set())
+            async with gateway.plain() as client:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(client.post(CHAT, data=call(stream=True).body), 0.05)
             with pytest.raises(ModelSilentError):
                 await gateway.session.check_end(timed_out=False)
 

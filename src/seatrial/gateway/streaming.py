@@ -36,7 +36,7 @@ async def pass_on_stream(
     translator = StreamTranslator(outgoing.dialect, request.dialect) if outgoing.dialect != request.dialect else None
     hiding = heard if _hides_usage(request) else None
     passage = _Passage(way, translator, hiding) if translator or hiding else None
-    await way.begin(reply.status, {**reply.headers, **_STREAM})
+    await _begin(reply, way, notes)
     # Each line of the loop is paid for with every token, and by a processor that has been elsewhere meanwhile.
     write, later, size, enough = way.write, record.later, 0, 0
     is_keep_alive, word_came = KeepAlives().is_one, notes.wait.heard
@@ -69,6 +69,23 @@ async def pass_on_stream(
         notes.fault = _fault(record.assembler)
         notes.is_complete = _ended  # they hold each other, and circles take long to be found
     _check_end(record.assembler)
+
+
+async def _begin(reply: ModelReply, way: _Way, notes: CallNotes) -> None:
+    if notes.wait.left_at is not None:
+        await _first_word(reply, notes)
+        raise ConnectionResetError("the agent hung up before the answer began")
+    await way.begin(reply.status, {**reply.headers, **_STREAM})
+
+
+async def _first_word(reply: ModelReply, notes: CallNotes) -> None:
+    """Wait for the model to speak, when there is nobody to pass its keep-alives on to."""
+    is_keep_alive = KeepAlives().is_one
+    async for chunk in reply.chunks:
+        if not is_keep_alive(chunk):
+            notes.wait.heard()
+            return
+        notes.still_waiting()
 
 
 def _hides_usage(request: ModelRequest) -> bool:

@@ -280,15 +280,18 @@ def test_a_new_call_takes_the_place_of_one_that_was_left():
 
 
 @pytest.mark.parametrize("step", [Hang(after=2), Hang()])
-def test_a_stream_that_stalls_is_the_models_failure_though_the_agent_left_it(tmp_path, step):
+def test_a_stream_that_stalls_is_the_models_failure_though_the_agent_left_it(tmp_path, monkeypatch, step):
+    monkeypatch.setattr("seatrial.gateway.silence.LONG_SEC", 0.3)
+
     async def scenario() -> None:
         async with gateway_to(tmp_path, step) as (gateway, fake):
-            gateway.session.waits.agent_starts(0.3)
             async with gateway.plain() as client:
                 asking = asyncio.create_task(client.post(CHAT, data=call(stream=True).body))
                 await fake.arrived(1)
                 if step.after:
-                    await (await asking).content.readany()
+                    async with await asking as answer:
+                        await answer.content.readany()
+                        answer.close()
                 asking.cancel()
             with pytest.raises(ModelSilentError):
                 await gateway.session.check_end(timed_out=False)
@@ -317,10 +320,11 @@ class KeepingAlive(Pieces):
 
 
 def test_a_keep_alive_does_not_tell_that_a_model_would_have_answered(tmp_path, monkeypatch):
+    monkeypatch.setattr("seatrial.gateway.silence.LONG_SEC", 0.3)
+
     async def scenario() -> None:
         upstream = KeepingAlive()
         async with open_gateway(upstream, tmp_path) as gateway:
-            gateway.session.waits.agent_starts(0.4)
             monkeypatch.setattr(gateway.session, "left", lambda *_: upstream.left.set())
             async with gateway.plain() as client:
                 with pytest.raises(TimeoutError):

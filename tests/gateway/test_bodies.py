@@ -222,3 +222,20 @@ def test_a_spool_that_cannot_be_written_is_our_failure(tmp_path: Path):
         assert "a large request cannot be kept" in str(gateway.session.failure)
 
     asyncio.run(scenario())
+
+
+def test_a_spool_without_room_refuses_the_request_and_fails_nothing(tmp_path: Path, monkeypatch):
+    def full(*_: object, **__: object) -> Any:
+        return Path("/dev/full").open("r+b", buffering=0)
+
+    monkeypatch.setattr("seatrial.gateway.bodies.tempfile.TemporaryFile", full)
+
+    async def scenario() -> None:
+        limits = Limits(small_bytes=1000, spool=tmp_path)
+        async with open_gateway(ScriptedModel(["a"]), tmp_path, limits=limits) as gateway:
+            status, said = await post(gateway, PATHS["openai_chat"], b"x" * 2000)
+            assert (status, b"no room on the gateway's disk" in said) == (413, True)
+            assert (gateway.session.failure, gateway.session.bodies.disk) == (None, 0)
+            assert (await post(gateway, PATHS["openai_chat"], call().body))[0] == 200
+
+    asyncio.run(scenario())

@@ -14,7 +14,7 @@ from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.pricing import ModelPrice
 from seatrial.gateway.upstreams.reply import Reply
 from seatrial.model.trace import TokenUsage
-from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Say
+from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Raw, Say
 from tests.gateway.gateways import Gateway, gateway_to, post
 from tests.gateway.upstream_calls import call
 
@@ -92,6 +92,18 @@ def test_leaving_before_the_count_comes_makes_nothing_free(tmp_path):
         assert gateway.session.usage.input_tokens == 0  # what nobody has told is not in the record
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+@pytest.mark.parametrize("usage", [b"null", b'{"prompt_tokens":-99,"completion_tokens":-99}', b'{"prompt_tokens":"8"}'])
+def test_what_has_no_count_that_can_be_is_estimated_and_its_cost_unknown(tmp_path, usage):
+    said = Raw(b'{"choices":[{"message":{"content":"hello"}}],"usage":%s}' % usage)
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, said, max_tokens=20) as (gateway, _):
+            assert [(await post(gateway, CHAT, call().body))[0] for _ in range(2)] == [200, 429]
+            assert (gateway.session.usage.calls, gateway.session.usage.cost_usd) == (1, None)
+
+    asyncio.run(scenario())
 
 
 def test_a_refusal_of_the_provider_costs_nothing(tmp_path):

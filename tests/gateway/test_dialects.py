@@ -76,12 +76,26 @@ def test_usage_is_asked_for_and_hidden_only_when_the_agent_did_not_ask():
 
 
 def test_usage_counts_all_tokens_of_the_input():
-    cached = {"usage": {"input_tokens": 1, "cache_read_input_tokens": 2, "cache_creation_input_tokens": 4}}
+    read = {"input_tokens": 1, "cache_read_input_tokens": 2, "cache_creation_input_tokens": 4}
+    cached = {"usage": {**read, "output_tokens": 8}}
     assert ANTHROPIC.counts(cached)["input_tokens"] == 7
     assert ANTHROPIC.counts(cached)["cached_tokens"] == 2
-    assert CHAT.counts({"usage": {"prompt_tokens": -1, "completion_tokens": True}})["output_tokens"] == 0
     for module in DIALECTS.values():
         assert module.counts({"usage": None}) is None
+
+
+@pytest.mark.parametrize("odd", [-1, "12", 1.5, True, None, 2**70, [3]])
+@pytest.mark.parametrize("name", ["input", "output"])
+def test_an_odd_count_is_none(name, odd):
+    usage = {"input_tokens": 8, "output_tokens": 2, f"{name}_tokens": odd}
+    chat = {"prompt_tokens": usage["input_tokens"], "completion_tokens": usage["output_tokens"]}
+    assert ANTHROPIC.counts({"content": [], "usage": usage}) is None
+    assert RESPONSES.counts({"output": [], "usage": usage}) is None
+    assert CHAT.counts({"choices": [{}], "usage": chat}) is None
+
+
+def test_vectors_write_no_tokens():
+    assert CHAT.counts({"usage": {"prompt_tokens": 8, "total_tokens": 8}})["output_tokens"] == 0
 
 
 def test_finish_reason_of_an_incomplete_response():

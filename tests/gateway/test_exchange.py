@@ -44,7 +44,7 @@ def test_a_request_arrives_byte_by_byte_as_it_was_sent(tmp_path, dialect):
 
 
 def test_an_answer_arrives_byte_by_byte_as_it_was_given(tmp_path):
-    said = b'{"choices" : [], "odd":1.50,\n"usage":{"prompt_tokens":3}}'
+    said = b'{"choices" : [ {}], "odd":1.50,\n"usage":{"prompt_tokens":3}}'
 
     async def scenario() -> None:
         async with gateway_to(tmp_path, Raw(said)) as (gateway, _):
@@ -221,7 +221,7 @@ def test_json_nested_too_deeply_is_passed_on_or_refused_and_noted(tmp_path, dept
 
 
 def test_an_answer_nested_too_deeply_is_passed_on_and_counted(tmp_path):
-    deep = b'{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4},"x":' + b"[" * 300 + b"]" * 300 + b"}"
+    deep = b'{"choices":[{}],"usage":{"prompt_tokens":3,"completion_tokens":4},"x":' + b"[" * 300 + b"]" * 300 + b"}"
 
     async def scenario() -> None:
         async with gateway_to(tmp_path, Raw(deep), Raw(deep)) as (gateway, _):

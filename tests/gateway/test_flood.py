@@ -50,7 +50,7 @@ class Sink:
         if self._complete == REQUESTS:
             self.full.set()
         await self.release.wait()
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 14\r\nconnection: close\r\n\r\n" + b'{"choices":[]}')
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 16\r\nconnection: close\r\n\r\n" + b'{"choices":[{}]}')
         writer.close()
         await writer.wait_closed()
 

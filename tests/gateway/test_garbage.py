@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from seatrial.errors import ModelSilentError
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.limits import Limits
-from seatrial.gateway.upstreams.answers import could_be_answer
+from seatrial.gateway.upstreams.answers import could_be_answer, is_answer
 from seatrial.testing.fake_provider import Raw, Say
 from tests.gateway.gateways import Pieces, gateway_to, open_gateway, post
 from tests.gateway.upstream_calls import DIALECTS, Naps, call
@@ -50,6 +50,41 @@ def test_what_cannot_be_an_answer_is_asked_for_again(tmp_path, dialect, step, st
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("body", [b'{"error": {"message": "overloaded"}}', b'{"choices": [], "id": "1"}', b"{}"])
+def test_an_error_in_place_of_an_answer_is_asked_for_again(tmp_path, dialect, body):
+    async def scenario() -> None:
+        options = {"retries": 1, "naps": Naps()}
+        async with gateway_to(tmp_path, Raw(body), Say("at last"), upstream=options) as (gateway, fake):
+            assert (await post(gateway, PATHS[dialect], call(dialect).body))[0] == 200
+            fake.script.extend([Raw(body), Raw(body)])
+            assert (await post(gateway, PATHS[dialect], call(dialect).body))[0] == 502
+            assert "is no answer of a model" in str(gateway.session.failure)
+
+    asyncio.run(scenario())
+
+
+def test_an_error_that_comes_in_pieces_is_the_providers_too(tmp_path):
+    async def scenario() -> None:
+        async with open_gateway(Pieces([b'{"error": ', b'{"message": "overloaded"}}']), tmp_path) as gateway:
+            assert (await post(gateway, PATHS["openai_chat"], call().body))[0] == 502
+            assert 'no answer of a model in it: b\'{"error": {"message": "overloaded' in str(gateway.session.failure)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        ("openai_chat", b'{"choices": [{"message": {"content": "the "error""}}], "error": null}'),
+        ("openai_responses", b'{"error": null, "status": "incomplete", "output": []}'),
+        ("anthropic", b'{"type": "message", "content": []}'),
+    ],
+)
+def test_what_may_stand_beside_an_answer(dialect, body):
+    assert is_answer(body, dialect)
+
+
 @pytest.mark.parametrize(
     ("step", "stream"),
     [
@@ -70,6 +105,25 @@ def test_half_an_answer_and_a_garbled_one_are_the_providers(tmp_path, step, stre
         (kept,) = gateway.calls
         assert kept.error is not None
         assert (kept.error.kind, kept.error.ended_by) == ("provider", "provider")
+
+    asyncio.run(scenario())
+
+
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
+    async def answer_badly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"good morning\r\n\r\n")
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(answer_badly, "127.0.0.1", 0) as server:
+            here = {"base_url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}
+            bad_gzip = Raw(b"not really", headers={"content-encoding": "gzip"})
+            for options in (here, {}):
+                async with gateway_to(tmp_path, bad_gzip, upstream=options) as (gateway, _):
+                    await post(gateway, PATHS["openai_chat"], call().body)
+                    assert "sent an answer that cannot be read: " in str(gateway.session.failure)
+                    assert "\n" not in str(gateway.session.failure)
 
     asyncio.run(scenario())
 

@@ -73,7 +73,7 @@ def test_a_large_answer_arrives_whole(tmp_path):
         async with gateway_to(tmp_path, Big(LARGE)) as (gateway, _):
             with at_most(300):
                 status, size = await drained(gateway, call().body, PATHS["openai_chat"])
-            assert (status, size) == (200, LARGE + 14)
+            assert (status, size) == (200, LARGE + 54)
         assert gateway.calls[0].response is not None
 
     asyncio.run(scenario())
@@ -83,7 +83,7 @@ def test_large_answers_on_other_paths_are_passed_by_in_pieces(tmp_path):
     async def scenario() -> None:
         async with gateway_to(tmp_path, Big(LARGE)) as (gateway, _):
             with at_most(40):
-                assert await drained(gateway, b"{}", "/v1/messages/count_tokens") == (200, LARGE + 14)
+                assert await drained(gateway, b"{}", "/v1/messages/count_tokens") == (200, LARGE + 54)
 
     asyncio.run(scenario())
 

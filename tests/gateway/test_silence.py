@@ -1,15 +1,18 @@
 """Silence: the model's failure, or an agent that did not wait; by a clock that is turned by hand."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from seatrial.errors import ModelSilentError
+from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.silence import LONG_SEC, Wait, Waits, patience_sec, robbed_sec
-from seatrial.testing.fake_provider import Fail, FakeProvider
-from tests.gateway.gateways import gateway_to, post
+from seatrial.testing.fake_provider import Fail, FakeProvider, Hang
+from tests.gateway.gateways import Pieces, gateway_to, open_gateway, post
 from tests.gateway.upstream_calls import Naps, call
 
 CHAT = PATHS["openai_chat"]
@@ -45,7 +48,7 @@ def by_hand(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def begin(desk: Desk) -> Wait:
-    return desk.waits.begin(lambda: None)
+    return desk.waits.begin(lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -180,11 +183,15 @@ def test_a_call_given_up_counts_until_another_is_answered():
     by_hand(scenario)
 
 
-async def left_by_its_agent(desk: Desk, *, go_on: asyncio.Event) -> str:
-    """A call whose agent hangs up at once; what became of it."""
+async def left_by_its_agent(
+    desk: Desk, *, go_on: asyncio.Event, words: int = 0, left_after_sec: float = 0.0, complete: bool = False
+) -> str:
+    """A call whose agent hangs up after some words and seconds; what became of it."""
 
     async def answer() -> str:
-        wait = begin(desk)
+        wait = desk.waits.begin(lambda: not complete)
+        for _ in range(words):
+            wait.heard()
         try:
             await go_on.wait()
         except asyncio.CancelledError:
@@ -197,14 +204,16 @@ async def left_by_its_agent(desk: Desk, *, go_on: asyncio.Event) -> str:
 
     task = asyncio.create_task(answer())
     await asyncio.sleep(0)
+    desk.pass_sec(left_after_sec)
     desk.waits.agent_left(task)
     await desk.waits.settle()
     return await task
 
 
+@pytest.mark.parametrize("words", [0, 1])
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_call_that_is_hung_up_on_is_seen_through(answers):
-    """Real time, a little: patience is a timer of the event loop."""
+def test_a_call_that_is_hung_up_on_is_seen_through(answers, words):
+    """Real time, a little: patience is a timer of the event loop. A word more tells the same as the first one."""
 
     async def scenario() -> None:
         desk = Desk(0.2, sees_through=True)
@@ -213,8 +222,36 @@ def test_a_call_that_is_hung_up_on_is_seen_through(answers):
         go_on = asyncio.Event()
         if answers:
             go_on.set()
-        assert await left_by_its_agent(desk, go_on=go_on) == ("answered" if answers else "broken off")
+        became = await left_by_its_agent(desk, go_on=go_on, words=words)
+        assert became == ("answered" if answers else "broken off")
         assert (desk.owed() is None) == answers
+
+    by_hand(scenario)
+
+
+def test_an_answer_that_is_complete_is_not_waited_for():
+    async def scenario() -> None:
+        desk = Desk(sees_through=True)
+        assert await left_by_its_agent(desk, go_on=asyncio.Event(), words=1, complete=True) == "broken off"
+        assert desk.owed() is None
+
+    by_hand(scenario)
+
+
+@pytest.mark.parametrize(("agent_sec", "is_waited_for"), [(20.0, True), (6.0, False)])
+def test_whoever_leaves_early_is_waited_for_as_long_as_it_could_have_waited(agent_sec, is_waited_for):
+    """Six seconds are more than it need have waited; the answer comes two seconds later."""
+
+    async def scenario() -> None:
+        desk = Desk(agent_sec, sees_through=True)
+        answered = asyncio.Event()
+        ended = asyncio.create_task(left_by_its_agent(desk, go_on=answered, left_after_sec=6.0))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        desk.pass_sec(2)
+        answered.set()
+        assert await ended == ("answered" if is_waited_for else "broken off")
+        assert (desk.owed() is None) == is_waited_for
 
     by_hand(scenario)
 
@@ -238,6 +275,62 @@ def test_a_new_call_takes_the_place_of_one_that_was_left():
         wait = begin(desk)
         wait.heard()
         assert await ended == "broken off"
+
+    by_hand(scenario)
+
+
+@pytest.mark.parametrize("step", [Hang(after=2), Hang()])
+def test_a_stream_that_stalls_is_the_models_failure_though_the_agent_left_it(tmp_path, monkeypatch, step):
+    monkeypatch.setattr("seatrial.gateway.silence.LONG_SEC", 0.3)
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, step) as (gateway, fake):
+            async with gateway.plain() as client:
+                asking = asyncio.create_task(client.post(CHAT, data=call(stream=True).body))
+                await fake.arrived(1)
+                if step.after:
+                    async with await asking as answer:
+                        await answer.content.readany()
+                        answer.close()
+                asking.cancel()
+            with pytest.raises(ModelSilentError):
+                await gateway.session.check_end(timed_out=False)
+
+    by_hand(scenario)
+
+
+class KeepingAlive(Pieces):
+    """Sends nothing but keep-alives, from when the agent has left."""
+
+    seen_through = True
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.left = asyncio.Event()
+
+    @asynccontextmanager
+    async def ask(self, _: ModelRequest) -> AsyncIterator[ModelReply]:
+        await self.left.wait()
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b": still here\n\n"
+            await asyncio.Event().wait()
+
+        yield ModelReply(200, {}, chunks())
+
+
+def test_a_keep_alive_does_not_tell_that_a_model_would_have_answered(tmp_path, monkeypatch):
+    monkeypatch.setattr("seatrial.gateway.silence.LONG_SEC", 0.3)
+
+    async def scenario() -> None:
+        upstream = KeepingAlive()
+        async with open_gateway(upstream, tmp_path) as gateway:
+            monkeypatch.setattr(gateway.session, "left", lambda *_: upstream.left.set())
+            async with gateway.plain() as client:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(client.post(CHAT, data=call(stream=True).body), 0.05)
+            with pytest.raises(ModelSilentError):
+                await gateway.session.check_end(timed_out=False)
 
     by_hand(scenario)
 

@@ -19,7 +19,7 @@ from tests.gateway.upstream_calls import DIALECTS, KEY, ask, call, provider
 def test_the_request_goes_out_unchanged_and_the_answer_comes_back_unchanged(dialect: Dialect):
     async def run():
         body = b'{"model": "m",  "unknown": [1.0, 1e3], "n": 12345678901234567890}'
-        said = b'{"whatever":  "the provider says"}'
+        said = b'{"choices": [{}], "output": [], "content": [],  "whatever": "the provider says"}'
         async with provider(Raw(said)) as (upstream, fake):
             answered = await ask(upstream, call(dialect)._replace(body=body))
             assert (answered.status, answered.body) == (200, said)
@@ -144,7 +144,7 @@ def test_the_agents_own_mistakes_come_back_as_they_are(status: int):
 
 def test_the_key_never_comes_back_even_if_the_provider_repeats_it():
     async def run():
-        step = Raw(f"you sent {KEY}".encode(), 400, {"x-echo": f"Bearer {KEY}"})
+        step = Raw(f'{{"error": "you sent {KEY}"}}'.encode(), 400, {"x-echo": f"Bearer {KEY}"})
         async with provider(step) as (upstream, _):
             answered = await ask(upstream, call())
             assert KEY not in repr(answered)

@@ -7,7 +7,7 @@ import pytest
 from seatrial.errors import ProviderError
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.upstreams.second_opinion import DOUBTFUL_STATUSES, Pulse, plain_question
-from seatrial.testing.fake_provider import Fail, FakeProvider, Say
+from seatrial.testing.fake_provider import Fail, FakeProvider, Raw, Say
 from tests.gateway.gateways import gateway_to, post
 from tests.gateway.upstream_calls import DIALECTS, Naps, ask, call, provider
 
@@ -53,6 +53,33 @@ def test_one_that_fails_at_the_plain_question_too_is_broken(status):
             assert seen == (2 if status == 403 else 3)
             fake.script.clear()
             assert (await ask(upstream, call())).status == 200  # the only slot is free again
+
+    asyncio.run(scenario())
+
+
+HTML = b"<html>404 Not Found (nginx)</html>"
+
+
+@pytest.mark.parametrize(("status", "said"), [(404, HTML), (400, b""), (413, HTML), (404, b"404 page not found")])
+def test_a_page_in_place_of_a_refusal_is_nobodys_until_the_model_is_asked(tmp_path, status, said):
+    page = Raw(said, status, headers={"content-type": "text/html"})
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, page, Say("ok"), page) as (gateway, fake):
+            assert (await post(gateway, PATHS["openai_chat"], call().body))[0] == status
+            assert gateway.session.failure is None
+            fake.script.extend([page] * 9)
+            await post(gateway, PATHS["openai_chat"], call(model="another").body)
+            assert f"answered {status}" in str(gateway.session.failure)
+
+    asyncio.run(scenario())
+
+
+def test_a_refusal_in_json_is_the_agents_at_once(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, Fail(404, "no such model")) as (gateway, fake):
+            assert (await post(gateway, PATHS["openai_chat"], call().body))[0] == 404
+            assert (len(fake.received), gateway.session.failure) == (1, None)
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ A file has no name, so nothing of it outlives the call. What is read again from 
 to look at it or to write it down, which waits for nothing: that is one request at a time, however many there are.
 """
 
+import errno
 import os
 import tempfile
 from collections.abc import AsyncIterator
@@ -13,6 +14,8 @@ from typing import Protocol, Self
 from seatrial.gateway.limits import Limits
 
 _PIECE = 256 * 1024
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_ROOM = "there is no room on the gateway's disk for a request of this size; send a smaller one, or fewer at a time"
 
 
 class TooLargeError(Exception):
@@ -20,7 +23,7 @@ class TooLargeError(Exception):
 
 
 class SpoolError(Exception):
-    """A body that we cannot keep: a disk that is full, a folder that is gone. Never the agent's doing."""
+    """A body that we cannot keep: a folder that is gone, a disk that is broken. Never the agent's doing."""
 
 
 class Content(Protocol):
@@ -53,9 +56,9 @@ class Spooled:
         try:
             written = self._file.write(data)
         except OSError as error:
-            raise SpoolError(f"a large request cannot be kept: {error}") from error
+            raise _not_kept(error) from error
         if written != len(data):
-            raise SpoolError("a large request cannot be kept: the disk is full")
+            raise TooLargeError(_NO_ROOM)
         self.size += len(data)
         self._bodies.disk += len(data)
 
@@ -183,11 +186,11 @@ class Bodies:
         return Held(self, b"", await self._spool(content, kept))
 
     def new_file(self) -> Spooled:
-        """An empty file. Raises SpoolError."""
+        """An empty file. Raises TooLargeError when there is no room for it, or SpoolError."""
         try:
             return Spooled(self, tempfile.TemporaryFile("w+b", buffering=0, dir=self._limits.spool))
         except OSError as error:
-            raise SpoolError(f"a large request cannot be kept: {error}") from error
+            raise _not_kept(error) from error
 
     async def _spool(self, content: Content, begun: bytearray) -> Spooled:
         file = self.new_file()
@@ -200,3 +203,10 @@ class Bodies:
             file.close()
             raise
         return file
+
+
+def _not_kept(error: OSError) -> TooLargeError | SpoolError:
+    # Agents can fill a disk with what they send. Where the machine itself is short of it, its watch says so.
+    if error.errno in _FULL:
+        return TooLargeError(_NO_ROOM)
+    return SpoolError(f"a large request cannot be kept: {error}")

@@ -24,6 +24,7 @@ from seatrial.gateway.translate import Untranslatable, translate_request, transl
 from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _JSON = {"content-type": "application/json"}
+_SHOWN_BYTES = 80
 # Both official SDKs obey it: what would fail again need not be tried again.
 FINAL = {**_JSON, "x-should-retry": "false"}
 
@@ -174,6 +175,7 @@ def _written(payload: dict[str, Any]) -> bytes:
 
 def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:
     """An answer that is not streamed, or an error, as the agent gets it."""
+    assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018 - only calls come here
     response = _read(body)
     notes.wait.heard()
     notes.answered(status, outgoing.dialect, response)
@@ -181,8 +183,9 @@ def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: byt
         notes.failed("agent", status, _message(response, body), "provider")
     elif not isinstance(response, dict):
         raise ProviderError("the provider's answer is not a JSON object")
+    elif not DIALECTS[outgoing.dialect].holds_answer(response):
+        raise ProviderError(f"the provider answered {status} with no answer of a model in it: {body[:_SHOWN_BYTES]!a}")
     if outgoing.dialect != request.dialect:
-        assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018 - only calls come here
         return _in_dialect(status, response, body, outgoing.dialect, request.dialect)
     return body
 

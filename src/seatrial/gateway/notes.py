@@ -1,5 +1,6 @@
 """What is noted about a call while it is under way, and what becomes of it when it has ended."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, cast
@@ -35,6 +36,7 @@ class CallNotes:
         "_started",
         "fault",
         "held",
+        "is_complete",
         "wait",
     )
 
@@ -46,6 +48,8 @@ class CallNotes:
         self._response: Any = None
         self.fault: str | None = None
         """What is wrong with what has come of an answer."""
+        self.is_complete: Callable[[], bool] = _not_yet
+        """Whether all that matters of the answer has come, while it comes."""
         self.held: Amount | None = None
         """What is set aside for the call."""
         self.wait = session.waits.begin(self._goes_on)
@@ -100,8 +104,12 @@ class CallNotes:
             }
             self._call["error"] = reason if status is None else {**reason, "status": status}
 
-    def _goes_on(self) -> None:
+    def _goes_on(self) -> bool:
+        """Nobody may hear the rest of the answer. What was heard in part is not asked for again for nothing."""
+        if self.wait.heard_at is not None:
+            return not self.is_complete()
         self._session.left(self._call["index"], self._request)
+        return True
 
     def hung_up(self) -> None:
         """Nobody waits for the answer any more. One who has heard nonsense until then has not failed by hanging up."""
@@ -151,3 +159,7 @@ class CallNotes:
             call["usage"] = counts
             if (cost := self._session.cost_of(call.get("upstream_model"), counts)) is not None:
                 call["cost_usd"] = cost
+
+
+def _not_yet() -> bool:
+    return False

@@ -157,6 +157,8 @@ class Session:
                 self._cost += call["cost_usd"]
             else:
                 self._priced = False
+        elif call.get("status", 500) < 300 and _is_nobodys_failure(call):
+            self._priced = False
         if call["index"] in self._left:
             self._left.remove(call["index"])
         elif "error" in call and _came_to_nothing(call):

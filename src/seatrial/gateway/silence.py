@@ -1,8 +1,8 @@
 """Silence: how long an agent has waited for its model without a word, and from when on that is the model's failure.
 
 An agent chooses when it asks and when it hangs up, so neither may decide by itself whether its trial counts. A call
-that is hung up on before its first word is therefore seen through, until the model has spoken (then it was the agent
-who did not wait) or has been silent for so long that nobody need have waited longer.
+that is hung up on before its answer is complete is therefore seen through, until the model says one more word (then it
+was the agent who did not wait) or has been silent for so long that nobody need have waited longer.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Wait:
 
     __slots__ = ("_waits", "goes_on", "heard_at", "left_at", "left_by", "started", "task", "timer")
 
-    def __init__(self, waits: "Waits", task: Answering, goes_on: Callable[[], None]) -> None:
+    def __init__(self, waits: "Waits", task: Answering, goes_on: Callable[[], bool]) -> None:
         self._waits = waits
         self.goes_on = goes_on
         self.task = task
@@ -57,11 +57,18 @@ class Wait:
         now = waits.clock()
         if self.heard_at is None:
             waits.first_word(now - self.started)
+        elif self.left_at is not None:
+            waits.news.set()
         self.heard_at = waits.last_word = now
 
     def silent_sec(self) -> float:
         """How long nothing has come by now."""
-        return self._waits.clock() - (self.started if self.heard_at is None else self.heard_at)
+        return self._waits.clock() - self.silent_since
+
+    @property
+    def silent_since(self) -> float:
+        """When the last word came, or else the call was made."""
+        return self.started if self.heard_at is None else self.heard_at
 
 
 class Waits:
@@ -82,7 +89,7 @@ class Waits:
         self._silent = 0.0  # seconds waited since the last word, up to `_counted_at`
         self._counted_at = clock()
         self._owed: tuple[float, float] | None = None  # when a call was given up, and after how long a silence
-        self._news = asyncio.Event()
+        self.news = asyncio.Event()
 
     def agent_starts(self, agent_sec: float | None) -> None:
         """The agent begins now and has so much time, None for any. The shortest time told counts."""
@@ -90,10 +97,11 @@ class Waits:
         self._agent_sec = min(known, default=None)
         self._deadline = float("inf") if self._agent_sec is None else self.clock() + self._agent_sec
 
-    def begin(self, goes_on: Callable[[], None]) -> Wait:
+    def begin(self, goes_on: Callable[[], bool]) -> Wait:
         """A call is made. Earlier ones that were only seen through have nothing more to tell.
 
-        `goes_on` is called when the agent has hung up and the call is seen through without it.
+        `goes_on` is called when the agent has hung up and the call may be seen through without it; it says whether
+        anything of the answer is still to come.
         """
         wait = Wait(self, asyncio.current_task(), goes_on)
         self._count(wait.started)
@@ -111,18 +119,18 @@ class Waits:
         now = self.clock()
         self._count(now)
         del self._open[wait.task]
-        wait.goes_on = _nothing  # whoever made the call holds this wait too, and circles take long to be found
+        wait.goes_on = _never  # whoever made the call holds this wait too, and circles take long to be found
         if wait.timer is not None:
             wait.timer.cancel()
             self._seen_through -= 1
         if not answered and (silent := wait.silent_sec()) >= patience_sec(self._agent_sec, self._slowest):
             self._owed = (now, silent)
-        self._news.set()
+        self.news.set()
 
     def first_word(self, after_sec: float) -> None:
         """A call has had its first word."""
         self._slowest = max(self._slowest, after_sec)
-        self._news.set()
+        self.news.set()
 
     def agent_left(self, task: asyncio.Task[Any]) -> None:
         """The agent has hung up on the call that a task answers, which may have to go on without it for a while."""
@@ -132,12 +140,11 @@ class Waits:
             return
         wait.left_at = self.clock()
         wait.left_by = "us" if self.closed or wait.left_at >= self._deadline else "agent"
-        left_sec = patience_sec(self._agent_sec, self._slowest) - wait.silent_sec()
+        left_sec = self._doubt_left_sec(wait)
         may_go_on = self._sees_through and wait.left_by == "agent" and self._seen_through < _MOST_SEEN_THROUGH
-        if may_go_on and wait.heard_at is None and left_sec > 0:
+        if may_go_on and left_sec > 0 and wait.goes_on():
             wait.timer = asyncio.get_running_loop().call_later(left_sec, task.cancel)
             self._seen_through += 1
-            wait.goes_on()
         else:
             task.cancel()
 
@@ -147,11 +154,12 @@ class Waits:
 
     async def settle(self) -> None:
         """Wait until it is known of each call that an agent ended without whether the model would have answered."""
-        while (left_sec := self._doubt_sec()) is not None:
-            self._news.clear()
+        ended_at = self.clock()
+        while (left_sec := self._doubt_sec(ended_at)) is not None:
+            self.news.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_sec):
-                    await self._news.wait()
+                    await self.news.wait()
 
     def owed_sec(self, *, timed_out: bool) -> float | None:
         """How long the model had been silent when the agent ended, if that is its failure."""
@@ -165,15 +173,20 @@ class Waits:
         limit = robbed_sec if timed_out and now >= self._deadline else patience_sec
         return silent if silent >= limit(self._agent_sec, self._slowest) else None
 
-    def _doubt_sec(self) -> float | None:
-        patience = patience_sec(self._agent_sec, self._slowest)
-        silences = [wait.silent_sec() for wait in self._open.values() if self._is_doubtful(wait)]
-        if not silences or max(silences) >= patience:
-            return None
-        return patience - max(silences)
+    def _doubt_sec(self, ended_at: float) -> float | None:
+        left = [self._doubt_left_sec(wait) for wait in self._open.values() if self._is_doubtful(wait, ended_at)]
+        return min(left) if left and min(left) > 0 else None
 
-    def _is_doubtful(self, wait: Wait) -> bool:
-        return wait.heard_at is None and (wait.left_at is None or self.last_word <= wait.left_at)
+    def _doubt_left_sec(self, wait: Wait) -> float:
+        """How much longer a call that its agent did not wait for may be silent: as long as the agent could have waited
+        in its own time, so that nobody escapes an answer by leaving early."""
+        could_wait_sec = min(LONG_SEC, self._deadline - wait.silent_since)
+        return max(patience_sec(self._agent_sec, self._slowest), could_wait_sec) - wait.silent_sec()
+
+    def _is_doubtful(self, wait: Wait, ended_at: float) -> bool:
+        if wait.left_at is None:
+            return wait.heard_at is None or self.last_word < ended_at
+        return self.last_word <= wait.left_at
 
     def _count(self, now: float) -> None:
         """Bring the sum of the silence up to now."""
@@ -184,5 +197,5 @@ class Waits:
         self._counted_at = now
 
 
-def _nothing() -> None:
-    pass
+def _never() -> bool:
+    return False

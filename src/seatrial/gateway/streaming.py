@@ -36,14 +36,17 @@ async def pass_on_stream(
     translator = StreamTranslator(outgoing.dialect, request.dialect) if outgoing.dialect != request.dialect else None
     hiding = heard if _hides_usage(request) else None
     passage = _Passage(way, translator, hiding) if translator or hiding else None
-    await way.begin(reply.status, {**reply.headers, **_STREAM})
+    await _begin(reply, way, notes)
     # Each line of the loop is paid for with every token, and by a processor that has been elsewhere meanwhile.
     write, later, size, enough = way.write, record.later, 0, 0
     is_keep_alive, word_came = KeepAlives().is_one, notes.wait.heard
+    notes.is_complete = record.is_complete
     try:
         async for chunk in reply.chunks:
             if is_keep_alive(chunk):
                 notes.still_waiting()
+                if notes.wait.left_at is not None:  # only a word tells whether the model would have answered
+                    continue
             else:
                 word_came()
             if passage is None or passage.is_plain(chunk):
@@ -64,7 +67,25 @@ async def pass_on_stream(
             record.catch_up()
         notes.answered(reply.status, outgoing.dialect, record.assembler.response())
         notes.fault = _fault(record.assembler)
+        notes.is_complete = _ended  # they hold each other, and circles take long to be found
     _check_end(record.assembler)
+
+
+async def _begin(reply: ModelReply, way: _Way, notes: CallNotes) -> None:
+    if notes.wait.left_at is not None:
+        await _first_word(reply, notes)
+        raise ConnectionResetError("the agent hung up before the answer began")
+    await way.begin(reply.status, {**reply.headers, **_STREAM})
+
+
+async def _first_word(reply: ModelReply, notes: CallNotes) -> None:
+    """Wait for the model to speak, when there is nobody to pass its keep-alives on to."""
+    is_keep_alive = KeepAlives().is_one
+    async for chunk in reply.chunks:
+        if not is_keep_alive(chunk):
+            notes.wait.heard()
+            return
+        notes.still_waiting()
 
 
 def _hides_usage(request: ModelRequest) -> bool:
@@ -105,6 +126,12 @@ class _Record:
             if not self.assembler.skim(whole):
                 self._take(parse_events(whole))
         return _BATCH_BYTES if self.assembler.first_token else 0
+
+    def is_complete(self) -> bool:
+        """Whether nothing is to come any more that matters: the answer has come to its end, or to grief."""
+        with contextlib.suppress(ProviderError):
+            self.catch_up()
+        return self.assembler.finished or _fault(self.assembler) is not None
 
     def _take(self, events: list[SseEvent]) -> list[SseEvent]:
         for event in events:
@@ -171,3 +198,7 @@ def _fault(assembler: StreamAssembler) -> str | None:
     if assembler.garbled is not None:
         return f"the provider's stream has an event that is no JSON object: {assembler.garbled!a}"
     return None
+
+
+def _ended() -> bool:
+    return True

@@ -6,7 +6,7 @@ from typing import Any
 from seatrial.gateway.dialects import usual
 from seatrial.gateway.dialects.anthropic_stream import AnthropicAssembler
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import count, counted, dump, overridden, table, text
+from seatrial.gateway.dialects.fields import counted, dump, is_count, overridden, table, text
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import CallErrorKind
@@ -54,15 +54,20 @@ def assembler() -> StreamAssembler:
     return AnthropicAssembler()
 
 
+def holds_answer(response: Any) -> bool:
+    """Whether there is an answer of a model in it, which may be that it has nothing to say."""
+    return isinstance(table(response).get("content"), list)
+
+
 def counts(response: Any) -> TokenCounts | None:
     """What an answer consumed. Tokens read from or written to the cache come on top of its `input_tokens`."""
     found = table(table(response).get("usage"))
     if not found:
         return None
-    cached = count(found.get("cache_read_input_tokens"))
-    written = count(found.get("cache_creation_input_tokens"))
+    cached = found.get("cache_read_input_tokens") or 0
+    read = (found.get("input_tokens"), cached, found.get("cache_creation_input_tokens") or 0)
     return counted(
-        count(found.get("input_tokens")) + cached + written,
+        sum(read) if all(map(is_count, read)) else None,
         cached,
         found.get("output_tokens"),
         table(found.get("output_tokens_details")).get("thinking_tokens"),

@@ -100,6 +100,10 @@ class DialectModule(Protocol):
         """A new assembler for one stream."""
         ...
 
+    def holds_answer(self, response: Any) -> bool:
+        """Whether there is an answer of a model in what came with a good status."""
+        ...
+
     def counts(self, response: Any) -> TokenCounts | None:
         """What an answer consumed, if it says so."""
         ...

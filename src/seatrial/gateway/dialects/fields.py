@@ -30,17 +30,23 @@ def text(value: Any) -> str | None:
 
 def count(value: Any) -> int:
     """`value` if it is a count, else 0."""
-    return value if type(value) is int and 0 <= value <= _MAX_COUNT else 0
+    return value if is_count(value) else 0
 
 
-def counted(read: Any, cached: Any, written: Any, thought: Any) -> TokenCounts:
-    """What an answer consumed, where each is a count or else 0."""
-    return {
-        "input_tokens": count(read),
-        "cached_tokens": count(cached),
-        "output_tokens": count(written),
-        "reasoning_tokens": count(thought),
-    }
+def is_count(value: Any) -> bool:
+    """Whether it is a number of things."""
+    return type(value) is int and 0 <= value <= _MAX_COUNT
+
+
+def counted(read: Any, cached: Any, written: Any, thought: Any) -> TokenCounts | None:
+    """What an answer consumed; None when one of these is no count, or one of the two sums is missing.
+
+    What is said of a sum's parts may be missing.
+    """
+    cached, thought = cached or 0, thought or 0
+    if not all(map(is_count, (read, cached, written, thought))):
+        return None
+    return {"input_tokens": read, "cached_tokens": cached, "output_tokens": written, "reasoning_tokens": thought}
 
 
 def number(value: Any) -> int | None:

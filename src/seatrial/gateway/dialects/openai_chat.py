@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import counted, dump, overridden, parse_object, table, text
+from seatrial.gateway.dialects.fields import counted, dump, items, overridden, parse_object, table, text
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -63,6 +63,11 @@ def assembler() -> StreamAssembler:
     return ChatAssembler()
 
 
+def holds_answer(response: Any) -> bool:
+    """Whether there is an answer of a model in it: a choice at least."""
+    return bool(items(table(response).get("choices")))
+
+
 def counts(response: Any) -> TokenCounts | None:
     """What an answer consumed, if it says so."""
     found = table(table(response).get("usage"))
@@ -71,7 +76,7 @@ def counts(response: Any) -> TokenCounts | None:
     return counted(
         found.get("prompt_tokens"),
         table(found.get("prompt_tokens_details")).get("cached_tokens"),
-        found.get("completion_tokens"),
+        found.get("completion_tokens", None if "choices" in response else 0),  # vectors have none
         table(found.get("completion_tokens_details")).get("reasoning_tokens"),
     )
 

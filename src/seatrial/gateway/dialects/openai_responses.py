@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import counted, dump, overridden, table, text
+from seatrial.gateway.dialects.fields import counted, dump, overridden, table, text, told_error
 from seatrial.gateway.dialects.openai_responses_stream import ResponsesAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -54,6 +54,12 @@ def with_overrides(payload: Payload, model: str | None, sampling: Mapping[str, A
 def assembler() -> StreamAssembler:
     """A new assembler for one stream."""
     return ResponsesAssembler()
+
+
+def holds_answer(response: Any) -> bool:
+    """Whether there is an answer of a model in it. One that failed has an error, and an empty output beside it."""
+    output = table(response).get("output")
+    return isinstance(output, list) and (bool(output) or told_error(response) is None)
 
 
 def counts(response: Any) -> TokenCounts | None:

@@ -1,5 +1,6 @@
 """Answers on their way to the gateway, made here rather than by a provider."""
 
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,11 @@ STREAM_HEADERS: Mapping[str, str] = {"content-type": "text/event-stream; charset
 
 _JSON_START = (b"{",)
 _EVENT_STARTS = (b"data:", b"event:", b":", b"id:", b"retry:")
+_BEGINNINGS: Mapping[Dialect, re.Pattern[bytes]] = {
+    "openai_chat": re.compile(rb'"choices"\s*:\s*\[\s*\{'),
+    "openai_responses": re.compile(rb'"output"\s*:\s*\[\s*\{'),
+    "anthropic": re.compile(rb'"content"\s*:\s*\['),
+}
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -31,6 +37,18 @@ def could_be_answer(first: bytes, *, stream: bool) -> bool:
         return bool(first)  # blank lines are sent to keep a connection alive
     known = _EVENT_STARTS if stream else _JSON_START
     return start.startswith(known) or any(each.startswith(start) for each in known)
+
+
+def is_answer(body: bytes, dialect: Dialect) -> bool:
+    """Whether there is an answer of a model in a whole body; one that is no JSON is judged by who reads it."""
+    if (
+        _BEGINNINGS[dialect].search(body) and b'"error"' not in body
+    ):  # nearly every answer, and quicker than to parse it
+        return True
+    try:
+        return DIALECTS[dialect].holds_answer(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return True
 
 
 def final_error(message: str, status: int | None = None) -> ProviderError:

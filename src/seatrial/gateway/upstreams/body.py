@@ -8,6 +8,7 @@ from typing import Self
 import aiohttp
 
 from seatrial.errors import ModelSilentError, ProviderError
+from seatrial.gateway.upstreams.http_client import in_words
 
 
 class Body:
@@ -58,7 +59,7 @@ class Body:
             silent = f"nothing more came for {self._idle_sec:g} s"
             if self._is_idle:
                 raise ModelSilentError(f"the answer stopped in the middle: {silent}") from error
-            raise ProviderError(f"the answer stopped in the middle: the connection broke: {error}") from error
+            raise ProviderError(f"the answer stopped in the middle: the connection broke: {in_words(error)}") from error
         self._waiting_since = None  # a reader who takes his time is no fault of the provider's
         if chunk:
             return chunk

@@ -94,7 +94,7 @@ async def _keeping(reply: ModelReply, dialect: Dialect, path: Path) -> AsyncIter
     if size <= _MOST_KEPT_BYTES:
         is_stream = reply.headers.get("content-type", "").startswith("text/event-stream")
         response = _assembled(dialect, chunks) if is_stream else _parsed(b"".join(chunks))
-        if response is not None and response.get("error") is None:
+        if response is not None and response.get("error") is None and DIALECTS[dialect].holds_answer(response):
             await asyncio.to_thread(_save, path, response)
 
 

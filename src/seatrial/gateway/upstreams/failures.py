@@ -14,9 +14,10 @@ from seatrial.gateway.upstreams.backoff import (
     retry_after,
 )
 from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.http_client import in_words, is_unreadable
 from seatrial.gateway.upstreams.outgoing import Outgoing
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
-from seatrial.gateway.upstreams.second_opinion import DOUBTFUL_STATUSES
+from seatrial.gateway.upstreams.second_opinion import is_doubtful, may_pass
 
 _SHOWN_BYTES = 80
 _HIDDEN = "[key]"
@@ -51,19 +52,20 @@ class FailureReader:
         return Failure(f"{self.where} answered {response.status} ({kind}) {said}, which is no answer of a model")
 
     def unreachable(self, error: Exception) -> Failure:
-        """No answer at all."""
+        """No answer at all, or none that follows the rules of HTTP."""
         if isinstance(error, aiohttp.ClientError):
-            return Failure(f"{self.where} cannot be reached: {self.hide(str(error)) or type(error).__name__}")
+            found = "sent an answer that cannot be read" if is_unreadable(error) else "cannot be reached"
+            return Failure(f"{self.where} {found}: {self.hide(in_words(error))}")
         if isinstance(error, TimeoutError):
             limit = self._options.first_byte_timeout_sec
             return Failure(f"{self.where} did not begin to answer within {limit:g} s", silent=True)
-        return Failure(f"{self.where} cannot be reached: {error}")
+        return Failure(f"{self.where} cannot be reached: {in_words(error)}")
 
-    def is_the_agents(self, outgoing: Outgoing, status: int) -> bool:
-        """Whether a status is an answer to what the agent asked, and no failure of the provider or of ours."""
+    def is_the_agents(self, outgoing: Outgoing, status: int, said: bytes) -> bool:
+        """Whether this is an answer to what the agent asked, and no failure of the provider or of ours."""
         if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
             return outgoing.dialect is None
-        if status in DOUBTFUL_STATUSES and outgoing.dialect is not None:
+        if outgoing.dialect is not None and is_doubtful(status, said):
             return False
         return 400 <= status < 500 and status not in RETRIED_STATUSES
 
@@ -77,7 +79,7 @@ class FailureReader:
             )
         message = f"{self.where} answered {status}: {error_message(said) or response.reason or 'no reason given'}"
         wait = retry_after(response.headers, dt.datetime.now(dt.UTC))
-        hopeless = status not in RETRIED_STATUSES or is_hopeless(status, response.headers, said)
+        hopeless = not may_pass(status, said) or is_hopeless(status, response.headers, said)
         return Failure(message, status, wait, hopeless)
 
     @property

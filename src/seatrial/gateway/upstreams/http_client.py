@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.http import HttpProcessingError
 
 from seatrial.errors import UsageError
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
@@ -45,3 +46,15 @@ def _proxy(base_url: str) -> str | None:
     if parts.hostname and urllib.request.proxy_bypass(parts.hostname):
         return None
     return urllib.request.getproxies().get(parts.scheme)
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Whether bytes came, but none that HTTP or the way they are said to be compressed allows."""
+    return isinstance(error.__cause__, HttpProcessingError)
+
+
+def in_words(error: Exception) -> str:
+    """What an error says, in one line; without the status 400 that aiohttp gives to what it cannot read."""
+    cause = error.__cause__
+    said = cause.message if isinstance(cause, HttpProcessingError) else str(error)
+    return " ".join(said.split()) or type(error).__name__

@@ -18,7 +18,7 @@ import aiohttp
 
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.upstreams.answers import could_be_answer, error_reply, final_error, reply_in_pieces
+from seatrial.gateway.upstreams.answers import could_be_answer, error_reply, final_error, is_answer, reply_in_pieces
 from seatrial.gateway.upstreams.backoff import (
     RETRIED_STATUSES,
     wait_before,
@@ -30,7 +30,7 @@ from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
 from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
-from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, DOUBTFUL_STATUSES, Pulse, plain_question
+from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, Pulse, is_doubtful, plain_question
 from seatrial.gateway.upstreams.slots import Slots
 from seatrial.model.trace import Dialect
 
@@ -133,7 +133,8 @@ class HttpProvider:
 
     async def _second_opinion(self, outgoing: Outgoing, asked: "_Asked", failure: Failure, began: float) -> ModelReply:
         """The agent's own failure, if its model answers others. Raises ProviderError if not."""
-        lasting = failure.status not in RETRIED_STATUSES  # what a key may do does not change from one call to the next
+        # What a key may do does not change from one call to the next.
+        lasting = failure.hopeless and failure.status not in RETRIED_STATUSES
         since = began - ASKED_WITHIN_SEC if lasting else began
         if not self._pulse.beats_since(asked.request, since) and not await self._answers_a_plain_question(asked):
             raise final_error(failure.message, failure.status) if failure.hopeless else self._given_up(failure)
@@ -190,10 +191,11 @@ class HttpProvider:
         except (aiohttp.ClientError, OSError) as error:
             return self._failures.unreachable(error)
         if response.status < 300:
-            if outgoing.dialect is not None and not could_be_answer(body.first, stream=asked.request.stream):
+            whole = body.whole()
+            if outgoing.dialect is not None and not _may_be_answer(outgoing.dialect, asked.request, body.first, whole):
                 return self._failures.garbage(response, body)
             self._pulse.beat(asked.request)
-            return ModelReply(response.status, returned_headers(response.headers), body, body.whole())
+            return ModelReply(response.status, returned_headers(response.headers), body, whole)
         return await self._judged(outgoing, response, asked)
 
     async def _judged(
@@ -209,11 +211,11 @@ class HttpProvider:
             raise
         headers = {name: self._failures.hide(value) for name, value in returned_headers(response.headers).items()}
         told = reply_in_pieces(response.status, headers, [said])
-        if self._failures.is_the_agents(outgoing, response.status):
+        if self._failures.is_the_agents(outgoing, response.status, said):
             return told
         body.close()
         failure = self._failures.of_status(response, said)
-        doubtful = outgoing.dialect is not None and response.status in DOUBTFUL_STATUSES
+        doubtful = outgoing.dialect is not None and is_doubtful(response.status, said)
         return replace(failure, told=told) if doubtful else failure
 
     async def _wait(self, attempt: int, failure: Failure) -> None:
@@ -223,6 +225,12 @@ class HttpProvider:
         if attempt >= self.options.retries:
             raise self._given_up(failure)
         await self._sleep(wait_before(attempt, failure.wait_sec, self.options.longest_wait_sec, self._chance()))
+
+
+def _may_be_answer(dialect: Dialect, request: ModelRequest, first: bytes, whole: bytes | None) -> bool:
+    if not could_be_answer(first, stream=request.stream):
+        return False
+    return whole is None or request.stream or is_answer(whole, dialect)
 
 
 class _Asked:

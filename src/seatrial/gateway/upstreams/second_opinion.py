@@ -12,10 +12,13 @@ import orjson
 
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.upstreams.backoff import HOPELESS_STATUSES, RETRIED_STATUSES
 from seatrial.model.trace import Dialect
 
 DOUBTFUL_STATUSES = frozenset({403, 408, 409, 425, 500})
 """What a provider may answer to one odd request only. 403 is also what it says to a key without rights."""
+
+_ABOUT_SIZE = 413  # what is too large stays so, whoever says it
 
 ASKED_WITHIN_SEC = 60.0
 """How long the plain question may take, and how long its answer counts."""
@@ -27,6 +30,16 @@ _PLAIN: Mapping[Dialect, dict[str, Any]] = {
     "openai_responses": {"input": _QUESTION},
     "anthropic": {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16},
 }
+
+
+def is_doubtful(status: int, said: bytes) -> bool:
+    """Whether nobody can tell by an answer to a call whose fault it is."""
+    return status in DOUBTFUL_STATUSES or _is_a_page(status, said)
+
+
+def may_pass(status: int, said: bytes) -> bool:
+    """Whether another attempt may help: always with the statuses for that, and with what no model has said."""
+    return status in RETRIED_STATUSES or (status != _ABOUT_SIZE and _is_a_page(status, said))
 
 
 def plain_question(dialect: Dialect, model: str, trial: int = 0) -> ModelRequest:
@@ -57,3 +70,13 @@ class Pulse:
 def _name(request: ModelRequest) -> str | None:
     name = (request.payload or {}).get("model")
     return name if isinstance(name, str) else None
+
+
+def _is_a_page(status: int, said: bytes) -> bool:
+    """Whether a refusal comes from something before the model, such as an ingress: models refuse in JSON."""
+    if not 400 <= status < 500 or status in RETRIED_STATUSES or status in HOPELESS_STATUSES:
+        return False
+    try:
+        return not isinstance(orjson.loads(said), dict)
+    except orjson.JSONDecodeError:
+        return True

@@ -62,7 +62,7 @@ class Commands:
     def _enter(self, running: Running, command: Command, _: list[int], __: socket.socket) -> None:
         running.join(command.phase, _surroundings(command))
         if command.phase == "agent" and running.shows_outer_proc:
-            mount_proc("/proc", shifted=self._manner.shifts)
+            mount_proc("/proc", shifted=self._manner.shifts, rootless=self._manner.rootless)
 
     def _enter_new_view(
         self, running: Running, command: Command, descriptors: list[int], report: socket.socket

@@ -69,13 +69,16 @@ def bind_lowers(
     return names
 
 
-def mount_proc(target: str, *, shifted: bool) -> None:
+def mount_proc(target: str, *, shifted: bool, rootless: bool) -> None:
     """A fresh /proc for the current pid namespace, with the host's knobs read-only and its secrets masked.
 
     They belong to the host's root. In a user namespace, where ids are `shifted`, nobody can become that: the kernel
-    refuses by itself, and every mount that is not needed makes each sandbox faster to make and to remove.
+    refuses by itself, and every mount that is not needed makes each sandbox faster to make and to remove. In that of an
+    ordinary user, root is this user, and sees the user's own keys.
     """
     mount("proc", target, "proc", _QUIET)
+    if shifted and rootless and os.path.exists(f"{target}/keys"):
+        bind("/dev/null", f"{target}/keys")
     if shifted:
         return
     for name in _READ_ONLY_PROC:
@@ -141,5 +144,5 @@ def furnish(root: str, *, rootless: bool, shifted: bool, owner: int) -> None:
         if not os.path.isdir(f"{root}/{name}"):
             os.makedirs(f"{root}/{name}", exist_ok=True)
     mount_dev(f"{root}/dev", rootless=rootless, owner=owner)
-    mount_proc(f"{root}/proc", shifted=shifted)
+    mount_proc(f"{root}/proc", shifted=shifted, rootless=rootless)
     mount_sys(f"{root}/sys")

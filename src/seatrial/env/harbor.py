@@ -59,7 +59,7 @@ class HarborEnv(CliAgentEnv):
         self,
         run_command: str,
         dataset_path: str | Path,
-        tasks: list[str] | str | None = None,
+        tasks: list[str] | None = None,
         agent_workdir: str = "/app",
         docker_image: str = DEFAULT_IMAGE,
         **kwargs: Any,

@@ -152,11 +152,11 @@ def request(**payload: Any) -> ModelRequest:
         ({"max_tokens": 7}, 7 + 16),
         ({"max_tokens": 7, "max_completion_tokens": 9}, 9 + 42),
         ({"max_tokens": 7, "n": 3}, 21 + 22),
-        ({"max_tokens": -1}, float("inf")),
-        ({"max_tokens": True}, float("inf")),
+        ({"max_tokens": -1}, 2**18 + 17),
+        ({"max_tokens": True}, 2**18 + 19),
         ({"max_tokens": 7, "n": 10**400}, float("inf")),
-        ({"max_output_tokens": 7}, float("inf")),
-        ({}, float("inf")),
+        ({"max_output_tokens": 7}, 2**18 + 23),
+        ({"n": 2}, 2 * 2**18 + 7),
         ({"max_tokens": 7, "tools": [{"type": "web_search"}]}, float("inf")),
         ({"max_tokens": 7, "messages": [{"image_url": "https://host/large.png"}]}, float("inf")),
     ],
@@ -168,7 +168,7 @@ def test_the_most_that_a_request_can_take(payload, tokens):
 
 
 def test_what_is_free_costs_nothing_without_end():
-    assert most_of(request(), ModelPrice(input=0.0, output=0.0)) == Amount(float("inf"), 0.0)
+    assert most_of(request(prompt="1"), ModelPrice(input=0.0, output=0.0)) == Amount(float("inf"), 0.0)
     assert estimate_of(request(), 9, None) == Amount(1 + 3, 0.0)
 
 

@@ -23,6 +23,7 @@ _ELSEWHERE = ("previous_response_id", "conversation", "prompt")  # more input th
 _OWN_TOOLS = frozenset({"function", "custom"})  # any other may be run by the provider, as often as it likes
 _REFERENCES = (b'"file_id"', b'"file_url"', b'"image_url"', b'"type":"url"', b'"type": "url"')
 _MOST = 2**31
+_LONGEST_ANSWER = 2**18  # tokens; no model gives twice as much, and calls need not wait for each other far from a limit
 _BYTES_PER_TOKEN = 4  # on average; no token has less than one
 
 
@@ -131,6 +132,8 @@ def _most_output(request: ModelRequest) -> float:
     payload = request.payload or {}
     given = [payload[name] for name in _OUTPUT_LIMITS[request.dialect] if payload.get(name) is not None]
     choices = payload.get("n") or 1
-    if not given or not all(type(each) is int and 0 < each < _MOST for each in (*given, choices)):
-        return _UNKNOWN  # some servers take -1 for no limit at all
-    return float(max(given) * choices)
+    # Some servers take -1 for no limit at all.
+    known = [each for each in given if type(each) is int and 0 < each < _MOST]
+    if type(choices) is not int or not 0 < choices < _MOST:
+        return _UNKNOWN
+    return float((max(known) if given and known == given else _LONGEST_ANSWER) * choices)

@@ -70,6 +70,17 @@ class Bench:
         assert result.exit_code == 0, f"{script!r} ended with {result}"
         return result.stdout.decode().rstrip("\n")
 
+    async def leave_running(self, mark: str) -> None:
+        """Leave two processes behind, one in a session of its own if that can be had, with a mark in their environment.
+
+        Both are shells that stay: a process that is just becoming another program has no environment to be seen.
+        """
+        detach = "setsid " if (await self.sh("command -v setsid")).exit_code == 0 else ""
+        await self.ask("mkfifo left")
+        stay = "sh -c 'echo $$ >left; sleep 1000; :' >/dev/null 2>&1 & cat left"
+        for prefix in ("", detach):
+            await self.ask(prefix + stay, env={"MARK": mark})
+
     async def put(self, directory: str, *members: tuple[tarfile.TarInfo, bytes]) -> None:
         """Unpack the given members below a directory."""
         with new_archive() as archive:

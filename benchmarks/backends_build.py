@@ -8,7 +8,7 @@ from statistics import median
 
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.endpoint import Endpoint
-from seatrial.sandbox.engine.images import BuildSpec, build
+from seatrial.sandbox.engine.images import DaemonBuildSpec, build
 from tests.docker_daemon import IMAGE
 from tests.images.building.support import BASE, Builder, with_builder
 
@@ -40,7 +40,7 @@ async def race(builder: Builder, client: EngineClient, folder: Path) -> dict[str
     times: dict[str, list[float]] = {}
     for serial in range(ROUNDS):
         ours = write_context(folder / f"ours-{serial}", BASE, serial)
-        theirs = BuildSpec(write_context(folder / f"theirs-{serial}", IMAGE, serial), f"seatrial-bench:{serial}")
+        theirs = DaemonBuildSpec(write_context(folder / f"theirs-{serial}", IMAGE, serial), f"seatrial-bench:{serial}")
         turns: dict[str, Callable[[], Awaitable[object]]] = {
             "ours": lambda context=ours: builder.build(context),  # type: ignore[misc]
             "docker": lambda spec=theirs: build(client, spec),  # type: ignore[misc]

@@ -16,7 +16,7 @@ import pytest
 from seatrial.gateway.calls import read_calls
 from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, Seatrial
 
-PATIENCE_SEC = 30
+TIMEOUT_SEC = 30
 SCRIPT = '"hello"\n{"text": "again", "usage": {"input_tokens": 1000, "output_tokens": 100}}\n'
 
 
@@ -57,14 +57,14 @@ def ask(variables: dict[str, str], **more: Any) -> dict[str, Any]:
         json.dumps(body).encode(),
         {"authorization": f"Bearer {variables['OPENAI_API_KEY']}", "content-type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=PATIENCE_SEC) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SEC) as answer:  # noqa: S310
         value: dict[str, Any] = json.loads(answer.read())
         return value
 
 
 def end(process: "subprocess.Popen[str]", number: int = signal.SIGINT) -> tuple[int, str]:
     process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENCE_SEC)
+    out, err = process.communicate(timeout=TIMEOUT_SEC)
     assert "Traceback" not in err
     return process.returncode, out
 

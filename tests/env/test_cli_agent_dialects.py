@@ -80,7 +80,7 @@ def echo_text(messages: vf.Messages) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_sdk_is_told_once_that_there_are_no_more_answers_and_does_not_try_again(way, monkeypatch):
-    told: list[interception.Ended] = []
+    told: list[interception.RolloutEnded] = []
     refusal = interception._refusal
 
     def counted(ended):

@@ -17,7 +17,7 @@ for step in 1 2 3 4 5 6 7; do
 done
 echo right > /app/answer.txt
 """
-PATIENCE_SEC = 120.0
+TIMEOUT_SEC = 120.0
 
 
 def write_crowd(folder: Path, honest: int, **others: str) -> Path:
@@ -43,7 +43,7 @@ def command(tasks: Path, job: Path, python: str = sys.executable, concurrent: in
 def run(arguments: Sequence[str], env: Mapping[str, str]) -> str:
     """Run a crowd to its end; returns what was said."""
     ended = subprocess.run(
-        arguments, env=dict(env), capture_output=True, text=True, timeout=PATIENCE_SEC, check=False, cwd="/"
+        arguments, env=dict(env), capture_output=True, text=True, timeout=TIMEOUT_SEC, check=False, cwd="/"
     )
     assert ended.returncode in (0, 1), ended.stderr
     assert "Traceback" not in ended.stderr, ended.stderr

@@ -11,7 +11,7 @@ from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import Phase
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Event, PhaseStarted, TrialRetried
-from tests.sandbox.embedded.support import PATIENCE_SEC, processes, read
+from tests.sandbox.embedded.support import TIMEOUT_SEC, processes, read
 from tests.trial.support import ANSWER, write_task
 
 HONEST = AgentOptions(name="command", command=f"echo right > {ANSWER}")
@@ -49,7 +49,7 @@ def run_honest_trials(folder: Path, observe: Callable[[Event], None], *, agent: 
     job = prepare_job(spec, folder / "job")
 
     async def play() -> None:
-        async with asyncio.timeout(PATIENCE_SEC):
+        async with asyncio.timeout(TIMEOUT_SEC):
             await run_prepared(job, observe)
 
     asyncio.run(play())

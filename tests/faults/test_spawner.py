@@ -21,7 +21,7 @@ from tests.faults.spawner_faults import (
     run_honest_trials,
     spawner,
 )
-from tests.sandbox.embedded.support import PATIENCE_SEC, mounts, needs_root, processes
+from tests.sandbox.embedded.support import TIMEOUT_SEC, mounts, needs_root, processes
 
 pytestmark = needs_root
 
@@ -72,7 +72,7 @@ def test_no_honest_trial_is_scored_0(who, when, number, state: Path, tmp_path: P
 
 def test_the_time_of_an_agent_ends_although_the_spawner_is_stopped(state: Path):
     async def scene() -> None:
-        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
+        async with asyncio.timeout(TIMEOUT_SEC), EmbeddedBackend() as backend:
             sandbox = await backend.create(SandboxSpec())
             running = asyncio.ensure_future(sandbox.exec(ExecSpec(("sleep", "1000"), timeout_sec=0.2)))
             await asyncio.to_thread(os.kill, spawner(state), signal.SIGSTOP)
@@ -87,7 +87,7 @@ def test_the_time_of_an_agent_ends_although_the_first_process_of_its_sandbox_is_
     """It is the one who ends the others. The spawner ends it, which ends them all; its neighbour is not harmed."""
 
     async def scene() -> None:
-        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend() as backend:
+        async with asyncio.timeout(TIMEOUT_SEC), EmbeddedBackend() as backend:
             sandbox = await backend.create(SandboxSpec())
             (init,) = outer_inits(state)
             neighbour = await backend.create(SandboxSpec())

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.gateway.bodies import Bodies, Held, TooLargeError
+from seatrial.gateway.bodies import Bodies, BodyTooLargeError, Held
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.upstreams.scripted import ScriptedModel
@@ -54,7 +54,7 @@ def test_bodies_come_out_as_they_went_in_and_everything_is_given_back(requests):
     for pieces in requests:
         try:
             one = collect(bodies, *pieces)
-        except TooLargeError:
+        except BodyTooLargeError:
             assert sum(map(len, pieces)) > 1000 or bodies.disk + sum(map(len, pieces)) > 1500
             continue
         held.append(one.__enter__())
@@ -93,7 +93,7 @@ def test_what_came_of_a_body_counts_and_goes_with_it():
         assert held.spooled is not None
         other = held.spooled.beside(b"y" * 700)
         assert (other.load(), bodies.disk) == (b"y" * 700, 1400)
-        with pytest.raises(TooLargeError, match="send fewer at a time"):
+        with pytest.raises(BodyTooLargeError, match="send fewer at a time"):
             held.spooled.beside(b"z" * 700)
     assert bodies.disk == 0
 

@@ -131,8 +131,8 @@ def test_a_storm_over_many_agents_ends_none_of_their_trials(tmp_path):
 
 def test_a_provider_that_never_answers_is_given_up(tmp_path):
     async def scenario() -> None:
-        patience = {"first_byte_timeout_sec": 0.05}
-        async with gateway_to(tmp_path, Hang(), upstream=patience) as (gateway, _):
+        limits = {"first_byte_timeout_sec": 0.05}
+        async with gateway_to(tmp_path, Hang(), upstream=limits) as (gateway, _):
             with pytest.raises(openai.InternalServerError, match="did not begin to answer within"):
                 await chat(gateway)
         assert gateway.session.failure is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.gateway.silence import LONG_SEC, Wait, Waits, patience_sec, robbed_sec
+from seatrial.gateway.silence import LONG_SEC, Wait, Waits, longest_silence_sec, robbed_sec
 
 
 class Clock:
@@ -43,7 +43,7 @@ def begin(desk: Desk) -> Wait:
 
 
 @pytest.mark.parametrize(
-    ("agent_sec", "slowest", "patience", "robbed"),
+    ("agent_sec", "slowest", "longest", "robbed"),
     [
         (None, 0.0, LONG_SEC, LONG_SEC),
         (4.0, 0.0, 1.0, 1.0),
@@ -53,8 +53,8 @@ def begin(desk: Desk) -> Wait:
         (100.0, 30.0, 60.0, 60.0),
     ],
 )
-def test_how_long_is_too_long(agent_sec, slowest, patience, robbed):
-    assert (patience_sec(agent_sec, slowest), robbed_sec(agent_sec, slowest)) == (patience, robbed)
+def test_how_long_is_too_long(agent_sec, slowest, longest, robbed):
+    assert (longest_silence_sec(agent_sec, slowest), robbed_sec(agent_sec, slowest)) == (longest, robbed)
 
 
 def test_a_call_that_waits_to_the_end_of_the_agents_time():
@@ -204,7 +204,7 @@ async def left_by_its_agent(
 @pytest.mark.parametrize("words", [0, 1])
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_call_that_is_hung_up_on_is_seen_through(answers, words):
-    """Real time, a little: patience is a timer of the event loop. A word more tells the same as the first one."""
+    """Real time, a little: the limit is a timer of the event loop. A word more tells the same as the first one."""
 
     async def scenario() -> None:
         desk = Desk(0.2, sees_through=True)

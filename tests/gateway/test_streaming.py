@@ -28,15 +28,15 @@ class Listener:
 
     begun = True
 
-    def __init__(self, patience: int = 10**6) -> None:
+    def __init__(self, most: int = 10**6) -> None:
         self.heard: list[bytes] = []
-        self._patience = patience
+        self._most = most
 
     async def begin(self, status: int, headers: dict[str, str]) -> None:
         assert (status, headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
 
     async def write(self, data: bytes) -> None:
-        if len(self.heard) >= self._patience:
+        if len(self.heard) >= self._most:
             raise ConnectionResetError
         self.heard.append(data)
 
@@ -78,7 +78,7 @@ def test_a_long_stream_is_recorded_whole(tmp_path: Path, hides_usage: bool):
 
 
 def test_what_came_before_an_agent_hung_up_is_recorded(tmp_path: Path):
-    call = asyncio.run(passed_on(LONG, Listener(patience=30), tmp_path, hides_usage=True))
+    call = asyncio.run(passed_on(LONG, Listener(most=30), tmp_path, hides_usage=True))
     assert TEXT.startswith(said(call))
     assert len(said(call)) > 20 * 16
     assert "finish_reason" not in call

@@ -16,7 +16,7 @@ import pytest
 from seatrial.images.store import Store, open_store
 from seatrial.images.stored import StoredLayer
 
-PATIENCE_SEC = 60.0
+TIMEOUT_SEC = 60.0
 needs_root = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="owners and whiteouts are looked at from outside, by root"
 )
@@ -28,7 +28,7 @@ def run(work: Callable[[Store], Awaitable[T]], root: Path) -> T:
     """Do something with a store that is opened for it."""
 
     async def play() -> T:
-        async with asyncio.timeout(PATIENCE_SEC), open_store(root) as store:
+        async with asyncio.timeout(TIMEOUT_SEC), open_store(root) as store:
             return await work(store)
 
     return asyncio.run(play())

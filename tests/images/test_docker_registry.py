@@ -13,11 +13,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from seatrial.images.places import RegistryOptions
 from seatrial.images.pull import PullOptions, pull_image
+from seatrial.images.registry_servers import RegistryOptions
 from seatrial.images.store import open_store
 from seatrial.testing.registry import Registry, digest, pack
-from tests.images.support import PATIENCE_SEC, needs_root
+from tests.images.support import TIMEOUT_SEC, needs_root
 
 PROGRAM = shutil.which("docker-registry")
 pytestmark = [
@@ -84,7 +84,7 @@ def test_an_image_comes_from_a_registry_we_did_not_write(tmp_path, compression):
         ours = Registry()
         manifest = ours.push("team/app:1", LAYERS, config={"User": "al"}, compression=compression)
         options = PullOptions(environ={"DOCKER_CONFIG": str(tmp_path)}, registries=RegistryOptions())
-        async with asyncio.timeout(PATIENCE_SEC), docker_registry(tmp_path) as address:
+        async with asyncio.timeout(TIMEOUT_SEC), docker_registry(tmp_path) as address:
             await upload(address, ours)
             blob = max(ours.blobs.values(), key=len)
             async with open_store(tmp_path / "store") as store:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seatrial.errors import ImageError
-from seatrial.images.layers import Bounds, Manner, unpack_layer
+from seatrial.images.layers import LayerBounds, LayerFormat, unpack_layer
 from tests.images.support import add, archive, entry, folder, link, look, needs_root, run, unpack
 
 pytestmark = needs_root
@@ -221,13 +221,13 @@ def test_a_refusal_names_the_member(tmp_path, name):
 @pytest.mark.parametrize(
     ("raw", "bounds", "reason"),
     [
-        (archive([entry("x", content=b"0" * 2**20)]), Bounds(max_bytes=2**19), "more than 524288 bytes"),
-        (gzip.compress(archive([]) + bytes(2**22)), Bounds(max_bytes=2**19), "more than any image"),
-        (archive([entry(f"{n}") for n in range(20)]), Bounds(max_entries=10), "10 entries"),
-        (b"", Bounds(), "empty"),
-        (b"not a tar archive at all" * 100, Bounds(), "not readable"),
-        (archive([entry("x", content=b"0" * 2**20)])[:600_000], Bounds(), "x|archive"),
-        (gzip.compress(archive([entry("x", content=os.urandom(2**16))]))[:30_000], Bounds(), "x|archive"),
+        (archive([entry("x", content=b"0" * 2**20)]), LayerBounds(max_bytes=2**19), "more than 524288 bytes"),
+        (gzip.compress(archive([]) + bytes(2**22)), LayerBounds(max_bytes=2**19), "more than any image"),
+        (archive([entry(f"{n}") for n in range(20)]), LayerBounds(max_entries=10), "10 entries"),
+        (b"", LayerBounds(), "empty"),
+        (b"not a tar archive at all" * 100, LayerBounds(), "not readable"),
+        (archive([entry("x", content=b"0" * 2**20)])[:600_000], LayerBounds(), "x|archive"),
+        (gzip.compress(archive([entry("x", content=os.urandom(2**16))]))[:30_000], LayerBounds(), "x|archive"),
     ],
     ids=["bytes", "a tail of zeros", "entries", "empty", "no tar", "cut", "cut and compressed"],
 )
@@ -275,7 +275,7 @@ def unpack_in_child(raw: bytes, top: Path) -> None:
         try:
             os.chroot(top)
             os.chdir("/")
-            unpack_layer(io.BytesIO(raw), Manner("kept", "trusted"), Bounds())
+            unpack_layer(io.BytesIO(raw), LayerFormat("kept", "trusted"), LayerBounds())
             status = 0
         except ImageError:
             status = 1

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from seatrial.errors import ImageError, ImageFetchError
-from seatrial.images.places import RegistryOptions
 from seatrial.images.platforms import host_platform, parse_platform
 from seatrial.images.progress import LayerProgress
 from seatrial.images.pull import PullOptions, pull_image
+from seatrial.images.registry_servers import RegistryOptions
 from seatrial.images.store import Store, open_store
 from seatrial.testing.registry import Compression, Registry, digest, pack, serve
-from tests.images.support import PATIENCE_SEC, needs_root
+from tests.images.support import TIMEOUT_SEC, needs_root
 
 pytestmark = needs_root
 
@@ -35,7 +35,7 @@ def play(scene: Scene, tmp_path: Path, registry: Registry | None = None) -> Any:
         environ = {"DOCKER_CONFIG": str(tmp_path), "PATH": os.environ["PATH"]}
         options = PullOptions(environ=environ, registries=RegistryOptions(), wait=lambda _: asyncio.sleep(0))
         opened = serve(registry or Registry())
-        async with asyncio.timeout(PATIENCE_SEC), opened as served, open_store(tmp_path / "store") as store:
+        async with asyncio.timeout(TIMEOUT_SEC), opened as served, open_store(tmp_path / "store") as store:
             return await scene(served, store, options)
 
     return asyncio.run(run())

@@ -9,7 +9,7 @@ import pytest
 
 from seatrial.errors import SandboxError
 from seatrial.images.workers import run_worker
-from tests.images.support import PATIENCE_SEC, needs_root, run
+from tests.images.support import TIMEOUT_SEC, needs_root, run
 from tests.sandbox.embedded.support import children, read, wait_until
 
 pytestmark = needs_root
@@ -30,7 +30,7 @@ def test_a_worker_that_does_not_come_back(number, tmp_path: Path, monkeypatch):
         order = {"op": "unpack", "manner": ("kept", "trusted"), "bounds": (10**6, 100), "size": None}
         unpacking = asyncio.ensure_future(run_worker(order, [source, target]))
         await asyncio.to_thread(lambda: os.kill(wait_until(workers)[0], number))
-        async with asyncio.timeout(PATIENCE_SEC):
+        async with asyncio.timeout(TIMEOUT_SEC):
             with pytest.raises(SandboxError, match="killed by signal 9") as caught:
                 await unpacking
         os.close(target)

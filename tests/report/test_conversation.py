@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.model.trace import CallError, ModelCall
-from seatrial.report.conversation import Said, answer, block, headline, told
+from seatrial.report.conversation import Utterance, answer, block, headline, told
 
 ANTHROPIC = [
     {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image", "source": {"data": "A" * 90}}]},
@@ -31,18 +31,22 @@ RESPONSES = [
 
 def test_anthropics_blocks():
     said = told(ANTHROPIC)
-    assert said[0] == Said("user", "look")
+    assert said[0] == Utterance("user", "look")
     assert said[1].text.startswith("[image, ")
-    assert said[2:] == [Said("reasoning", "hm"), Said("tool call", 'ls {"at": "/"}'), Said("tool error", "no")]
+    assert said[2:] == [
+        Utterance("reasoning", "hm"),
+        Utterance("tool call", 'ls {"at": "/"}'),
+        Utterance("tool error", "no"),
+    ]
 
 
 def test_items_of_responses():
     assert told(RESPONSES) == [
-        Said("user", "hello"),
-        Said("user", "go"),
-        Said("reasoning", "hm"),
-        Said("tool call", "ls {}"),
-        Said("tool", "a b"),
+        Utterance("user", "hello"),
+        Utterance("user", "go"),
+        Utterance("reasoning", "hm"),
+        Utterance("tool call", "ls {}"),
+        Utterance("tool", "a b"),
     ]
 
 
@@ -56,19 +60,19 @@ def test_items_of_responses():
     ids=["chat", "messages", "responses"],
 )
 def test_answers_of_each_dialect(response):
-    assert answer(response) == [Said("assistant", "hi")]
+    assert answer(response) == [Utterance("assistant", "hi")]
 
 
 def test_reasoning_and_refusals_of_chat_are_told():
     message = {"role": "assistant", "reasoning_content": "hm", "content": "", "refusal": "no"}
-    assert answer({"choices": [{"message": message}]}) == [Said("reasoning", "hm"), Said("refusal", "no")]
+    assert answer({"choices": [{"message": message}]}) == [Utterance("reasoning", "hm"), Utterance("refusal", "no")]
 
 
 def test_what_is_not_understood_is_shown_as_it_is():
     assert told([{"role": "user", "content": [{"type": "hologram", "x": 1}]}]) == [
-        Said("hologram", '{"type": "hologram", "x": 1}')
+        Utterance("hologram", '{"type": "hologram", "x": 1}')
     ]
-    assert answer({"surprise": 1}) == [Said("answer", '{"surprise": 1}')]
+    assert answer({"surprise": 1}) == [Utterance("answer", '{"surprise": 1}')]
 
 
 KEYS = (

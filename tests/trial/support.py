@@ -24,7 +24,7 @@ from seatrial.trial.events import Event, Observer, unobserved
 from seatrial.trial.run import run_trial
 from seatrial.trial.spec import TrialSpec
 
-PATIENCE_SEC = 60.0
+TIMEOUT_SEC = 60.0
 ANSWER = "/app/answer.txt"
 INSTRUCTION = f"<!-- canary GUID 1234 -->\nWrite the word `right` to `{ANSWER}`.\n"
 
@@ -162,7 +162,7 @@ class Desk:
         """Run a coroutine to its end, within a time that no healthy machine needs."""
 
         async def bounded() -> T:
-            async with asyncio.timeout(PATIENCE_SEC):
+            async with asyncio.timeout(TIMEOUT_SEC):
                 return await work
 
         return self._runner.run(bounded())

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seatrial.model.config import ArtifactSpec
-from seatrial.verify.fetch import Manifest, keep_artifacts, list_files
+from seatrial.verify.fetch import ArtifactManifest, keep_artifacts, list_files
 
 NAMES = st.one_of(
     st.sampled_from(
@@ -90,7 +90,7 @@ def test_a_manifest_says_what_became_of_each(tmp_path):
         ArtifactSpec(source="/none", exclude=("x",)),
     ]
     assert keep(content, tmp_path, *specs) == ("ok", "skipped", "empty")
-    manifest = Manifest.model_validate_json((tmp_path / "manifest.json").read_bytes())
+    manifest = ArtifactManifest.model_validate_json((tmp_path / "manifest.json").read_bytes())
     assert [entry.status for entry in manifest.artifacts] == ["ok", "skipped", "empty"]
     assert "same destination" in (manifest.artifacts[1].reason or "")
 

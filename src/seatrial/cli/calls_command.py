@@ -13,7 +13,7 @@ from seatrial.errors import JobError, StoreError
 from seatrial.gateway.calls import CALLS_FILE, conversation, read_calls
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
-from seatrial.report.conversation import Said, answer, block, headline, told
+from seatrial.report.conversation import Utterance, answer, block, headline, told
 from seatrial.report.text import harmless
 from seatrial.store.job_store import JobStore
 
@@ -83,13 +83,13 @@ def _chosen(talks: list[_Talk], record: TrialRecord, step: str | None, index: in
     return found
 
 
-def _show(call: ModelCall, said: Sequence[Said], *, cut: bool) -> None:
+def _show(call: ModelCall, said: Sequence[Utterance], *, cut: bool) -> None:
     click.echo(click.style(f"--- {headline(call)}", bold=True))
     for line in _lines(said, cut=cut):
         click.echo(line)
 
 
-def _lines(said: Sequence[Said], *, cut: bool) -> Iterator[str]:
+def _lines(said: Sequence[Utterance], *, cut: bool) -> Iterator[str]:
     for each in said:
         yield from block(each, cut=cut)
 
@@ -97,7 +97,7 @@ def _lines(said: Sequence[Said], *, cut: bool) -> Iterator[str]:
 def _show_whole(calls: Sequence[ModelCall], index: int) -> None:
     """One call with everything it was told, and everything else that it asked for."""
     call = next(call for call in calls if call.index == index)
-    asked = [Said("request", json.dumps(call.request, ensure_ascii=False))] if call.request else []
+    asked = [Utterance("request", json.dumps(call.request, ensure_ascii=False))] if call.request else []
     _show(call, [*asked, *told(conversation(calls, index)), *answer(call.response)], cut=False)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from seatrial.cli.render import show_table
-from seatrial.sandbox.doctor import Finding, examine
+from seatrial.sandbox.doctor import HostFinding, examine
 
 
 @click.command("doctor")
@@ -25,5 +25,5 @@ def command(context: click.Context, as_json: bool) -> None:
     context.exit(1 if any(finding.status == "fails" for finding in findings) else 0)
 
 
-async def _collect() -> list[Finding]:
+async def _collect() -> list[HostFinding]:
     return [finding async for finding in examine()]

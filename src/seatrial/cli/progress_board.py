@@ -10,7 +10,7 @@ from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetri
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningTrial:
     """A trial that has been started; `since` is the clock when it was."""
 
     trial_id: str
@@ -33,7 +33,7 @@ class Board:
 
     def __init__(self, planned: int, earlier: Iterable[Finished], now: float) -> None:
         self.planned = planned
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, RunningTrial] = {}
         self.counts: Counter[Outcome] = Counter()
         self.retries = 0
         self.cost_usd: float | None = None
@@ -66,15 +66,15 @@ class Board:
         """Take note of an event."""
         match event:
             case TrialStarted(trial_id=trial_id, agent=agent, tries=tries):
-                self.running[trial_id] = Running(trial_id, now, agent, tries=tries)
+                self.running[trial_id] = RunningTrial(trial_id, now, agent, tries=tries)
             case PhaseStarted(trial_id=trial_id, phase=phase, step=step):
-                trial = self.running.get(trial_id) or Running(trial_id, now)
+                trial = self.running.get(trial_id) or RunningTrial(trial_id, now)
                 self.running[trial_id] = replace(trial, phase=f"{phase} ({step})" if step else phase)
             case TrialRetried(trial_id=trial_id):
                 self.retries += 1
                 self.running.pop(trial_id, None)
             case TrialFinished(record=record):
-                trial = self.running.pop(record.trial_id, Running(record.trial_id, now, record.agent.name))
+                trial = self.running.pop(record.trial_id, RunningTrial(record.trial_id, now, record.agent.name))
                 self._count(trial.agent, record.outcome, record.evaluation.reward if record.evaluation else None)
                 self._pay(record.model_usage.cost_usd if record.model_usage else None)
 

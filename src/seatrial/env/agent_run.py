@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, Literal
 
 from seatrial.concurrency import finish
-from seatrial.env.interception import Ended, InterceptedTurn, Interception
+from seatrial.env.interception import InterceptedTurn, Interception, RolloutEnded
 from seatrial.errors import ProviderError
 from seatrial.model.agent import AgentResult
 
@@ -33,7 +33,7 @@ class AgentRun:
         """The agent's next request; None when it has ended."""
         return await self._interception.next_turn()
 
-    async def wind_down(self, why: Ended, deadline_sec: float | None) -> None:
+    async def wind_down(self, why: RolloutEnded, deadline_sec: float | None) -> None:
         """Let the agent finish with what it knows, until it asks again: then it is told why not, and ended soon after.
 
         At the end of its time, which counts from its start, it is ended in any case.
@@ -51,7 +51,7 @@ class AgentRun:
             await asyncio.wait({self._task}, timeout=_GRACE_SEC if left is None else min(_GRACE_SEC, left))
         await self.stop(why)
 
-    async def stop(self, why: Ended | ProviderError, by: Literal["killed", "timed_out"] | None = None) -> None:
+    async def stop(self, why: RolloutEnded | ProviderError, by: Literal["killed", "timed_out"] | None = None) -> None:
         """End the agent, if it has not ended by itself."""
         self._interception.close(why)
         self._ended_by = by or self._ended_by

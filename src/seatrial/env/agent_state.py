@@ -13,7 +13,7 @@ from seatrial.errors import ProviderError
 
 if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first rollout
     from seatrial.env.agent_run import AgentRun
-    from seatrial.env.interception import Ended, InterceptedTurn, Interception
+    from seatrial.env.interception import InterceptedTurn, Interception, RolloutEnded
     from seatrial.gateway.access import OpenAccess
 
 AGENT = "_agent"
@@ -46,7 +46,7 @@ class AgentState:
 
         How it ended is on the state then. Raises what kept the agent from coming to its end, if that was our failure.
         """
-        from seatrial.env.interception import Ended  # noqa: PLC0415 - see the top
+        from seatrial.env.interception import RolloutEnded  # noqa: PLC0415 - see the top
 
         if self.run is None:
             await self.model.aclose()
@@ -55,7 +55,7 @@ class AgentState:
             await self.run.stop(ProviderError(f"the rollout has failed: {state['error']}"))
         elif state.get("timed_out"):
             state["error"] = self._silence()
-            await self.run.stop(Ended(408, "the time of the rollout is over"), by="timed_out")
+            await self.run.stop(RolloutEnded(408, "the time of the rollout is over"), by="timed_out")
         else:
             await self.run.wind_down(_why(state), deadline_sec)
         await self.model.aclose()
@@ -79,12 +79,12 @@ def agent_of(state: State) -> AgentState:
     return agent
 
 
-def _why(state: State) -> "Ended":
-    from seatrial.env.interception import Ended  # noqa: PLC0415 - see the top
+def _why(state: State) -> "RolloutEnded":
+    from seatrial.env.interception import RolloutEnded  # noqa: PLC0415 - see the top
 
     if state.get("prompt_too_long"):
-        return Ended(400, "the prompt exceeds the maximum context length of the model (context_length_exceeded)")
-    return Ended(429, f"the rollout has ended ({state['stop_condition']}): there are no more answers")
+        return RolloutEnded(400, "the prompt exceeds the maximum context length of the model (context_length_exceeded)")
+    return RolloutEnded(429, f"the rollout has ended ({state['stop_condition']}): there are no more answers")
 
 
 def _tail(path: Path) -> str:

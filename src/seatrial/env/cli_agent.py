@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the 
     from seatrial.gateway.session import Keys
 
 USUAL_SECONDS = 3600.0
-_PATIENCE = {"OPENAI_TIMEOUT": "600", "OPENAI_REQUEST_TIMEOUT": "600", "HTTPX_TIMEOUT": "600"}
+_TIMEOUTS = {"OPENAI_TIMEOUT": "600", "OPENAI_REQUEST_TIMEOUT": "600", "HTTPX_TIMEOUT": "600"}
 
 
 class CliAgentEnv(MultiTurnEnv):
@@ -100,7 +100,7 @@ class CliAgentEnv(MultiTurnEnv):
 
     async def build_env_vars(self, state: State) -> dict[str, str]:
         """The variables of the agent, and of every command that hooks run in its sandbox."""
-        variables = {**_PATIENCE, **self.environment_vars, **agent_of(state).model_variables}
+        variables = {**_TIMEOUTS, **self.environment_vars, **agent_of(state).model_variables}
         return {**variables, "OPENAI_MODEL": state["model"]} if state["model"] else variables
 
     async def post_sandbox_setup(self, state: State) -> None:
@@ -150,14 +150,14 @@ class CliAgentEnv(MultiTurnEnv):
     async def start_agent(self, state: State) -> None:
         """Start the agent's command; the rollout's loop answers it from now on."""
         from seatrial.env.agent_run import AgentRun  # noqa: PLC0415 - see the top
-        from seatrial.env.interception import Ended  # noqa: PLC0415
+        from seatrial.env.interception import RolloutEnded  # noqa: PLC0415
 
         agent = agent_of(state)
         launch = AgentLaunch(("/bin/sh", "-c", self.run_command), env=agent.variables)
         if agent.access is not None:
             agent.access.session.waits.agent_starts(self.timeout_seconds)
         agent.run = AgentRun(agent.interception, agent.workplace.run(launch, agent.access))
-        self._sandboxes.resources(state).push_async_callback(agent.run.stop, Ended(503, "the rollout is over"))
+        self._sandboxes.resources(state).push_async_callback(agent.run.stop, RolloutEnded(503, "the rollout is over"))
 
     async def get_prompt_messages(self, state: State) -> Messages:
         """The messages of the agent's next request, when it comes; none when the agent has ended."""

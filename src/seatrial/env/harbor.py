@@ -237,8 +237,8 @@ class HarborEnv(CliAgentEnv):
         built = task.layout.dockerfile is not None and docker_image == self.docker_image
         image = config.environment.docker_image if built else docker_image
         environment = config.environment.model_copy(update={"docker_image": image, **limits})
-        patience = config.agent.timeout_sec or (USUAL_SECONDS if self.timeout_seconds is None else None)
-        agent = config.agent.model_copy(update={"timeout_sec": patience})
+        seconds = config.agent.timeout_sec or (USUAL_SECONDS if self.timeout_seconds is None else None)
+        agent = config.agent.model_copy(update={"timeout_sec": seconds})
         return task.model_copy(
             update={"config": config.model_copy(update={"environment": environment, "agent": agent})}
         )

@@ -31,7 +31,7 @@ _FINAL = {**JSON_HEADERS, "x-should-retry": "false"}  # both official SDKs obey 
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RolloutEnded:
     """Why an agent gets no answers any more, as a provider would put it."""
 
     status: int
@@ -43,7 +43,7 @@ class InterceptedTurn:
     """One request of an agent, and the answer that it waits for."""
 
     payload: Mapping[str, Any]
-    answered: "asyncio.Future[dict[str, Any] | Ended]"
+    answered: "asyncio.Future[dict[str, Any] | RolloutEnded]"
     asked: tuple[Response, dict[str, Any]] | None = None
     """What the model said to it, as the loop sees it and as it came."""
 
@@ -68,11 +68,11 @@ class InterceptedTurn:
         if not self.answered.done():
             self.answered.set_result(whole)
 
-    def refuse(self, why: Ended | ProviderError) -> None:
+    def refuse(self, why: RolloutEnded | ProviderError) -> None:
         """Let the agent know that there is no answer."""
         if self.answered.done():
             return
-        if isinstance(why, Ended):
+        if isinstance(why, RolloutEnded):
             self.answered.set_result(why)
         else:
             self.answered.set_exception(why)
@@ -87,7 +87,7 @@ class Interception:
     """Set when an agent has been told that it gets no answers any more."""
     _waiting: "asyncio.Queue[InterceptedTurn | None]" = field(default_factory=asyncio.Queue)
     _open: set[InterceptedTurn] = field(default_factory=set)
-    _closed: Ended | ProviderError | None = None
+    _closed: RolloutEnded | ProviderError | None = None
 
     @property
     def dialects(self) -> frozenset[Dialect]:
@@ -115,7 +115,7 @@ class Interception:
             said = await turn.answered
         finally:
             self._open.discard(turn)
-        if isinstance(said, Ended):
+        if isinstance(said, RolloutEnded):
             self.told.set()
             yield _refusal(said)
         else:
@@ -135,14 +135,14 @@ class Interception:
         """There will be no more requests: nobody is there any more to make them."""
         self._waiting.put_nowait(None)
 
-    def close(self, why: Ended | ProviderError) -> None:
+    def close(self, why: RolloutEnded | ProviderError) -> None:
         """Answer no request any more, neither those that wait nor those that come. The first reason counts."""
         self._closed = self._closed or why
         for turn in list(self._open):
             turn.refuse(self._closed)
 
 
-def _refusal(ended: Ended) -> ModelReply:
+def _refusal(ended: RolloutEnded) -> ModelReply:
     body = DIALECTS["openai_chat"].error_body(ended.status, "budget", ended.message)
     return reply_in_pieces(ended.status, _FINAL, [orjson.dumps(body)])
 

@@ -18,7 +18,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_ROOM = "there is no room on the gateway's disk for a request of this size; send a smaller one, or fewer at a time"
 
 
-class TooLargeError(Exception):
+class BodyTooLargeError(Exception):
     """A request that is not taken; the message is for the agent."""
 
 
@@ -58,7 +58,7 @@ class Spooled:
         except OSError as error:
             raise _not_kept(error) from error
         if written != len(data):
-            raise TooLargeError(_NO_ROOM)
+            raise BodyTooLargeError(_NO_ROOM)
         self.size += len(data)
         self._bodies.disk += len(data)
 
@@ -110,7 +110,7 @@ class Held:
             self.spooled.close()
 
 
-class Answer:
+class HttpAnswer:
     """A whole answer on its way to the agent, for the length of a `with` block."""
 
     __slots__ = ("_bodies", "_data")
@@ -156,16 +156,16 @@ class Bodies:
         """Whether a body may have this size, and the trial `more` on disk. Raises TooLargeError."""
         most = self._limits
         if size > most.body_bytes:
-            raise TooLargeError(f"the request is larger than {most.body_bytes:,} bytes")
+            raise BodyTooLargeError(f"the request is larger than {most.body_bytes:,} bytes")
         if self.disk + more > most.disk_bytes:
-            raise TooLargeError(
+            raise BodyTooLargeError(
                 f"the requests under way have more than {most.disk_bytes:,} bytes together; send fewer at a time"
             )
 
     def check_answers(self, more: int) -> None:
         """Whether so much more may wait for the agent to read it. Raises TooLargeError."""
         if self.answers + more > self._limits.answer_bytes:
-            raise TooLargeError(
+            raise BodyTooLargeError(
                 f"the answers under way are larger than {self._limits.answer_bytes:,} bytes together; ask for less"
             )
 
@@ -205,8 +205,8 @@ class Bodies:
         return file
 
 
-def _not_kept(error: OSError) -> TooLargeError | SpoolError:
+def _not_kept(error: OSError) -> BodyTooLargeError | SpoolError:
     # Agents can fill a disk with what they send. Where the machine itself is short of it, its watch says so.
     if error.errno in _FULL:
-        return TooLargeError(_NO_ROOM)
+        return BodyTooLargeError(_NO_ROOM)
     return SpoolError(f"a large request cannot be kept: {error}")

@@ -12,7 +12,7 @@ import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.bodies import Answer, TooLargeError
+from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer
 from seatrial.gateway.dialects import DIALECTS, PATHS
 from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.routes import NoRoute, find_route
@@ -51,7 +51,7 @@ class Way(Protocol):
 
 
 def carry(session: Session, request: ModelRequest, way: Way) -> Coroutine[Any, Any, None]:
-    """Answer one request of an agent. The caller ends the answer.
+    """HttpAnswer one request of an agent. The caller ends the answer.
 
     Raises ConnectionError when the agent has hung up. Any other error is a bug of ours or a full disk.
     """
@@ -73,7 +73,7 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
             await _refuse(way, notes, dialect, outgoing)
         else:
             await _ask(session, request, outgoing, way, notes)
-    except TooLargeError as error:
+    except BodyTooLargeError as error:
         # Never the provider's failure: the agent says how much it wants to be told, and its trial must count.
         await _refuse(way, notes, dialect, _Refusal(413, "agent", str(error)))
     except ProviderError as error:
@@ -99,7 +99,7 @@ async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, 
             said = _heard(request, outgoing, reply.status, reply.whole, notes)
             await way.answer(reply.status, {**_JSON, **reply.headers}, said)
         else:
-            with Answer(session.bodies) as answer:
+            with HttpAnswer(session.bodies) as answer:
                 said = _heard(request, outgoing, reply.status, await _collect(reply, answer, notes), notes)
                 await way.answer(reply.status, {**_JSON, **reply.headers}, said)
 
@@ -190,7 +190,7 @@ def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: byt
     return body
 
 
-async def _collect(reply: ModelReply, answer: Answer, notes: CallNotes) -> bytes:
+async def _collect(reply: ModelReply, answer: HttpAnswer, notes: CallNotes) -> bytes:
     async for chunk in reply.chunks:
         if chunk.isspace():  # some providers send blank lines while they think
             notes.still_waiting()
@@ -258,14 +258,14 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
         if refusal is not None:
             await _refuse(way, notes, "openai_chat", refusal)
         else:
-            with Answer(session.bodies) as answer:
+            with HttpAnswer(session.bodies) as answer:
                 status = await _forward(session, request, way, answer)
                 # Its vectors are of no use to a reader of the record; what it took is.
                 said = _read(answer.whole())
                 known = {name: said[name] for name in ("model", "usage") if name in said} if _is_table(said) else None
                 notes.wait.heard()
                 notes.answered(status, "openai_chat", known)
-    except TooLargeError as error:
+    except BodyTooLargeError as error:
         notes.failed("agent", 413, str(error))
         raise ConnectionResetError(str(error)) from error
     except (ConnectionError, asyncio.CancelledError):
@@ -282,7 +282,7 @@ async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes)
     return outgoing if isinstance(outgoing, _Refusal) else None
 
 
-async def _forward(session: Session, request: ModelRequest, way: Way, copy: Answer | None = None) -> int:
+async def _forward(session: Session, request: ModelRequest, way: Way, copy: HttpAnswer | None = None) -> int:
     """Pass on a request and its answer as they are; returns the answer's status."""
     try:
         async with session.upstream.ask(request) as reply:

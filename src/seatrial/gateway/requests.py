@@ -4,7 +4,7 @@ import orjson
 from aiohttp import web
 
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.bodies import Spooled, TooLargeError
+from seatrial.gateway.bodies import BodyTooLargeError, Spooled
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.routes import NoRoute, Route, find_route
 from seatrial.gateway.session import Session
@@ -39,7 +39,7 @@ def admitted(session: Session, request: web.BaseRequest) -> Route:
         raise RefusedError(route.status, route.reason)
     try:
         session.bodies.check(request.content_length or 0)
-    except TooLargeError as error:
+    except BodyTooLargeError as error:
         raise RefusedError(413, str(error)) from None
     return route
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from seatrial.concurrency import finish
 from seatrial.errors import ProviderError
-from seatrial.gateway.bodies import Content, Held, SpoolError, TooLargeError
+from seatrial.gateway.bodies import BodyTooLargeError, Content, Held, SpoolError
 from seatrial.gateway.connections import BACKLOG, Connections
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.exchange import FINAL, carry
@@ -160,7 +160,7 @@ async def _rest_of(content: Content, first: bytes, session: Session) -> Held:
         return await session.bodies.collect(content, first)
     except (ConnectionError, SpoolError):
         raise
-    except TooLargeError as error:
+    except BodyTooLargeError as error:
         raise RefusedError(413, str(error)) from None
     except Exception as error:  # noqa: BLE001 - as above
         raise _unreadable(error) from None

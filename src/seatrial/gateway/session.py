@@ -45,7 +45,7 @@ class SessionOptions:
         return replace(self, model=model)
 
 
-class Journal(Protocol):
+class CallJournal(Protocol):
     """Where calls are written down."""
 
     def write(self, call: EndedCall) -> None:
@@ -59,7 +59,7 @@ class Session:
     def __init__(
         self,
         upstream: Upstream,
-        log: Journal,
+        log: CallJournal,
         options: SessionOptions,
         prices: PriceTable,
         limits: Limits = Limits(),  # noqa: B008 - it is frozen

@@ -25,7 +25,7 @@ Leaver = Literal["agent", "us"]
 Answering = asyncio.Task[Any] | None
 
 
-def patience_sec(agent_sec: float | None, slowest_sec: float = 0.0) -> float:
+def longest_silence_sec(agent_sec: float | None, slowest_sec: float = 0.0) -> float:
     """How long a model may be silent before that is its failure, for an agent that gave up on it."""
     short = LONG_SEC if agent_sec is None else min(LONG_SEC, _SHORT_SHARE * agent_sec)
     return max(short, _SLOWER * slowest_sec)
@@ -33,7 +33,7 @@ def patience_sec(agent_sec: float | None, slowest_sec: float = 0.0) -> float:
 
 def robbed_sec(agent_sec: float | None, slowest_sec: float = 0.0) -> float:
     """The same for an agent whose time ran out: the last moments of a long time are not what it lacked."""
-    return max(patience_sec(agent_sec, slowest_sec), _LONG_SHARE * (agent_sec or 0.0))
+    return max(longest_silence_sec(agent_sec, slowest_sec), _LONG_SHARE * (agent_sec or 0.0))
 
 
 class Wait:
@@ -123,7 +123,7 @@ class Waits:
         if wait.timer is not None:
             wait.timer.cancel()
             self._seen_through -= 1
-        if not answered and (silent := wait.silent_sec()) >= patience_sec(self._agent_sec, self._slowest):
+        if not answered and (silent := wait.silent_sec()) >= longest_silence_sec(self._agent_sec, self._slowest):
             self._owed = (now, silent)
         self.news.set()
 
@@ -170,7 +170,7 @@ class Waits:
             silent = max([silent, *(wait.silent_sec() for wait in self._open.values())])
         if self._owed is not None and self._owed[0] >= self.last_word:
             silent = max(silent, self._owed[1])
-        limit = robbed_sec if timed_out and now >= self._deadline else patience_sec
+        limit = robbed_sec if timed_out and now >= self._deadline else longest_silence_sec
         return silent if silent >= limit(self._agent_sec, self._slowest) else None
 
     def _doubt_sec(self, ended_at: float) -> float | None:
@@ -181,7 +181,7 @@ class Waits:
         """How much longer a call that its agent did not wait for may be silent: as long as the agent could have waited
         in its own time, so that nobody escapes an answer by leaving early."""
         could_wait_sec = min(LONG_SEC, self._deadline - wait.silent_since)
-        return max(patience_sec(self._agent_sec, self._slowest), could_wait_sec) - wait.silent_sec()
+        return max(longest_silence_sec(self._agent_sec, self._slowest), could_wait_sec) - wait.silent_sec()
 
     def _is_doubtful(self, wait: Wait, ended_at: float) -> bool:
         if wait.left_at is None:

@@ -16,8 +16,8 @@ from yarl import URL
 
 from seatrial.errors import ImageError, ImageFetchError
 from seatrial.images.credentials import Credentials
-from seatrial.images.patience import PassingError, UnreachedError, Wait, patiently, retry_after
-from seatrial.images.places import Place, is_loopback
+from seatrial.images.registry_servers import RegistryServer, is_loopback
+from seatrial.images.retrying import PassingError, UnreachedError, Wait, retry_after, with_retries
 from seatrial.sandbox.ca_file import client_trust
 
 _REDIRECTS = 5
@@ -46,7 +46,7 @@ class Access:
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        place: Place,
+        place: RegistryServer,
         repository: str,
         credentials: Credentials,
         wait: Wait = asyncio.sleep,
@@ -70,7 +70,7 @@ class Access:
                 raw = await _read_up_to(response, limit)
                 return raw, response.content_type, response.headers.get("Docker-Content-Digest", "")
 
-        return await patiently(once, self.wait)
+        return await with_retries(once, self.wait)
 
     @asynccontextmanager
     async def stream(

@@ -11,7 +11,7 @@ from typing import IO
 from seatrial.errors import ImageError
 from seatrial.images.compression import BROKEN, open_compressed
 from seatrial.images.config import ImageDocument, Layers, Settings, read_document
-from seatrial.images.layers import Bounds
+from seatrial.images.layers import LayerBounds
 from seatrial.images.layouts import Archive, Folder, FoundImage, Part, Source, images_in
 from seatrial.images.platforms import host_platform
 from seatrial.images.progress import LayerProgress, LayerState, OnProgress, say_nothing
@@ -21,7 +21,7 @@ from seatrial.images.stored import StoredImage
 from seatrial.sandbox.api import DEFAULT_PATH
 
 _CHUNK = 2**20
-_MAX_ARCHIVE = 2 * Bounds().max_bytes
+_MAX_ARCHIVE = 2 * LayerBounds().max_bytes
 # The names at the top of an archive of images: whoever has others is a root file system.
 _OF_IMAGES = re.compile(
     r"(?:manifest|index|repositories|version)(?:\.json)?|oci-layout|VERSION|blobs|[0-9a-f]{64}(?:\.json|\.tar)?"

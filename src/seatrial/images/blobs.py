@@ -11,8 +11,8 @@ import aiohttp
 
 from seatrial.errors import ImageError, ImageFetchError
 from seatrial.images.access import Access
-from seatrial.images.patience import PassingError, pause
 from seatrial.images.registry import Descriptor
+from seatrial.images.retrying import PassingError, pause
 
 _CHUNK = 2**18
 _RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")

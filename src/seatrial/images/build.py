@@ -23,7 +23,7 @@ from seatrial.images.building.events import Observer, StepLog, StepOutput, ignor
 from seatrial.images.building.handover import Program, hand_over
 from seatrial.images.building.ignore import read_ignore_rules
 from seatrial.images.building.instructions import Arg, From, Step, read_instructions, read_steps
-from seatrial.images.building.journal import Journal
+from seatrial.images.building.journal import BuildJournal
 from seatrial.images.building.named import images_named_in
 from seatrial.images.building.plan import StagePlan, find_stage, find_target, needed_stages, split_stages
 from seatrial.images.building.sources import Origin
@@ -131,7 +131,7 @@ async def _build_elsewhere(spec: BuildSpec, program: Program, means: BuildMeans)
     options += [f"--network={spec.network.mode}"] if spec.network.mode in ("none", "host") else []
     store, cache, key = means.store, StepCache(means.store), make_key("builder", program, str(spec.file.absolute()))
     log = StepLog(cache.log_of(key), means.observer)
-    journal = Journal(means.observer)
+    journal = BuildJournal(means.observer)
     journal.total = 1
     try:
         async with _in_time(spec, lambda: str(spec.file)):
@@ -172,7 +172,7 @@ class _Build:
         self._bases = Bases(means.store, means.resolve_base, dockerfile.escape)
         self._arguments = Arguments(spec.arguments, spec.platform, dockerfile.escape)
         self._context = ContextTree(spec.context, read_ignore_rules(spec.context, spec.file))
-        self._journal = Journal(means.observer)
+        self._journal = BuildJournal(means.observer)
         self._plans: list[StagePlan] = []
         self._stages: dict[int, Stage] = {}
         self.place = str(spec.file)

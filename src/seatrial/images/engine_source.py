@@ -15,7 +15,7 @@ from seatrial.images.choice import ImagePolicy, ImageRequest, Setup, why_refused
 from seatrial.images.resolver import Say
 from seatrial.sandbox.api import Image, ImageConfig
 from seatrial.sandbox.engine.client import EngineClient
-from seatrial.sandbox.engine.images import BuildSpec, build, inspect, pull
+from seatrial.sandbox.engine.images import DaemonBuildSpec, build, inspect, pull
 from seatrial.sandbox.scratch import Scratch
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import TASK_BOUNDS, walk
@@ -60,7 +60,9 @@ class EngineSource:
         context = request.dockerfile.parent
         await asyncio.to_thread(walk, str(context), TASK_BOUNDS, ())
         name = f"{_BUILT}:{digest_folder(context)[:_SHORT]}"
-        return await self._built(BuildSpec(context, name, request.dockerfile.name), f"builds {request.dockerfile}", say)
+        return await self._built(
+            DaemonBuildSpec(context, name, request.dockerfile.name), f"builds {request.dockerfile}", say
+        )
 
     async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
         """An image with what a command leaves behind, run as root. What the image says about itself stays the same."""
@@ -74,11 +76,11 @@ class EngineSource:
                 (folder / _FILES).write_bytes(files)
                 steps.insert(2, f"ADD {_FILES} /")
             (folder / "Dockerfile").write_text("\n".join(steps))
-            spec = BuildSpec(folder, f"{_SET_UP}:{key[:_SHORT]}")
+            spec = DaemonBuildSpec(folder, f"{_SET_UP}:{key[:_SHORT]}")
             built = await self._built(spec, f"sets up: {setup.command}", say)
         return replace(built, config=image.config)
 
-    async def _built(self, spec: BuildSpec, title: str, say: Say) -> Image:
+    async def _built(self, spec: DaemonBuildSpec, title: str, say: Say) -> Image:
         found = await inspect(self._client, spec.name)
         if found is None:
             say(f"{self._engine} {title}")

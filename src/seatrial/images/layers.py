@@ -29,14 +29,14 @@ _USUAL_MODES = {"/tmp": 0o1777, "/var/tmp": 0o1777, "/root": 0o700}  # noqa: S10
 _UNREADABLE = (tarfile.TarError, OSError, ValueError, ArithmeticError, RecursionError, MemoryError, *BROKEN)
 
 
-class Bounds(NamedTuple):
+class LayerBounds(NamedTuple):
     """How much an archive may unpack to: a small one can hold more than any disk."""
 
     max_bytes: int = 64 * 2**30
     max_entries: int = 4_000_000
 
 
-class Manner(NamedTuple):
+class LayerFormat(NamedTuple):
     """How this machine's overlays want their layers."""
 
     owners: Owners
@@ -53,7 +53,7 @@ class Unpacked(NamedTuple):
     hides_below: bool
 
 
-def unpack_layer(stream: IO[bytes], manner: Manner, bounds: Bounds) -> Unpacked:
+def unpack_layer(stream: IO[bytes], manner: LayerFormat, bounds: LayerBounds) -> Unpacked:
     """Unpack an uncompressed archive into the root directory, which is empty.
 
     Raises ImageError naming the member for a name with `..`, a hard link to anything but a file of this layer, a path
@@ -73,7 +73,7 @@ def unpack_layer(stream: IO[bytes], manner: Manner, bounds: Bounds) -> Unpacked:
 class _Layer:
     """The root being filled."""
 
-    def __init__(self, manner: Manner, bounds: Bounds) -> None:
+    def __init__(self, manner: LayerFormat, bounds: LayerBounds) -> None:
         self._manner = manner
         self._bounds = bounds
         self._size = self._entries = self._devices = self._squashed = 0

@@ -10,12 +10,12 @@ from seatrial.errors import ImageError, ImageFetchError
 from seatrial.images.access import Access, new_session
 from seatrial.images.blobs import fetch_blob
 from seatrial.images.credentials import find_credentials
-from seatrial.images.patience import Wait
-from seatrial.images.places import Place, RegistryOptions, is_loopback, places_of, read_options
 from seatrial.images.platforms import Platform, host_platform
 from seatrial.images.progress import LayerProgress, LayerState, OnProgress, say_nothing
 from seatrial.images.reference import Reference, parse_reference
 from seatrial.images.registry import Descriptor, Resolved, resolve
+from seatrial.images.registry_servers import RegistryOptions, RegistryServer, is_loopback, places_of, read_options
+from seatrial.images.retrying import Wait
 from seatrial.images.store import Store
 from seatrial.images.stored import StoredImage
 
@@ -86,7 +86,7 @@ class _Pull:
         tried, advice = "; ".join(map(str, failures)), _ADVICE.format(name=self._reference.familiar)
         raise kind(f"{self._reference.familiar} cannot be pulled: {tried}. {advice}") from failures[-1]
 
-    def _check_reach(self, place: Place) -> None:
+    def _check_reach(self, place: RegistryServer) -> None:
         if self._options.environ.get(OFFLINE) and not is_loopback(place.base.host or ""):
             raise ImageFetchError(f"{place.domain} is not asked, because {OFFLINE} is set")
 

@@ -36,7 +36,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ImageManifest:
     """What an image is made of."""
 
     config: Descriptor
@@ -87,7 +87,7 @@ def check_digest(raw: bytes, digest: str) -> None:
         )
 
 
-def check_layers(document: ImageDocument, manifest: Manifest) -> None:
+def check_layers(document: ImageDocument, manifest: ImageManifest) -> None:
     """Raise ImageError when configuration and manifest do not speak of the same layers."""
     expected, found = len(document.rootfs.diff_ids), len(manifest.layers)
     if expected != found:
@@ -122,14 +122,14 @@ def parse_table(raw: bytes) -> dict[str, Any]:
     return table
 
 
-def read_manifest(table: dict[str, Any]) -> Manifest:
+def read_manifest(table: dict[str, Any]) -> ImageManifest:
     """A manifest of one image. Raises ImageError."""
     if table.get("schemaVersion") == 1:
         raise ImageError("its manifest has the old schema 1, which no tool writes any more; push the image again")
     layers = table.get("layers")
     if not isinstance(layers, list) or not isinstance(table.get("config"), dict) or len(layers) > _MAX_LAYERS:
         raise ImageError("its manifest has no configuration or no list of layers: it is not an image")
-    return Manifest(read_descriptor(table["config"]), tuple(read_descriptor(layer) for layer in layers))
+    return ImageManifest(read_descriptor(table["config"]), tuple(read_descriptor(layer) for layer in layers))
 
 
 def read_descriptor(entry: Any) -> Descriptor:

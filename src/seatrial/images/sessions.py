@@ -15,7 +15,7 @@ from seatrial.sandbox.embedded.runs import RunDirectory
 _CLAIMS = "claims"
 
 
-class Session:
+class RegistrySession:
     """One process's use of a store."""
 
     def __init__(self, root: Path) -> None:

@@ -20,18 +20,18 @@ from typing import BinaryIO
 from seatrial.errors import ImageError, SandboxError
 from seatrial.images.cache import cache_root, usable
 from seatrial.images.config import ImageDocument, digest_of, read_document, write_document
-from seatrial.images.layers import Bounds, Owners
+from seatrial.images.layers import LayerBounds, Owners
 from seatrial.images.locks import WorkLocks
 from seatrial.images.platforms import Platform
 from seatrial.images.reference import Reference, is_digest, parse_reference
-from seatrial.images.sessions import Session
-from seatrial.images.stored import About, Named, StoredImage, StoredLayer, read_stored
+from seatrial.images.sessions import RegistrySession
+from seatrial.images.stored import About, NamedImage, StoredImage, StoredLayer, read_stored
 from seatrial.images.workers import manner_here, remove_trees, run_worker
 from seatrial.model.base import to_json
 from seatrial.sandbox.api import Image
 
 LAYER_FOLDERS: dict[Owners, str] = {"kept": "layers", "squashed": "layers-of-one-owner"}
-_BOUNDS = Bounds()
+_BOUNDS = LayerBounds()
 _IMAGE_ID = re.compile(r"[0-9a-f]{12,64}")
 
 
@@ -45,11 +45,11 @@ class Store:
         self.layers = self.root / LAYER_FOLDERS[self._manner.owners]
         for folder in (self.layers, *map(self.root.joinpath, ("images", "references", "blobs", "locks"))):
             folder.mkdir(exist_ok=True)
-        self._session = Session(self.root)
+        self._session = RegistrySession(self.root)
         self._locks = WorkLocks(self.root / "locks")
 
     @property
-    def session(self) -> Session:
+    def session(self) -> RegistrySession:
         """This process's use of the store."""
         return self._session
 
@@ -106,7 +106,7 @@ class Store:
         digest: str | None = None,
         *,
         size: int | None = None,
-        bounds: Bounds = _BOUNDS,
+        bounds: LayerBounds = _BOUNDS,
         on_read: Callable[[int], None] | None = None,
     ) -> StoredLayer:
         """Unpack a layer from an archive, a real file or a pipe, compressed or not: `size` bytes from where it stands.
@@ -190,9 +190,9 @@ class Store:
             names = [self.name_image(digest, reference, manifest) for reference in references]
         return StoredImage(digest, parsed, tuple(names), time.time())
 
-    def name_image(self, digest: str, reference: str | Reference, manifest: str | None = None) -> Named:
+    def name_image(self, digest: str, reference: str | Reference, manifest: str | None = None) -> NamedImage:
         """Have a name mean an image, whatever it meant before."""
-        named = Named(reference=str(_parsed(reference)), image=digest, manifest=manifest)
+        named = NamedImage(reference=str(_parsed(reference)), image=digest, manifest=manifest)
         self._write(self._name_file(named.reference), to_json(named))
         return named
 
@@ -218,9 +218,9 @@ class Store:
 
     def images(self) -> list[StoredImage]:
         """All images, the latest used first."""
-        names: dict[str, list[Named]] = {}
+        names: dict[str, list[NamedImage]] = {}
         for path in sorted((self.root / "references").glob("*.json")):
-            if named := read_stored(Named, path):
+            if named := read_stored(NamedImage, path):
                 names.setdefault(named.image, []).append(named)
         digests = [f"sha256:{path.stem}" for path in (self.root / "images").glob("*.json")]
         found = [self._read_image(digest, names.get(digest, ())) for digest in digests]
@@ -231,7 +231,7 @@ class Store:
         layers = [self._read_layer(digest) for digest in set(image.layers)]
         return sum(layer.about.size for layer in layers if layer)
 
-    def _read_image(self, digest: str, names: Sequence[Named]) -> StoredImage | None:
+    def _read_image(self, digest: str, names: Sequence[NamedImage]) -> StoredImage | None:
         path = self._image_file(digest)
         try:
             document, used_at = read_document(path.read_bytes(), digest), path.stat().st_mtime
@@ -239,7 +239,7 @@ class Store:
             return None
         return StoredImage(digest, document, tuple(sorted(names, key=lambda named: named.reference)), used_at)
 
-    def _resolve(self, name: str | Reference) -> tuple[str | None, list[Named]]:
+    def _resolve(self, name: str | Reference) -> tuple[str | None, list[NamedImage]]:
         """The digest of the image a name means, and that name unless it is the digest."""
         if isinstance(name, str) and is_digest(name):
             return name, []
@@ -247,7 +247,7 @@ class Store:
             matches = list((self.root / "images").glob(f"{name}*.json"))
             if len(matches) == 1:
                 return f"sha256:{matches[0].stem}", []
-        named = read_stored(Named, self._name_file(str(_parsed(name))))
+        named = read_stored(NamedImage, self._name_file(str(_parsed(name))))
         return (named.image, [named]) if named else (None, [])
 
     def _image_file(self, digest: str) -> Path:

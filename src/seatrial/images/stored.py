@@ -22,7 +22,7 @@ class About(StrictModel):
     hides_below: bool = False
 
 
-class Named(StrictModel):
+class NamedImage(StrictModel):
     """What a name means: an image, and the digest under which the registry has it."""
 
     reference: str
@@ -45,7 +45,7 @@ class StoredImage:
 
     digest: str
     document: ImageDocument
-    names: tuple[Named, ...]
+    names: tuple[NamedImage, ...]
     used_at: float
 
     @property

@@ -17,7 +17,7 @@ from typing import IO, Any, NoReturn
 
 from seatrial.errors import ImageError
 from seatrial.images.compression import BROKEN, open_compressed
-from seatrial.images.layers import Bounds, Manner, unpack_layer
+from seatrial.images.layers import LayerBounds, LayerFormat, unpack_layer
 from seatrial.sandbox.embedded.programs import removal
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.syscalls import PR_SET_PDEATHSIG, prctl
@@ -75,14 +75,14 @@ class _Hashing:
 
 def _unpack(message: dict[str, Any], descriptors: list[int], tell: Callable[[int], None]) -> dict[str, Any]:
     source, target = descriptors
-    bounds = Bounds(*message["bounds"])
+    bounds = LayerBounds(*message["bounds"])
     os.fchdir(target)
     os.chroot(".")
     os.close(target)
     try:
         stream = open_compressed(io.BufferedReader(_Source(source, message["size"], tell), 2**18))
         hashing = _Hashing(stream, 2 * bounds.max_bytes)
-        unpacked = unpack_layer(hashing, Manner(*message["manner"]), bounds)  # type: ignore[arg-type] # it only reads
+        unpacked = unpack_layer(hashing, LayerFormat(*message["manner"]), bounds)  # type: ignore[arg-type] # it only reads
         return {"diff_id": hashing.digest_of_all(), **unpacked._asdict()}
     except (OSError, ValueError, *BROKEN) as error:
         raise ImageError(f"the archive cannot be read: {error}") from error

@@ -13,7 +13,7 @@ from typing import Any
 
 from seatrial.concurrency import finish
 from seatrial.errors import ImageError, SandboxError
-from seatrial.images.layers import Manner
+from seatrial.images.layers import LayerFormat
 from seatrial.images.locks import settle
 from seatrial.sandbox.embedded.id_ranges import granted_range, map_ids
 from seatrial.sandbox.embedded.protocol import receive, send
@@ -22,14 +22,14 @@ from seatrial.sandbox.embedded.stop_watch import StopWatch
 _COMMAND = [sys.executable, "-I", "-m", "seatrial.images.worker"]
 
 
-def manner_here() -> Manner:
+def manner_here() -> LayerFormat:
     """How layers have to be on this machine, for this user."""
     if os.geteuid() == 0:
-        return Manner("kept", "trusted")
+        return LayerFormat("kept", "trusted")
     user = pwd.getpwuid(os.getuid())
     tables = (("newuidmap", "/etc/subuid"), ("newgidmap", "/etc/subgid"))
     mapped = all(shutil.which(program) and granted_range(table, user.pw_name, user.pw_uid) for program, table in tables)
-    return Manner("kept" if mapped else "squashed", "user")
+    return LayerFormat("kept" if mapped else "squashed", "user")
 
 
 async def remove_trees(*paths: Path) -> None:

@@ -34,7 +34,7 @@ from seatrial.trial.steps import Turn, open_trial
 if TYPE_CHECKING:  # an HTTP server and client, which most jobs do without
     from seatrial.gateway.access import ModelAccess
 
-_PATIENCE_SEC = 60.0
+_TIMEOUT_SEC = 60.0
 _MOST_TRIED = 3
 _MOST_LOOKED_AT = 50  # tasks, to find some that are not alike
 _OFF = "--no-preflight starts without this check"
@@ -157,8 +157,8 @@ async def _look_for_program(turn: Turn, launch: AgentLaunch, variables: Mapping[
             ("/bin/sh", "-c", _LOOK, "sh", needed.program, needed.script or ""),
             env={**agent_variables(spec.task, spec.task.workdir, spec.agent.ref.model), **variables},
             cwd=launch.cwd,
-            user=turn.of.agent.user,
-            timeout_sec=_PATIENCE_SEC,
+            user=turn.round.agent.user,
+            timeout_sec=_TIMEOUT_SEC,
         ),
     )
     place = f"the sandbox of task {spec.task.id!r} (image {turn.trial.place.sandbox.image.reference!r})"
@@ -177,7 +177,7 @@ async def _look_for_program(turn: Turn, launch: AgentLaunch, variables: Mapping[
 
 async def _ask_gateway(turn: Turn, address: str, title: str) -> None:
     port = address.rpartition(":")[2]
-    answer = await _said(turn, ExecSpec(("/bin/sh", "-c", _ASK, "sh", port), timeout_sec=_PATIENCE_SEC))
+    answer = await _said(turn, ExecSpec(("/bin/sh", "-c", _ASK, "sh", port), timeout_sec=_TIMEOUT_SEC))
     if answer.startswith("no answer"):
         raise PreflightError(
             f"the agent {title!r} would not reach its model: from inside its sandbox the gateway at {address} gives "

@@ -1,4 +1,4 @@
-"""A job's patience with a machine that has no room: it waits, and says for what; after a long time it gives up."""
+"""A job on a machine that has no room: it waits, and says for what; after a long time it gives up."""
 
 import asyncio
 import time
@@ -17,10 +17,10 @@ _PAUSE_SEC = 1.0  # a quota may refuse us although the file system has room: not
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Waits `patience` seconds at most, then says how to `go_on`. Whoever watches the job is told what it waits for."""
+    """Waits `longest_sec` at most, then says how to `go_on`. Whoever watches the job is told what it waits for."""
 
     go_on: str
-    patience: float
+    longest_sec: float
     observe: Observer
 
     async def wait(self) -> None:
@@ -30,13 +30,13 @@ class Room:
             return
         self.observe(Notice(f"waiting: {shortage}; trials go on when there is room again"))
         try:
-            await watch.wait_for_room(self.patience)
+            await watch.wait_for_room(self.longest_sec)
         except HostExhaustedError as error:
             raise HostExhaustedError(f"{error}. Make room, then go on with {self.go_on}") from None
 
     async def use(self, write: Callable[[], Awaitable[T]]) -> T:
         """Write something to the job's folder, as soon as there is room. Raises StoreFullError if there never is."""
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.longest_sec
         while True:
             try:
                 return await write()

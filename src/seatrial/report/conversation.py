@@ -17,7 +17,7 @@ _WORTH_TELLING_SEC = 1.0
 _LOOKED_AT = ("image", "image_url", "input_image", "document", "input_file", "file", "input_audio")
 
 
-class Said(NamedTuple):
+class Utterance(NamedTuple):
     """Something somebody said: `who` is a role or what kind of thing it is."""
 
     who: str
@@ -57,12 +57,12 @@ def _price(call: ModelCall) -> str:
     return "cost not known" if call.cost_usd is None else format_cost(call.cost_usd)
 
 
-def told(messages: Iterable[Any]) -> list[Said]:
+def told(messages: Iterable[Any]) -> list[Utterance]:
     """What messages say, in any dialect."""
     return [said for message in messages for said in _message(message)]
 
 
-def answer(response: Any) -> list[Said]:
+def answer(response: Any) -> list[Utterance]:
     """What an answer says, in any dialect."""
     if not isinstance(response, dict):
         return []
@@ -73,14 +73,14 @@ def answer(response: Any) -> list[Said]:
         return told(output)
     if "content" in response:
         return told([{"role": response.get("role", "assistant"), "content": response["content"]}])
-    return [Said("answer", _json(response))]
+    return [Utterance("answer", _json(response))]
 
 
 def _has_message(choice: Any) -> bool:
     return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
 
 
-def block(said: Said, *, cut: bool) -> list[str]:
+def block(said: Utterance, *, cut: bool) -> list[str]:
     """Something said as lines, the first with its speaker; long ones cut in the middle if that is wanted."""
     lines = harmless_lines(said.text)
     lines = _cut(lines) if cut else lines
@@ -101,59 +101,59 @@ def _cut_line(line: str) -> str:
     return line if left <= 0 else f"{line[:_MOST_CHARACTERS]}… {counted(left, 'more character')}; --full shows them"
 
 
-def _message(message: Any) -> Iterator[Said]:
+def _message(message: Any) -> Iterator[Utterance]:
     if not isinstance(message, dict):
-        yield Said("user" if isinstance(message, str) else "message", _text(message))
+        yield Utterance("user" if isinstance(message, str) else "message", _text(message))
     elif "role" not in message:
         yield from _part("message", message)
     else:
         role = _text(message["role"])
         name = f"{role} {message['name']}" if message.get("name") else role
         if message.get("reasoning_content"):
-            yield Said("reasoning", _text(message["reasoning_content"]))
+            yield Utterance("reasoning", _text(message["reasoning_content"]))
         yield from _content(name, message.get("content"))
         if message.get("refusal"):
-            yield Said("refusal", _text(message["refusal"]))
+            yield Utterance("refusal", _text(message["refusal"]))
         yield from _content("tool call", message.get("tool_calls"))
 
 
-def _content(who: str, content: Any) -> Iterator[Said]:
+def _content(who: str, content: Any) -> Iterator[Utterance]:
     for part in content if isinstance(content, list) else [content]:
         if part is not None and part != "":
             yield from _part(who, part)
 
 
-def _part(who: str, part: Any) -> Iterator[Said]:
+def _part(who: str, part: Any) -> Iterator[Utterance]:
     """One piece of a message: text, reasoning, a call of a tool, its result, or something to look at."""
     match part:
         case {"type": "text" | "input_text" | "output_text", "text": text}:
-            yield Said(who, _text(text))
+            yield Utterance(who, _text(text))
         case {"type": "thinking", "thinking": text}:
-            yield Said("reasoning", _text(text))
+            yield Utterance("reasoning", _text(text))
         case {"type": "reasoning", "summary": list() as summary}:
-            yield Said("reasoning", "\n".join(_text(_bare(piece)) for piece in summary) or "(not shown)")
+            yield Utterance("reasoning", "\n".join(_text(_bare(piece)) for piece in summary) or "(not shown)")
         case {"type": kind} if kind in _LOOKED_AT:
-            yield Said(who, f"[{kind}, {len(_json(part)):,} characters of JSON]")
+            yield Utterance(who, f"[{kind}, {len(_json(part)):,} characters of JSON]")
         case {}:
             yield from _tool(who, part)
         case _:
-            yield Said(who, _text(part))
+            yield Utterance(who, _text(part))
 
 
-def _tool(who: str, part: dict[str, Any]) -> Iterator[Said]:
+def _tool(who: str, part: dict[str, Any]) -> Iterator[Utterance]:
     match part:
         case (
             {"function": {"name": name, "arguments": arguments}}
             | {"type": "function_call", "name": name, "arguments": arguments}
             | {"type": "tool_use", "name": name, "input": arguments}
         ):
-            yield Said("tool call", f"{_text(name)} {_text(arguments)}")
+            yield Utterance("tool call", f"{_text(name)} {_text(arguments)}")
         case {"type": "tool_result", "content": content}:
             yield from _content("tool error" if part.get("is_error") else "tool", content)
         case {"type": "function_call_output", "output": output}:
             yield from _content("tool", output)
         case _:
-            yield Said(_text(part.get("type", who)), _json(part))
+            yield Utterance(_text(part.get("type", who)), _json(part))
 
 
 def _bare(piece: Any) -> Any:

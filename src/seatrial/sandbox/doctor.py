@@ -18,11 +18,11 @@ from seatrial.sandbox.engine.endpoint import Engine
 from seatrial.sandbox.session import open_sandbox, run_shell
 from seatrial.sandbox.transfer import get_file, put_file
 
-_PATIENCE_SEC = 30.0
+_TIMEOUT_SEC = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HostFinding:
     """One thing that was tried; `fix` is the command or change that would make it work."""
 
     step: str
@@ -31,7 +31,7 @@ class Finding:
     fix: str = ""
 
 
-async def examine(root: Path | None = None) -> AsyncIterator[Finding]:
+async def examine(root: Path | None = None) -> AsyncIterator[HostFinding]:
     """Try everything, one finding after the other: our own sandboxes, and then container engines."""
     yield _kernel()
     async for finding in _examine_embedded(root):
@@ -40,7 +40,7 @@ async def examine(root: Path | None = None) -> AsyncIterator[Finding]:
         yield await _examine_engine(engine)
 
 
-async def _examine_embedded(root: Path | None) -> AsyncIterator[Finding]:
+async def _examine_embedded(root: Path | None) -> AsyncIterator[HostFinding]:
     """What nothing can work without ends it early."""
     async with AsyncExitStack() as stack:
         backend = EmbeddedBackend(root=root)
@@ -48,16 +48,16 @@ async def _examine_embedded(root: Path | None) -> AsyncIterator[Finding]:
             await stack.enter_async_context(backend)
         except (SeatrialError, OSError) as error:
             detail, _, fix = str(error).partition("; ")
-            yield Finding("namespaces", "fails", detail, fix or "use containers instead (-e docker, -e podman)")
+            yield HostFinding("namespaces", "fails", detail, fix or "use containers instead (-e docker, -e podman)")
             return
         capabilities = await backend.probe()
-        yield Finding("namespaces", "works", f"the spawner runs in mode {capabilities.mode}")
+        yield HostFinding("namespaces", "works", f"the spawner runs in mode {capabilities.mode}")
         try:
             sandbox = await stack.enter_async_context(open_sandbox(backend, SandboxSpec()))
         except (SeatrialError, OSError) as error:
-            yield Finding("sandbox", "fails", str(error), _overlay_fix())
+            yield HostFinding("sandbox", "fails", str(error), _overlay_fix())
             return
-        yield Finding("sandbox", "works", "a root of this machine's own system directories is up")
+        yield HostFinding("sandbox", "works", "a root of this machine's own system directories is up")
         for step, attempt in _STEPS.items():
             yield await _try(step, attempt(sandbox))
         yield await _try_system_folders(sandbox)
@@ -66,23 +66,23 @@ async def _examine_embedded(root: Path | None) -> AsyncIterator[Finding]:
         for thing in ("userns", "many_users"):
             if thing in capabilities.missing:
                 detail, _, fix = capabilities.missing[thing].partition("; ")
-                yield Finding(thing, "missing", detail, fix)
+                yield HostFinding(thing, "missing", detail, fix)
 
 
-def _kernel() -> Finding:
+def _kernel() -> HostFinding:
     release = platform.release()
     version = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
     if platform.system() != "Linux" or version < (5, 12):
-        return Finding("kernel", "fails", f"{platform.system()} {release}", "use Linux 5.12 or later, or Docker")
-    return Finding("kernel", "works", f"Linux {release} on {platform.machine()}, user id {os.getuid()}")
+        return HostFinding("kernel", "fails", f"{platform.system()} {release}", "use Linux 5.12 or later, or Docker")
+    return HostFinding("kernel", "works", f"Linux {release} on {platform.machine()}, user id {os.getuid()}")
 
 
-async def _try(step: str, attempt: Awaitable[str]) -> Finding:
+async def _try(step: str, attempt: Awaitable[str]) -> HostFinding:
     try:
-        async with asyncio.timeout(_PATIENCE_SEC):
-            return Finding(step, "works", await attempt)
+        async with asyncio.timeout(_TIMEOUT_SEC):
+            return HostFinding(step, "works", await attempt)
     except (SeatrialError, OSError, TimeoutError) as error:
-        return Finding(step, "fails", str(error) or type(error).__name__, "please report this with the line above")
+        return HostFinding(step, "fails", str(error) or type(error).__name__, "please report this with the line above")
 
 
 async def _run(sandbox: Sandbox) -> str:
@@ -137,22 +137,22 @@ _STEPS: dict[str, Callable[[Sandbox], Awaitable[str]]] = {
 }
 
 
-async def _try_system_folders(sandbox: Sandbox) -> Finding:
+async def _try_system_folders(sandbox: Sandbox) -> HostFinding:
     """Whether an agent can install something, as it can in a container."""
     script = "for folder in /usr/local/bin /etc /opt; do touch $folder/doctor 2>/dev/null || printf '%s ' $folder; done"
     closed = (await run_shell(sandbox, script)).stdout.decode(errors="replace").split()
     if not closed:
-        return Finding("system folders", "works", "/usr, /etc and /opt take writes, which stay in the sandbox")
+        return HostFinding("system folders", "works", "/usr, /etc and /opt take writes, which stay in the sandbox")
     reason = "something is mounted in them, or this kernel lays no overlay over them in a user namespace"
     fix = "run as root, or in an image of its own (--image) instead of this machine's system"
-    return Finding("system folders", "missing", f"{', '.join(closed)} are read-only in sandboxes: {reason}", fix)
+    return HostFinding("system folders", "missing", f"{', '.join(closed)} are read-only in sandboxes: {reason}", fix)
 
 
-async def _try_limit(backend: EmbeddedBackend, limit: str, missing: Mapping[str, str]) -> Finding:
+async def _try_limit(backend: EmbeddedBackend, limit: str, missing: Mapping[str, str]) -> HostFinding:
     step = f"limit {limit}"
     if limit in missing:
         detail, _, fix = missing[limit].partition("; ")
-        return Finding(step, "missing", detail, fix)
+        return HostFinding(step, "missing", detail, fix)
     spec = SandboxSpec(limits=LimitSpec.model_validate({limit: 64}))
 
     async def attempt() -> str:
@@ -169,15 +169,17 @@ def _overlay_fix() -> str:
     )
 
 
-async def _examine_engine(engine: Engine) -> Finding:
+async def _examine_engine(engine: Engine) -> HostFinding:
     """Whether a daemon answers and what it can do; nothing needs one where our own sandboxes work."""
     try:
         async with EngineBackend(engine) as backend:
             capabilities = await backend.probe()
     except (SeatrialError, OSError) as error:
         detail, _, fix = str(error).partition("; ")
-        return Finding(engine, "missing", f"{detail} (optional)", fix or "nothing: our own sandboxes do not need it")
+        return HostFinding(
+            engine, "missing", f"{detail} (optional)", fix or "nothing: our own sandboxes do not need it"
+        )
     if reason := capabilities.missing.get("listen"):
         detail, _, fix = reason.partition("; ")
-        return Finding(engine, "missing", f"{capabilities.mode} answers, but agents reach no model: {detail}", fix)
-    return Finding(engine, "works", f"{capabilities.mode} answers (optional)")
+        return HostFinding(engine, "missing", f"{capabilities.mode} answers, but agents reach no model: {detail}", fix)
+    return HostFinding(engine, "works", f"{capabilities.mode} answers (optional)")

@@ -27,7 +27,7 @@ from seatrial.sandbox.api import (
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import new_archive
 
-PATIENCE_SEC = 60.0
+TIMEOUT_SEC = 60.0
 """How long anything may take before it counts as hanging; no scenario waits for it when all is well."""
 
 
@@ -54,7 +54,7 @@ class Bench:
 
     def command(self, *argv: str, **changes: Any) -> ExecSpec:
         """A command that may be run here; `changes` are fields of ExecSpec."""
-        return replace(ExecSpec(argv, network=self.network, timeout_sec=PATIENCE_SEC), **changes)
+        return replace(ExecSpec(argv, network=self.network, timeout_sec=TIMEOUT_SEC), **changes)
 
     async def run(self, *argv: str, **changes: Any) -> ExecResult:
         """Run a command."""
@@ -165,7 +165,7 @@ class ContractBase:
     async def play(self, scenario: Callable[[Any, Bench], Coroutine[Any, Any, None]]) -> None:
         """Run a scenario at a bench of its own."""
         with tempfile.TemporaryDirectory() as scratch:
-            async with asyncio.timeout(PATIENCE_SEC), self.open_backend() as backend:
+            async with asyncio.timeout(TIMEOUT_SEC), self.open_backend() as backend:
                 capabilities, spec = await backend.probe(), self.make_spec()
                 async with open_sandbox(backend, spec) as sandbox:
                     await scenario(self, Bench(backend, capabilities, spec, sandbox, Path(scratch)))

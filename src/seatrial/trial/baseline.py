@@ -22,12 +22,12 @@ from seatrial.sandbox.api import Network, Sandbox
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.session import open_sandbox
 from seatrial.scoring.findings import Finding, with_finding
-from seatrial.trial.court import Court
 from seatrial.trial.exhaustion import ensure_unspoiled
 from seatrial.trial.judge import Judgement, verify
 from seatrial.trial.place import choose_network
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, take_stock
 
 _KEPT_ANSWERS = 4096
@@ -69,7 +69,9 @@ class _Answers:
 _answers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Answers] = WeakKeyDictionary()
 
 
-async def with_baseline(court: Court, judgement: Judgement, agent_result: AgentResult, host: Attendance) -> Judgement:
+async def with_baseline(
+    verification: Verification, judgement: Judgement, agent_result: AgentResult, host: Attendance
+) -> Judgement:
     """A judgement that says, where its verifier was silent, what that verifier does without an agent.
 
     One whose agent took all that this machine had was silenced by it. Raises TrialError when the machinery fails on
@@ -81,10 +83,10 @@ async def with_baseline(court: Court, judgement: Judgement, agent_result: AgentR
         return _with(judgement, "judged")
     ensure_unspoiled(host)
     answers = _answers.setdefault(asyncio.get_running_loop(), _Answers())
-    question = _question(court, judgement.provenance.tests_digest)
-    if agent_result is DID_NOTHING and _is_first(court.of) and question not in answers.known:
+    question = _question(verification, judgement.provenance.tests_digest)
+    if agent_result is DID_NOTHING and _is_first(verification.round) and question not in answers.known:
         answers.keep(question, "silent")  # nobody has been here, so this was the baseline
-    baseline = await answers.get(question, lambda: _ask(court, host))
+    baseline = await answers.get(question, lambda: _ask(verification, host))
     return _with(judgement, baseline)
 
 
@@ -92,29 +94,29 @@ def _with(judgement: Judgement, baseline: Baseline) -> Judgement:
     return replace(judgement, run=judgement.run.model_copy(update={"baseline": baseline}))
 
 
-def _question(court: Court, tests_digest: str) -> Hashable:
+def _question(verification: Verification, tests_digest: str) -> Hashable:
     """All that the answer depends on."""
-    image, spec = court.place.sandbox.image, court.spec
+    image, spec = verification.place.sandbox.image, verification.spec
     options = spec.options.model_dump_json()
-    return spec.task_digest, court.of.name, tests_digest, image.reference, image.digest, options
+    return spec.task_digest, verification.round.name, tests_digest, image.reference, image.digest, options
 
 
-def _is_first(of: Round) -> bool:
-    return of.step is None or of.step is of.task.steps[0]
+def _is_first(round_: Round) -> bool:
+    return round_.step is None or round_.step is round_.task.steps[0]
 
 
-async def _ask(court: Court, host: Attendance) -> Baseline:
+async def _ask(verification: Verification, host: Attendance) -> Baseline:
     """Have the verifier judge a fresh sandbox in which nobody has done anything."""
-    fresh_court = replace(court, folder=court.folder / "baseline", earlier=FileChanges())
-    async with open_sandbox(court.backend, court.place.sandbox) as fresh:
+    untouched = replace(verification, folder=verification.folder / "baseline", earlier=FileChanges())
+    async with open_sandbox(verification.backend, verification.place.sandbox) as fresh:
         try:
-            await _furnish(court, fresh)
+            await _furnish(verification, fresh)
         except (AgentSetupError, HealthcheckError):
-            if _is_first(court.of):
+            if _is_first(verification.round):
                 raise
             return "silent"  # a later step that cannot even begin without the work of the earlier ones
-        work = await take_stock(fresh, court.of, court.place, DID_NOTHING, fresh_court.folder)
-        judgement = await verify(fresh_court, fresh, DID_NOTHING, work)
+        work = await take_stock(fresh, verification.round, verification.place, DID_NOTHING, untouched.folder)
+        judgement = await verify(untouched, fresh, DID_NOTHING, work)
     if not judgement.verdict.silent:
         return "judged"
     await host.look()
@@ -122,23 +124,23 @@ async def _ask(court: Court, host: Attendance) -> Baseline:
     return "silent"
 
 
-async def _furnish(court: Court, fresh: Sandbox) -> None:
-    rounds = rounds_of(court.of.task) if court.of.step else (court.of,)
-    await stage_task(fresh, court.spec, rounds[0], court.place)
-    for of in rounds[: rounds.index(court.of) + 1]:
-        await stage_round(fresh, court.spec, of, court.place, None, _network(court, of))
+async def _furnish(verification: Verification, fresh: Sandbox) -> None:
+    rounds = rounds_of(verification.round.task) if verification.round.step else (verification.round,)
+    await stage_task(fresh, verification.spec, rounds[0], verification.place)
+    for round_ in rounds[: rounds.index(verification.round) + 1]:
+        await stage_round(fresh, verification.spec, round_, verification.place, None, _network(verification, round_))
 
 
-def _network(court: Court, of: Round) -> Network:
-    policy = of.agent.network or of.task.config.environment.network
-    return choose_network(policy, court.spec.options, court.place.capabilities)
+def _network(verification: Verification, round_: Round) -> Network:
+    policy = round_.agent.network or round_.task.config.environment.network
+    return choose_network(policy, verification.spec.options, verification.place.capabilities)
 
 
-def explain_silence(of: Round, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
+def explain_silence(round_: Round, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
     """The evaluation with what a verifier's silence amounts to."""
     if baseline is None:
         return evaluation
-    where = "the untouched environment" if _is_first(of) else "an environment in which no step was worked on"
+    where = "the untouched environment" if _is_first(round_) else "an environment in which no step was worked on"
     if baseline == "judged":
         message = f"the verifier judges {where}, but said nothing after the agent; 0.0 counts"
         return with_finding(evaluation, Finding("verifier_silenced", message))
@@ -146,9 +148,9 @@ def explain_silence(of: Round, evaluation: EvaluationResult, baseline: Baseline 
     return with_finding(evaluation, Finding("verifier_broken", message))
 
 
-def broken_verifier(of: Round, baseline: Baseline | None) -> str | None:
+def broken_verifier(round_: Round, baseline: Baseline | None) -> str | None:
     """What the watchers of a run are told once about a task whose verifier is silent whatever it is shown."""
     if baseline != "silent":
         return None
-    step = f", step {of.name}" if of.step else ""
-    return f"{of.task.id}{step}: the verifier gives no verdict even where no agent has been; {WAY_OUT}"
+    step = f", step {round_.name}" if round_.step else ""
+    return f"{round_.task.id}{step}: the verifier gives no verdict even where no agent has been; {WAY_OUT}"

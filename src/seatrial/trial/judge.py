@@ -21,11 +21,11 @@ from seatrial.sandbox.transfer import put_file, put_packed, put_tree
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.tasks.allowed import task_variables
-from seatrial.trial.court import Court
-from seatrial.trial.parcels import packed_tests, packed_tree
+from seatrial.trial.archives import packed_tests, packed_tree
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, trusted, verifier_image
 from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
+from seatrial.trial.verification import Verification
 from seatrial.trial.work import Work
 from seatrial.verify.fetch import NO_ROOM, KeptArtifact
 from seatrial.verify.integrity import integrity_tags
@@ -54,64 +54,74 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Courtroom:
+class VerifierSandbox:
     """The sandbox in which is judged, and whether its image brought the tests along."""
 
     sandbox: Sandbox
     has_tests: bool = False
 
 
-async def verify(court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
+async def verify(verification: Verification, sandbox: Sandbox, agent_result: AgentResult, work: Work) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for.
 
     One that says nothing while processes of the agent run, or beside which they planted something, is run again
     without them. One that is not content where something was put back is asked once more without that.
     """
-    isolation = _isolation(court)
-    if isolation == "exposed" and court.spec.options.isolation == "kill":
+    isolation = _isolation(verification)
+    if isolation == "exposed" and verification.spec.options.isolation == "kill":
         await sandbox.kill_all()
-    shield = await raise_shield(court, sandbox, work, isolation)
-    judgement = await _judge(court, sandbox, agent_result, work, shield)
+    shield = await raise_shield(verification, sandbox, work, isolation)
+    judgement = await _judge(verification, sandbox, agent_result, work, shield)
     if shield.isolation == "guarded" and work.survivors:
-        planted = await planted_meanwhile(court, sandbox, work, shield)
+        planted = await planted_meanwhile(verification, sandbox, work, shield)
         if planted.to_hide or judgement.verdict.silent:
-            shield = await raise_shield(court, sandbox, work, "kill")
-            judgement = await _judge(court, sandbox, agent_result, work, shield)
+            shield = await raise_shield(verification, sandbox, work, "kill")
+            judgement = await _judge(verification, sandbox, agent_result, work, shield)
         judgement = replace(judgement, planted=planted.paths)
-    if shield.curated.matters and _reward(court, judgement) < court.spec.options.pass_threshold:
-        return await _ask_again(court, sandbox, agent_result, work, shield, judgement)
+    if shield.curated.matters and _reward(verification, judgement) < verification.spec.options.pass_threshold:
+        return await _ask_again(verification, sandbox, agent_result, work, shield, judgement)
     return judgement
 
 
 async def _judge(
-    court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work, shield: Shield, logs: str = "verifier"
+    verification: Verification,
+    sandbox: Sandbox,
+    agent_result: AgentResult,
+    work: Work,
+    shield: Shield,
+    logs: str = "verifier",
 ) -> Judgement:
-    folder = court.folder / logs
+    folder = verification.folder / logs
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    async with _courtroom(court, sandbox, shield.isolation, work) as room:
-        tests = packed_tests(court.spec, court.of)
+    async with _verifier_sandbox(verification, sandbox, shield.isolation, work) as room:
+        tests = packed_tests(verification.spec, verification.round)
         if shield.isolation not in ("guarded", "kill"):
             await room.sandbox.renew_verifier()
         if room.has_tests:
             staged = await find_tests(room.sandbox, agent_result)
         else:
             staged = stage_tests(tests, agent_result)
-            await _show_solution(court, room.sandbox)
-        if ca_file := court.spec.options.ca_file:
+            await _show_solution(verification, room.sandbox)
+        if ca_file := verification.spec.options.ca_file:
             await put_file(room.sandbox, VERIFIER_CA, read_ca(ca_file), phase=staged.phase)
-        ended = await run_tests(room.sandbox, staged, _plan(court), folder)
-        files = await fetch_files(room.sandbox, staged, court.of.judged.verifier, folder / "files")
+        ended = await run_tests(room.sandbox, staged, _plan(verification), folder)
+        files = await fetch_files(room.sandbox, staged, verification.round.judged.verifier, folder / "files")
     raw = RawArtifacts(files, work.output, ended.exit_code, ended.timed_out)
-    run = _run(court, ended, shield, work.survivors, logs)
+    run = _run(verification, ended, shield, work.survivors, logs)
     if shield.curated.anything or shield.curated.kept:
         write_evidence(folder / "system.json", shield.curated)
-    verdict = _verdict(court, raw)
+    verdict = _verdict(verification, raw)
     return Judgement(run, _provenance(verdict.file, raw, tests.digest), raw, verdict, shield.curated)
 
 
 async def _ask_again(
-    court: Court, sandbox: Sandbox, agent_result: AgentResult, work: Work, shield: Shield, first: Judgement
+    verification: Verification,
+    sandbox: Sandbox,
+    agent_result: AgentResult,
+    work: Work,
+    shield: Shield,
+    first: Judgement,
 ) -> Judgement:
     """The first verdict, with that on the system as the agent left it beside it. The lower one counts.
 
@@ -120,40 +130,45 @@ async def _ask_again(
     lowered = await lower_shield(sandbox, work, shield)
     if lowered is None:
         return first
-    second = await _judge(court, sandbox, agent_result, work, lowered, "verifier/as-left")
-    reward = _reward(court, second)
+    second = await _judge(verification, sandbox, agent_result, work, lowered, "verifier/as-left")
+    reward = _reward(verification, second)
     appeal = Appeal(
         reward=None if second.verdict.silent else reward,
         exit_code=second.run.exit_code,
         duration_sec=second.run.duration_sec,
     )
     run = first.run.model_copy(update={"appeal": appeal})
-    if reward <= _reward(court, first):
+    if reward <= _reward(verification, first):
         return replace(first, run=run)
-    if court.is_authors_own:
+    if verification.is_authors_own:
         believed = run.model_copy(update={"exit_code": second.run.exit_code, "trust": "as_left"})
         return replace(first, run=believed, provenance=second.provenance, raw=second.raw, verdict=second.verdict)
     return replace(first, run=run, disputed=reward)
 
 
-def _reward(court: Court, judgement: Judgement) -> float:
-    options = court.spec.options
-    return ingest(court.of.judged, judgement.raw, options.reward_policy, court.of.verdict(options)).reward
+def _reward(verification: Verification, judgement: Judgement) -> float:
+    options = verification.spec.options
+    return ingest(
+        verification.round.judged, judgement.raw, options.reward_policy, verification.round.verdict(options)
+    ).reward
 
 
-async def _show_solution(court: Court, room: Sandbox) -> None:
+async def _show_solution(verification: Verification, room: Sandbox) -> None:
     """Lay out the reference solution among the tests, where no process of the agent sees it."""
-    solution = court.of.solution()
-    if solution and court.spec.options.solution == "staged":
-        await put_packed(room, SOLUTION_DIR, packed_tree(court.spec, solution), phase="verifier")
+    solution = verification.round.solution()
+    if solution and verification.spec.options.solution == "staged":
+        await put_packed(room, SOLUTION_DIR, packed_tree(verification.spec, solution), phase="verifier")
 
 
-def _isolation(court: Court) -> IsolationLevel:
-    separate = "separate" in (court.of.verifier.environment_mode, court.of.task.config.verifier.environment_mode)
-    if separate or court.spec.options.isolation == "separate":
+def _isolation(verification: Verification) -> IsolationLevel:
+    separate = "separate" in (
+        verification.round.verifier.environment_mode,
+        verification.round.task.config.verifier.environment_mode,
+    )
+    if separate or verification.spec.options.isolation == "separate":
         return "separate"
-    capabilities = court.place.capabilities
-    asked = court.spec.options.isolation
+    capabilities = verification.place.capabilities
+    asked = verification.spec.options.isolation
     if capabilities.guarded_phases:
         return "guarded" if asked == "keep" else asked
     # Where the agent's processes cannot be kept from the verifier, they must not run on unless somebody says so.
@@ -161,28 +176,30 @@ def _isolation(court: Court) -> IsolationLevel:
 
 
 @asynccontextmanager
-async def _courtroom(court: Court, sandbox: Sandbox, isolation: str, work: Work) -> AsyncIterator[Courtroom]:
+async def _verifier_sandbox(
+    verification: Verification, sandbox: Sandbox, isolation: str, work: Work
+) -> AsyncIterator[VerifierSandbox]:
     """The sandbox to verify in: the agent's own, or a fresh one into which only artifacts cross."""
     if isolation != "separate":
-        yield Courtroom(sandbox)
+        yield VerifierSandbox(sandbox)
         return
-    own = verifier_image(court.of)
-    place = await _separate_place(court, own or agent_image(court.of.task))
+    own = verifier_image(verification.round)
+    place = await _separate_place(verification, own or agent_image(verification.round.task))
     for artifact in work.kept:
         if artifact.reason and artifact.reason.startswith(NO_ROOM):
             raise HostExhaustedError(f"{artifact.source} cannot be handed to the verifier: {artifact.reason}")
-    async with open_sandbox(court.backend, place.sandbox) as fresh:
+    async with open_sandbox(verification.backend, place.sandbox) as fresh:
         for artifact in work.kept:
             if artifact.status == "ok":
-                await _hand_over(fresh, artifact, court.folder / "artifacts" / artifact.destination)
-        yield Courtroom(fresh, has_tests=own is not None and place.image_from in ("fetch", "build"))
+                await _hand_over(fresh, artifact, verification.folder / "artifacts" / artifact.destination)
+        yield VerifierSandbox(fresh, has_tests=own is not None and place.image_from in ("fetch", "build"))
 
 
-async def _separate_place(court: Court, request: ImageRequest) -> Place:
-    of, options = court.of, court.spec.options
-    environment = of.verifier.environment or of.task.config.environment
-    image = await court.spec.images.resolve(request, image_policy(options))
-    return choose_place(of.task, environment, image, options, court.place.capabilities)
+async def _separate_place(verification: Verification, request: ImageRequest) -> Place:
+    round_, options = verification.round, verification.spec.options
+    environment = round_.verifier.environment or round_.task.config.environment
+    image = await verification.spec.images.resolve(request, image_policy(options))
+    return choose_place(round_.task, environment, image, options, verification.place.capabilities)
 
 
 async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path) -> None:
@@ -193,25 +210,27 @@ async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path) -> None:
         await put_file(room, artifact.source, kept.read_bytes(), mode=mode)  # noqa: ASYNC240
 
 
-def _plan(court: Court) -> VerifierPlan:
-    phase, config, options = court.of.verifier, court.of.task.config, court.spec.options
+def _plan(verification: Verification) -> VerifierPlan:
+    phase, config, options = verification.round.verifier, verification.round.task.config, verification.spec.options
     policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
     return VerifierPlan(
-        workdir=phase.workdir or config.verifier.workdir or _own_workdir(court) or court.place.workdir,
+        workdir=phase.workdir or config.verifier.workdir or _own_workdir(verification) or verification.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
         env={**trusted(options, VERIFIER_CA), **task_variables(phase.env, options.allow_env)},
-        user=court.of.verifier_user,
-        network=choose_network(policy, options, court.place.capabilities),
+        user=verification.round.verifier_user,
+        network=choose_network(policy, options, verification.place.capabilities),
     )
 
 
-def _own_workdir(court: Court) -> str | None:
-    environment = court.of.verifier.environment
+def _own_workdir(verification: Verification) -> str | None:
+    environment = verification.round.verifier.environment
     return environment.workdir if environment else None
 
 
-def _run(court: Court, ended: ExecResult, shield: Shield, survivors: tuple[str, ...], logs: str) -> VerifierRun:
-    base, curated = f"{court.of.folder}/{logs}".lstrip("/"), shield.curated
+def _run(
+    verification: Verification, ended: ExecResult, shield: Shield, survivors: tuple[str, ...], logs: str
+) -> VerifierRun:
+    base, curated = f"{verification.round.folder}/{logs}".lstrip("/"), shield.curated
     return VerifierRun(
         exit_code=ended.exit_code,
         timed_out=ended.timed_out,
@@ -223,16 +242,18 @@ def _run(court: Court, ended: ExecResult, shield: Shield, survivors: tuple[str, 
         hidden=tuple(sorted(curated.hidden)[:_NAMED]),
         hidden_count=len(curated.hidden),
         shielded=shield.owned,
-        trust="as_left" if court.trusts_agent else "image",
+        trust="as_left" if verification.trusts_agent else "image",
         truncated=ended.truncated,
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
     )
 
 
-def _verdict(court: Court, raw: RawArtifacts) -> Verdict:
-    options = court.spec.options
-    return read_verdict(raw, court.of.judged.verifier, options.reward_policy, court.of.verdict(options))
+def _verdict(verification: Verification, raw: RawArtifacts) -> Verdict:
+    options = verification.spec.options
+    return read_verdict(
+        raw, verification.round.judged.verifier, options.reward_policy, verification.round.verdict(options)
+    )
 
 
 def _provenance(reward_file: str | None, raw: RawArtifacts, digest: str) -> Provenance:
@@ -245,9 +266,9 @@ def _provenance(reward_file: str | None, raw: RawArtifacts, digest: str) -> Prov
     )
 
 
-def score(of: Round, judgement: Judgement, changes: FileChanges, options: TrialOptions) -> EvaluationResult:
+def score(round_: Round, judgement: Judgement, changes: FileChanges, options: TrialOptions) -> EvaluationResult:
     """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
-    evaluation = ingest(of.judged, judgement.raw, options.reward_policy, of.verdict(options))
+    evaluation = ingest(round_.judged, judgement.raw, options.reward_policy, round_.verdict(options))
     tags = [
         *integrity_tags(changes, judgement.run.survivors),
         *system_tags(judgement.curated, judgement.run, judgement.planted),

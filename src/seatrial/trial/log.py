@@ -69,9 +69,9 @@ class TrialLog:
         self.artifacts: tuple[ArtifactRecord, ...] = ()
 
     @contextmanager
-    def phase(self, phase: Phase, of: Round | None = None) -> Iterator[None]:
+    def phase(self, phase: Phase, round_: Round | None = None) -> Iterator[None]:
         """Note when a phase begins and ends."""
-        step = of.name if of else None
+        step = round_.name if round_ else None
         self._phase = phase
         self._observe(PhaseStarted(self._spec.trial_id, phase, step))
         started = _now()
@@ -92,9 +92,9 @@ class TrialLog:
         """Tell whoever watches something that is of no single trial."""
         self._observe(Notice(text))
 
-    def begin(self, of: Round) -> RoundLog:
+    def begin(self, round_: Round) -> RoundLog:
         """Start the notes of a round."""
-        self.rounds.append(RoundLog(of))
+        self.rounds.append(RoundLog(round_))
         return self.rounds[-1]
 
     def complete(self) -> None:

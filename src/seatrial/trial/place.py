@@ -59,18 +59,18 @@ def agent_image(task: Task, setup: Setup | None = None) -> ImageRequest:
     )
 
 
-def verifier_image(of: Round) -> ImageRequest | None:
+def verifier_image(round_: Round) -> ImageRequest | None:
     """The image that a separate verifier has for itself, with its tests in it; None when it has none."""
-    own, shared = of.verifier.environment, of.task.config.verifier.environment
-    dockerfile = of.layout.verifier_dockerfile
+    own, shared = round_.verifier.environment, round_.task.config.verifier.environment
+    dockerfile = round_.layout.verifier_dockerfile
     if own and own.docker_image:
         return ImageRequest(own.docker_image)
     if shared and shared.docker_image and not (dockerfile and dockerfile.startswith("steps/")):
         return ImageRequest(shared.docker_image)
     if dockerfile is None:
         return None
-    patience = (own or shared or of.task.config.environment).build_timeout_sec
-    return ImageRequest(dockerfile=of.task.root / dockerfile, build_timeout_sec=patience)
+    seconds = (own or shared or round_.task.config.environment).build_timeout_sec
+    return ImageRequest(dockerfile=round_.task.root / dockerfile, build_timeout_sec=seconds)
 
 
 def unmet_needs(needs: Iterable[Need], options: TrialOptions) -> list[Need]:
@@ -188,7 +188,7 @@ def trusted(options: TrialOptions, place: str) -> Mapping[str, str]:
 
 def _homes(task: Task, image: ResolvedImage) -> tuple[str, ...]:
     """The settings of whoever runs a verifier and is not root; homes are where they usually are."""
-    users = {of.verifier_user or image.image.config.user for of in rounds_of(task)}
+    users = {round_.verifier_user or image.image.config.user for round_ in rounds_of(task)}
     names = sorted(user for user in users if isinstance(user, str) and user.isidentifier() and user != "root")
     return tuple(f"/home/{name}{DOT_ENTRIES}" for name in names)
 

@@ -28,9 +28,9 @@ async def run_trial(
     log = TrialLog(spec, observe)
     try:
         async with open_trial(spec, backend, folder, log) as trial:
-            for of in rounds_of(spec.task):
-                evaluation = await _play(trial, of)
-                if not of.is_good_enough(evaluation):
+            for round_ in rounds_of(spec.task):
+                evaluation = await _play(trial, round_)
+                if not round_.is_good_enough(evaluation):
                     break
             await trial.complete()
     except (TrialError, UsageError) as error:
@@ -42,9 +42,9 @@ async def run_trial(
     return log.record()
 
 
-async def _play(trial: OpenTrial, of: Round) -> EvaluationResult:
+async def _play(trial: OpenTrial, round_: Round) -> EvaluationResult:
     """One round: the agent's turn, then the verifier's."""
-    turn = trial.begin(of)
+    turn = trial.begin(round_)
     launch = await turn.set_up()
     async with turn.open_model() as access:
         agent_result = await turn.run_agent(launch, access)

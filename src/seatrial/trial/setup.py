@@ -13,7 +13,7 @@ from seatrial.model.config import HealthcheckSpec
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox
 from seatrial.sandbox.ca_file import AGENT_CA, read_ca
 from seatrial.sandbox.transfer import get_file, put_file, put_packed
-from seatrial.trial.parcels import packed_for_agent, packed_tree
+from seatrial.trial.archives import packed_for_agent, packed_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
@@ -23,39 +23,39 @@ _SETUP_TIMEOUT_SEC = 600.0
 _MAX_PASSWD_BYTES = 2**20
 
 
-async def stage_task(sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place) -> None:
+async def stage_task(sandbox: Sandbox, spec: TrialSpec, round_: Round, place: Place) -> None:
     """Put the task's files in place, once per trial."""
-    await _check_users(sandbox, rounds_of(of.task), place)
+    await _check_users(sandbox, rounds_of(round_.task), place)
     if spec.options.ca_file:
         await put_file(sandbox, AGENT_CA, read_ca(spec.options.ca_file))
-    if of.task.layout.environment_files and _lacks_files(of, place):
-        await put_packed(sandbox, place.workdir, packed_tree(spec, of.task.root / "environment", skip=_BUILD_FILES))
+    if round_.task.layout.environment_files and _lacks_files(round_, place):
+        await put_packed(sandbox, place.workdir, packed_tree(spec, round_.task.root / "environment", skip=_BUILD_FILES))
 
 
-def _lacks_files(of: Round, place: Place) -> bool:
+def _lacks_files(round_: Round, place: Place) -> bool:
     """Whether nobody has put the files of environment/ where they belong: an image made for the task has them."""
-    made_elsewhere = of.task.layout.dockerfile is None and of.task.layout.compose_file is None
+    made_elsewhere = round_.task.layout.dockerfile is None and round_.task.layout.compose_file is None
     return made_elsewhere or place.image_from in ("host", "directory")
 
 
 async def stage_round(
-    sandbox: Sandbox, spec: TrialSpec, of: Round, place: Place, launch: AgentLaunch | None, network: Network
+    sandbox: Sandbox, spec: TrialSpec, round_: Round, place: Place, launch: AgentLaunch | None, network: Network
 ) -> None:
     """Put in place what this round's agent may see, and wait until its surroundings are ready."""
-    await put_packed(sandbox, "/", packed_for_agent(spec, of, launch.trees if launch else {}))
+    await put_packed(sandbox, "/", packed_for_agent(spec, round_, launch.trees if launch else {}))
     if launch and spec.agent_files:
         await put_packed(sandbox, "/", pack_agent_files(spec.agent_files))
-    if files := of.workdir_files():
+    if files := round_.workdir_files():
         await put_packed(sandbox, place.workdir, packed_tree(spec, files))
         if (files / "setup.sh").is_file():
-            await _run_setup(sandbox, of, network)
-    if of.healthcheck:
-        await wait_until_healthy(sandbox, of.healthcheck, network)
+            await _run_setup(sandbox, round_, network)
+    if round_.healthcheck:
+        await wait_until_healthy(sandbox, round_.healthcheck, network)
 
 
 async def _check_users(sandbox: Sandbox, rounds: Sequence[Round], place: Place) -> None:
     """A user the image does not have is nobody's fault in there, so it must not look like a failed command."""
-    wanted = [user for of in rounds for user in (of.agent.user, of.verifier_user, *_hook_users(of))]
+    wanted = [user for round_ in rounds for user in (round_.agent.user, round_.verifier_user, *_hook_users(round_))]
     names = {user for user in wanted if isinstance(user, str) and user != "root" and not user.isdigit()}
     if not names:
         return
@@ -72,16 +72,16 @@ async def _check_users(sandbox: Sandbox, rounds: Sequence[Round], place: Place) 
         )
 
 
-def _hook_users(of: Round) -> list[str | int | None]:
-    return [hook.user for hook in of.verifier.collect]
+def _hook_users(round_: Round) -> list[str | int | None]:
+    return [hook.user for hook in round_.verifier.collect]
 
 
-async def _run_setup(sandbox: Sandbox, of: Round, network: Network) -> None:
+async def _run_setup(sandbox: Sandbox, round_: Round, network: Network) -> None:
     command = ("/bin/sh", "-c", "chmod +x ./setup.sh; ./setup.sh")
     result = await sandbox.exec(ExecSpec(command, timeout_sec=_SETUP_TIMEOUT_SEC, network=network))
     if result.exit_code != 0:
         said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
-        raise AgentSetupError(f"setup.sh of step {of.name!r} ended with {result.exit_code}: {said}")
+        raise AgentSetupError(f"setup.sh of step {round_.name!r} ended with {result.exit_code}: {said}")
 
 
 async def wait_until_healthy(sandbox: Sandbox, check: HealthcheckSpec, network: Network) -> None:

@@ -14,7 +14,7 @@ from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, IsolationLevel
 from seatrial.sandbox.api import AS_COPIED, Curation, ExecSpec, Sandbox, SystemCopy
 from seatrial.sandbox.transfer import get_file
-from seatrial.trial.court import Court
+from seatrial.trial.verification import Verification
 from seatrial.trial.work import Work, merge_changes
 from seatrial.verify.guard import Saved, lay_out, restore, save
 from seatrial.verify.originals import open_originals
@@ -54,41 +54,47 @@ class Shield:
     """What was put back in place, as it was."""
 
 
-async def raise_shield(court: Court, sandbox: Sandbox, work: Work, isolation: IsolationLevel) -> Shield:
+async def raise_shield(verification: Verification, sandbox: Sandbox, work: Work, isolation: IsolationLevel) -> Shield:
     """Make a sandbox ready for its verifier, whose first command finds it so."""
     if isolation not in ("guarded", "kill"):
         return Shield(isolation)
     if isolation == "kill":
         await sandbox.kill_all()
         work = replace(work, found=await sandbox.changes()) if work.survivors else work
-    found = merge_changes([court.earlier, work.found])
-    if not (work.survivors and isolation == "guarded") and not touches_system(found, court):
+    found = merge_changes([verification.earlier, work.found])
+    if not (work.survivors and isolation == "guarded") and not touches_system(found, verification):
         await sandbox.renew_verifier()
         return Shield(isolation)
-    if court.place.capabilities.own_system:
+    if verification.place.capabilities.own_system:
         with suppress(SandboxError, HostUnsupportedError):
-            return await _give_own_system(court, sandbox, found, isolation)
-        _log.warning("%s: the verifier cannot have a system of its own; the agent's processes end", court.spec.trial_id)
-    return await _put_back(court, sandbox, work)
+            return await _give_own_system(verification, sandbox, found, isolation)
+        _log.warning(
+            "%s: the verifier cannot have a system of its own; the agent's processes end", verification.spec.trial_id
+        )
+    return await _put_back(verification, sandbox, work)
 
 
-def touches_system(found: FileChanges, court: Court) -> bool:
+def touches_system(found: FileChanges, verification: Verification) -> bool:
     """Whether the agent changed anything that a verifier's tools may load."""
     paths = [change.path for change in each(found)]
     at_root = any(path.count("/") == 1 for path in paths)
-    if found.truncated or at_root or any(True for _ in court.division.of_system(paths)):
+    if found.truncated or at_root or any(True for _ in verification.division.of_system(paths)):
         return True
     # The instruction is only read where it matters what it names.
-    suspicious = hidden_in(each(found), court.module_folders, Surroundings())
-    return bool(suspicious and hidden_in(each(found), court.module_folders, Surroundings(named=court.named)))
+    suspicious = hidden_in(each(found), verification.module_folders, Surroundings())
+    return bool(
+        suspicious and hidden_in(each(found), verification.module_folders, Surroundings(named=verification.named))
+    )
 
 
-async def _give_own_system(court: Court, sandbox: Sandbox, found: FileChanges, isolation: IsolationLevel) -> Shield:
+async def _give_own_system(
+    verification: Verification, sandbox: Sandbox, found: FileChanges, isolation: IsolationLevel
+) -> Shield:
     decided: list[Curated] = []
 
     async def curate(copy: SystemCopy) -> Curation:
-        texts = {**copy.texts, **await _shared_texts(court, sandbox, found, copy.texts)}
-        decided.append(await _decide(court, copy.changes, found, texts))
+        texts = {**copy.texts, **await _shared_texts(verification, sandbox, found, copy.texts)}
+        decided.append(await _decide(verification, copy.changes, found, texts))
         return decided[-1].curation()
 
     await sandbox.renew_verifier(curate)
@@ -96,31 +102,37 @@ async def _give_own_system(court: Court, sandbox: Sandbox, found: FileChanges, i
     return Shield(isolation, owned=True, curated=decided[-1])
 
 
-async def _decide(court: Court, system: FileChanges, found: FileChanges, texts: dict[str, str]) -> Curated:
-    if court.trusts_agent:
+async def _decide(
+    verification: Verification, system: FileChanges, found: FileChanges, texts: dict[str, str]
+) -> Curated:
+    if verification.trusts_agent:
         return Curated(kept=tuple(change.path for change in each(system)))
-    image = court.place.sandbox.image
-    async with open_originals(court.backend, image) as originals:
+    image = verification.place.sandbox.image
+    async with open_originals(verification.backend, image) as originals:
         facts = await gather_facts(originals, image, system)
-        around = Surroundings(facts, court.named, court.needs, court.place.workdir, texts, homes=court.homes)
+        around = Surroundings(
+            facts, verification.named, verification.needs, verification.place.workdir, texts, homes=verification.homes
+        )
         around = replace(around, added_files=frozenset((*found.added, *system.added)))
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
-        around = await with_accounts(around, court.accounts, originals)
-    return decide(system, _only(found, court, system=False), _folders(court, texts), around)
+        around = await with_accounts(around, verification.accounts, originals)
+    return decide(system, _only(found, verification, system=False), _folders(verification, texts), around)
 
 
-def _folders(court: Court, texts: Mapping[str, str]) -> frozenset[str]:
+def _folders(verification: Verification, texts: Mapping[str, str]) -> frozenset[str]:
     """The folders in which Python looks for modules, those that the agent's files add to its path among them."""
-    return court.module_folders.union(*(path_folders(text) for path, text in texts.items() if path.endswith(".pth")))
+    return verification.module_folders.union(
+        *(path_folders(text) for path, text in texts.items() if path.endswith(".pth"))
+    )
 
 
-def _only(found: FileChanges, court: Court, *, system: bool) -> FileChanges:
+def _only(found: FileChanges, verification: Verification, *, system: bool) -> FileChanges:
     """The changes that concern the system, or those that do not; what lies in / itself does."""
 
     def chosen(paths: Iterable[str]) -> tuple[str, ...]:
         listed = list(paths)
-        of_system = {*court.division.of_system(listed), *(path for path in listed if path.count("/") == 1)}
+        of_system = {*verification.division.of_system(listed), *(path for path in listed if path.count("/") == 1)}
         return tuple(path for path in listed if (path in of_system) == system)
 
     return FileChanges(
@@ -131,9 +143,11 @@ def _only(found: FileChanges, court: Court, *, system: bool) -> FileChanges:
     )
 
 
-async def _shared_texts(court: Court, sandbox: Sandbox, found: FileChanges, texts: Mapping[str, str]) -> dict[str, str]:
+async def _shared_texts(
+    verification: Verification, sandbox: Sandbox, found: FileChanges, texts: Mapping[str, str]
+) -> dict[str, str]:
     """What those small files say that pytest would load plug-ins by, of those that are shared."""
-    folders = _folders(court, texts)
+    folders = _folders(verification, texts)
     paths = [path for path in (*found.added, *found.modified) if may_announce_plugins(path, folders)][:_MAX_TEXTS]
     return await _texts(sandbox, paths)
 
@@ -152,18 +166,20 @@ async def _renew_loader_cache(sandbox: Sandbox, curated: Curated) -> None:
         await sandbox.exec(ExecSpec(_LDCONFIG, phase="verifier", cwd="/", user=0, timeout_sec=_LDCONFIG_SEC))
 
 
-async def _put_back(court: Court, sandbox: Sandbox, work: Work) -> Shield:
+async def _put_back(verification: Verification, sandbox: Sandbox, work: Work) -> Shield:
     """End the agent's processes and put files back where they are. The lists are of when nobody was there any more."""
     await sandbox.kill_all()
-    found = merge_changes([court.earlier, await sandbox.changes() if work.survivors else work.found])
-    system = _only(found, court, system=True)
+    found = merge_changes([verification.earlier, await sandbox.changes() if work.survivors else work.found])
+    system = _only(found, verification, system=True)
     telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
     texts = await _texts(sandbox, telling[:_MAX_TEXTS])
-    curated = await _decide(court, system, found, {**texts, **await _shared_texts(court, sandbox, found, texts)})
+    curated = await _decide(
+        verification, system, found, {**texts, **await _shared_texts(verification, sandbox, found, texts)}
+    )
     paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if curated.anything else None
     if paths or curated.rewritten:
-        async with open_originals(court.backend, court.place.sandbox.image) as originals:
+        async with open_originals(verification.backend, verification.place.sandbox.image) as originals:
             await restore(sandbox, originals, paths, curated.rewritten)
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
@@ -204,11 +220,11 @@ class Planted:
     to_hide: bool
 
 
-async def planted_meanwhile(court: Court, sandbox: Sandbox, work: Work, shield: Shield) -> Planted:
+async def planted_meanwhile(verification: Verification, sandbox: Sandbox, work: Work, shield: Shield) -> Planted:
     """What the agent's processes did to the system, or added to what is shared in place of a module, since it ended."""
     now = await sandbox.changes()
     before = {*work.found.added, *work.found.modified, *work.found.removed}
     new = [change for change in each(now) if change.path not in before]
-    hidden = hidden_in(new, court.module_folders, Surroundings(named=court.named))
-    system = court.division.of_system([change.path for change in new]) if shield.owned else ()
+    hidden = hidden_in(new, verification.module_folders, Surroundings(named=verification.named))
+    system = verification.division.of_system([change.path for change in new]) if shield.owned else ()
     return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden))

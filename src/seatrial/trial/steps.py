@@ -22,7 +22,6 @@ from seatrial.sandbox.session import open_sandbox
 from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
-from seatrial.trial.court import Court
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
 from seatrial.trial.judge import Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
@@ -39,6 +38,7 @@ from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
+from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
 from seatrial.trial.work import DID_NOTHING, Work, merge_changes, run_agent, take_stock, write_changes
 from seatrial.verify.fetch import list_files
@@ -61,15 +61,15 @@ class OpenTrial:
     host: Attendance
     changes: list[FileChanges] = field(default_factory=list)
 
-    def begin(self, of: Round) -> "Turn":
+    def begin(self, round_: Round) -> "Turn":
         """Begin a round."""
-        return Turn(self, of, self.log.begin(of))
+        return Turn(self, round_, self.log.begin(round_))
 
     async def complete(self) -> None:
         """All rounds have been judged: note what was kept and used."""
         self.log.complete()
         rounds = rounds_of(self.spec.task)
-        self.log.artifacts = list_files(self.folder, *(f"{of.folder}/artifacts".lstrip("/") for of in rounds))
+        self.log.artifacts = list_files(self.folder, *(f"{round_.folder}/artifacts".lstrip("/") for round_ in rounds))
         self.log.resources = await self.sandbox.usage()
         if self.spec.options.keep == "snapshot":
             await keep_snapshot(self.sandbox, self.folder)
@@ -80,22 +80,22 @@ class Turn:
     """One round under way: the agent's turn, then the verifier's. Its steps come once each, in the order they stand."""
 
     trial: OpenTrial
-    of: Round
+    round: Round
     notes: RoundLog
 
     @property
     def network(self) -> Network:
         """Whom the agent may reach. Raises HostUnsupportedError for a network that it cannot have here."""
-        policy = self.of.agent.network or self.of.task.config.environment.network
+        policy = self.round.agent.network or self.round.task.config.environment.network
         return choose_network(policy, self.trial.spec.options, self.trial.place.capabilities)
 
     async def set_up(self) -> AgentLaunch | None:
         """Prepare the agent and put in place what it may see; returns what to run, None when there is nothing."""
         trial = self.trial
-        with trial.log.phase("setup", self.of):
-            context = AgentContext(self.of.task, self.of.step, trial.place.workdir, os.environ, self._allowed)
+        with trial.log.phase("setup", self.round):
+            context = AgentContext(self.round.task, self.round.step, trial.place.workdir, os.environ, self._allowed)
             launch = trial.spec.agent.prepare(context)
-            await stage_round(trial.sandbox, trial.spec, self.of, trial.place, launch, self.network)
+            await stage_round(trial.sandbox, trial.spec, self.round, trial.place, launch, self.network)
         return launch
 
     @asynccontextmanager
@@ -108,7 +108,7 @@ class Turn:
         listener = await sandbox.listen(port)
         secrets = tuple(self._allowed.values())
         keys: Keys = "any" if self.trial.place.capabilities.private_loopback else "own"
-        async with spec.model.open(listener, self._court.folder, spec.agent.ref.model, secrets, keys) as access:
+        async with spec.model.open(listener, self._verification.folder, spec.agent.ref.model, secrets, keys) as access:
             try:
                 yield access
             finally:
@@ -119,21 +119,21 @@ class Turn:
 
         Raises ProviderError when its model fails meanwhile: what it does without one says nothing about it.
         """
-        with self.trial.log.phase("agent", self.of):
+        with self.trial.log.phase("agent", self.round):
             # An agent that does not come to its end by a failure of ours has no result.
             self.notes.agent_result = await self._run(launch, access) if launch else DID_NOTHING
         if launch and not is_reference(self.trial.spec.agent):
             tally = access.session.tally if access else None
-            self.notes.trace = trace_agent(self.notes.agent_result, self._court.folder / "agent", tally)
+            self.notes.trace = trace_agent(self.notes.agent_result, self._verification.folder / "agent", tally)
         return self.notes.agent_result
 
     async def _run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
-        trial, folder = self.trial, self._court.folder / "agent"
+        trial, folder = self.trial, self._verification.folder / "agent"
         if access is None:
-            return await run_agent(trial.sandbox, trial.spec, self.of, launch, self.network, folder)
+            return await run_agent(trial.sandbox, trial.spec, self.round, launch, self.network, folder)
         reached = replace(launch, env={**access.variables, **launch.env})
-        running = run_agent(trial.sandbox, trial.spec, self.of, reached, self.network, folder)
-        access.session.waits.agent_starts(self.of.agent_seconds(trial.spec.options))
+        running = run_agent(trial.sandbox, trial.spec, self.round, reached, self.network, folder)
+        access.session.waits.agent_starts(self.round.agent_seconds(trial.spec.options))
         result = await unless(access.session.broken, running)
         await access.session.check_end(timed_out=result is not None and result.status == "timed_out")
         assert result is not None  # noqa: S101 - it is only missing when the session is broken
@@ -142,27 +142,27 @@ class Turn:
     async def take_stock(self, agent_result: AgentResult) -> Work:
         """What the agent left behind, before anybody else touches anything."""
         trial = self.trial
-        with trial.log.phase("collect", self.of):
-            work = await take_stock(trial.sandbox, self.of, trial.place, agent_result, self._court.folder)
+        with trial.log.phase("collect", self.round):
+            work = await take_stock(trial.sandbox, self.round, trial.place, agent_result, self._verification.folder)
             trial.changes.append(work.changes)
             trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
         return work
 
     async def verify(self, agent_result: AgentResult, work: Work) -> Judgement:
         """Run the verifier where the agent cannot reach it."""
-        with self.trial.log.phase("verify", self.of):
-            judgement = await verify(self._court, self.trial.sandbox, agent_result, work)
+        with self.trial.log.phase("verify", self.round):
+            judgement = await verify(self._verification, self.trial.sandbox, agent_result, work)
             if judgement.verdict.value != 1.0:
                 await self.trial.host.look()
-            judgement = await with_baseline(self._court, judgement, agent_result, self.trial.host)
+            judgement = await with_baseline(self._verification, judgement, agent_result, self.trial.host)
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
             self.notes.disputed = judgement.disputed
         return judgement
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
         """The evaluation that the verifier's verdict amounts to. Raises HostExhaustedError where it tells nothing."""
-        with self.trial.log.phase("score", self.of):
-            evaluation = score(self.of, judgement, work.changes, self.trial.spec.options)
+        with self.trial.log.phase("score", self.round):
+            evaluation = score(self.round, judgement, work.changes, self.trial.spec.options)
             stands = standing(self.trial.host, evaluation)
             self.notes.evaluation = self._explain(stands, judgement.run.baseline)
         return self.notes.evaluation
@@ -170,13 +170,13 @@ class Turn:
     def _explain(self, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
         """The evaluation with what speaks against the verifier itself, which whoever watches is told too."""
         tell = self.trial.log.tell
-        tools = find_missing_tools(self.of, evaluation, self._court.folder / "verifier")
+        tools = find_missing_tools(self.round, evaluation, self._verification.folder / "verifier")
         self.notes.missing_tools = tools
         for tool in tools:
-            tell(missing_tool_notice(self.of, tool))
-        if broken := broken_verifier(self.of, baseline):
+            tell(missing_tool_notice(self.round, tool))
+        if broken := broken_verifier(self.round, baseline):
             tell(broken)
-        return explain_silence(self.of, explain_missing_tools(evaluation, tools), baseline)
+        return explain_silence(self.round, explain_missing_tools(evaluation, tools), baseline)
 
     @property
     def _allowed(self) -> Mapping[str, str]:
@@ -184,10 +184,12 @@ class Turn:
         return allowed_variables(self.trial.spec.options.allow_env)
 
     @property
-    def _court(self) -> Court:
+    def _verification(self) -> Verification:
         trial = self.trial
         earlier = merge_changes(trial.changes[:-1])
-        return Court(trial.spec, self.of, trial.place, trial.backend, trial.folder / self.of.folder, earlier)
+        return Verification(
+            trial.spec, self.round, trial.place, trial.backend, trial.folder / self.round.folder, earlier
+        )
 
 
 @asynccontextmanager

@@ -15,14 +15,14 @@ _TAIL_BYTES = 64 * 2**10
 _SCRIPT_BYTES = 2**20
 
 
-def find_missing_tools(of: Round, evaluation: EvaluationResult, logs: Path) -> tuple[str, ...]:
+def find_missing_tools(round_: Round, evaluation: EvaluationResult, logs: Path) -> tuple[str, ...]:
     """The tools that the verifier of a round could not find; none where it gave a reward all the same."""
     if evaluation.reward != 0.0:
         return ()
     printed = [_tail(logs / name, _TAIL_BYTES) for name in ("stdout.txt", "stderr.txt")]
-    script = of.task.root / (of.layout.test_script or "tests/test.sh")
+    script = round_.task.root / (round_.layout.test_script or "tests/test.sh")
     return missing_tools(
-        printed, _head(script, _SCRIPT_BYTES).decode(errors="replace"), of.instruction().decode(errors="replace")
+        printed, _head(script, _SCRIPT_BYTES).decode(errors="replace"), round_.instruction().decode(errors="replace")
     )
 
 
@@ -38,11 +38,11 @@ def about_missing_tools(tools: Iterable[str]) -> str:
     return f"the verifier could not find {', '.join(tools)}, so its 0 may say nothing about the agent"
 
 
-def missing_tool_notice(of: Round, tool: str) -> str:
+def missing_tool_notice(round_: Round, tool: str) -> str:
     """What the watchers of a run are told once about a task and a tool."""
-    step = f", step {of.name}" if of.step else ""
+    step = f", step {round_.name}" if round_.step else ""
     return (
-        f"{of.task.id}{step}: the verifier could not find {tool} and gave 0; "
+        f"{round_.task.id}{step}: the verifier could not find {tool} and gave 0; "
         "install it in the task's image, or see in its output why the test script could not"
     )
 

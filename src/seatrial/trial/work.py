@@ -27,24 +27,24 @@ DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
 async def run_agent(
-    sandbox: Sandbox, spec: TrialSpec, of: Round, launch: AgentLaunch, network: Network, folder: Path
+    sandbox: Sandbox, spec: TrialSpec, round_: Round, launch: AgentLaunch, network: Network, folder: Path
 ) -> AgentResult:
     """Run the agent's command to its end or to the end of its time; either is data. Its output goes to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
     result = await sandbox.exec(
         ExecSpec(
             launch.argv,
-            env={**agent_variables(of.task, of.task.workdir, spec.agent.ref.model), **launch.env},
+            env={**agent_variables(round_.task, round_.task.workdir, spec.agent.ref.model), **launch.env},
             cwd=launch.cwd,
-            user=of.agent.user,
-            timeout_sec=of.agent_seconds(spec.options),
+            user=round_.agent.user,
+            timeout_sec=round_.agent_seconds(spec.options),
             network=network,
             stdout_path=folder / "stdout.txt",
             stderr_path=folder / "stderr.txt",
             changes_from_here=True,
         )
     )
-    return agent_result(result, of.folder)
+    return agent_result(result, round_.folder)
 
 
 def agent_result(result: ExecResult, folder: str = "") -> AgentResult:
@@ -73,26 +73,26 @@ class Work:
     kept: tuple[KeptArtifact, ...]
 
 
-async def take_stock(sandbox: Sandbox, of: Round, place: Place, agent_result: AgentResult, folder: Path) -> Work:
+async def take_stock(sandbox: Sandbox, round_: Round, place: Place, agent_result: AgentResult, folder: Path) -> Work:
     """What the agent changed, what still runs, what it published, and its output; hooks run in between."""
     idle = agent_result is DID_NOTHING
     # Who runs comes first: while nobody does, nothing that is looked at afterwards changes any more.
     survivors = () if idle else await sandbox.processes()
     found = FileChanges() if idle else await sandbox.changes()
-    changes = _beyond(found, of.staged_files(place.workdir))
-    for hook in of.verifier.collect:
+    changes = _beyond(found, round_.staged_files(place.workdir))
+    for hook in round_.verifier.collect:
         # Best effort, as the format has it: a hook that fails is missing from the artifacts, not from the score.
         command = ("/bin/sh", "-c", hook.command)
         await sandbox.exec(ExecSpec(command, user=hook.user, timeout_sec=hook.timeout_sec, cwd=place.workdir))
-    hooked = bool(of.verifier.collect) and not idle
+    hooked = bool(round_.verifier.collect) and not idle
     if hooked:
         survivors, found = await sandbox.processes(), await sandbox.changes()
     if hooked or _touched(changes, _AGENT_LOGS):
         await _keep_agent_logs(sandbox, folder / "agent" / "logs")
     published = [PUBLISHED] if hooked or _touched(changes, PUBLISHED.source) else []
-    wanted: Sequence[ArtifactSpec] = [*published, *of.artifacts]
+    wanted: Sequence[ArtifactSpec] = [*published, *round_.artifacts]
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
-    output = await fetch_output(sandbox, of.judged.output)
+    output = await fetch_output(sandbox, round_.judged.output)
     return Work(output, changes, found, survivors, kept)
 
 

@@ -64,7 +64,7 @@ class KeptArtifact(StrictModel):
     reason: str | None = None
 
 
-class Manifest(StrictModel):
+class ArtifactManifest(StrictModel):
     """artifacts/manifest.json."""
 
     artifacts: tuple[KeptArtifact, ...]
@@ -80,7 +80,7 @@ async def keep_artifacts(sandbox: Sandbox, wanted: Sequence[ArtifactSpec], folde
             kept.append(await _keep(sandbox, spec, folder))
     if any(entry.status != "empty" for entry in kept):
         folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one small file
-        (folder / _MANIFEST).write_bytes(to_json(Manifest(artifacts=tuple(kept))))
+        (folder / _MANIFEST).write_bytes(to_json(ArtifactManifest(artifacts=tuple(kept))))
     return tuple(kept)
 
 

@@ -31,7 +31,7 @@ REAL_BUILDS = [
     pytest.mark.skipif("busybox" in (why_no("docker") or ""), reason="no busybox: install busybox-static"),
 ]
 
-PATIENCE_SEC = 100.0
+TIMEOUT_SEC = 100.0
 BASE = "base:1"
 PASSWD = b"root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1001:Alice:/home/alice:/bin/sh\n"
 GROUP = b"root:x:0:\nstaff:x:50:alice\nalice:x:1001:\n"
@@ -110,7 +110,7 @@ def with_builder(root: Path, work: Callable[[Builder], Awaitable[T]]) -> T:
     """Do something with a builder whose store has the base image."""
 
     async def play() -> T:
-        async with asyncio.timeout(PATIENCE_SEC), open_store(root) as store:
+        async with asyncio.timeout(TIMEOUT_SEC), open_store(root) as store:
             if store.find(BASE) is None:
                 await _add_base(store)
             return await work(Builder(store))

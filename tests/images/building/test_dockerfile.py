@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from seatrial.errors import BuildError
 from seatrial.images.building.dockerfile import parse_dockerfile
-from seatrial.images.building.instructions import Command, Run, read_steps
+from seatrial.images.building.instructions import BuildCommand, Run, read_steps
 
 KEYWORDS = st.sampled_from(
     "FROM RUN COPY ADD ENV ARG WORKDIR USER SHELL CMD LABEL EXPOSE VOLUME HEALTHCHECK ONBUILD".split()
@@ -144,4 +144,4 @@ def test_a_space_before_the_name_of_a_here_document_is_as_good_as_none(text, nam
 def test_such_a_document_alone_is_the_script():
     step = read_steps(parse_dockerfile("FROM a\nRUN << EOF\necho hi\nEOF\n"))[1].what
     assert isinstance(step, Run)
-    assert step.command == Command(("echo hi\n",), "shell")
+    assert step.command == BuildCommand(("echo hi\n",), "shell")

@@ -4,7 +4,17 @@ import pytest
 
 from seatrial.errors import BuildError
 from seatrial.images.building.dockerfile import parse_dockerfile
-from seatrial.images.building.instructions import Arg, Assign, Command, Copy, From, Healthcheck, Run, Start, read_steps
+from seatrial.images.building.instructions import (
+    Arg,
+    Assign,
+    BuildCommand,
+    Copy,
+    From,
+    Healthcheck,
+    Run,
+    Start,
+    read_steps,
+)
 
 
 def one(line: str):
@@ -20,13 +30,13 @@ def one(line: str):
         ("ENV A=1 B='x y' C=a\\ b", Assign("ENV", (("A", "1"), ("B", "'x y'"), ("C", "a\\ b")))),
         ("ENV A b c=d", Assign("ENV", (("A", "b c=d"),))),
         ("LABEL a.b=c", Assign("LABEL", (("a.b", "c"),))),
-        ('CMD ["a", "b"]', Start("CMD", Command(("a", "b"), "exec"))),
-        ('CMD ["a", b]', Start("CMD", Command(('["a", b]',), "shell"))),
-        ("ENTRYPOINT a b", Start("ENTRYPOINT", Command(("a b",), "shell"))),
+        ('CMD ["a", "b"]', Start("CMD", BuildCommand(("a", "b"), "exec"))),
+        ('CMD ["a", b]', Start("CMD", BuildCommand(('["a", b]',), "shell"))),
+        ("ENTRYPOINT a b", Start("ENTRYPOINT", BuildCommand(("a b",), "shell"))),
         ("HEALTHCHECK NONE", Healthcheck(None)),
         (
             "HEALTHCHECK --interval=1m30s --retries=3 CMD a",
-            Healthcheck(Command(("a",), "shell"), (("interval", 90 * 10**9), ("retries", 3))),
+            Healthcheck(BuildCommand(("a",), "shell"), (("interval", 90 * 10**9), ("retries", 3))),
         ),
     ],
 )
@@ -37,13 +47,13 @@ def test_shapes(line, expected):
 def test_run_with_a_document_that_is_the_whole_command():
     run = one("RUN <<EOF\na\nb\nEOF")
     assert isinstance(run, Run)
-    assert run.command == Command(("a\nb\n",), "shell")
+    assert run.command == BuildCommand(("a\nb\n",), "shell")
 
 
 def test_run_with_a_document_in_a_command_line():
     run = one("RUN cat <<-EOF >x && y\n\ta\n\tEOF")
     assert isinstance(run, Run)
-    assert run.command == Command(("cat <<-EOF >x && y\n\ta\nEOF",), "shell")
+    assert run.command == BuildCommand(("cat <<-EOF >x && y\n\ta\nEOF",), "shell")
 
 
 def test_run_with_a_script():

@@ -16,7 +16,7 @@ from seatrial.sandbox.api import ExecResult, ExecSpec, Sandbox, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.embedded.requests import Mode
 
-PATIENCE_SEC = 60.0
+TIMEOUT_SEC = 60.0
 MODES: tuple[Mode, ...] = ("userns", "root")
 needs_root = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="these sandboxes need Linux, and root to look at the host"
@@ -32,12 +32,12 @@ def run(
     work: Callable[[EmbeddedBackend], Awaitable[T]],
     mode: Mode,
     root: Path | None = None,
-    patience: float = PATIENCE_SEC,
+    timeout_sec: float = TIMEOUT_SEC,
 ) -> T:
     """Do something with a backend of its own, within a time that no healthy machine needs."""
 
     async def play() -> T:
-        async with asyncio.timeout(patience), EmbeddedBackend(mode, root) as backend:
+        async with asyncio.timeout(timeout_sec), EmbeddedBackend(mode, root) as backend:
             return await work(backend)
 
     return asyncio.run(play())
@@ -45,12 +45,12 @@ def run(
 
 def shell(script: str, **changes: Any) -> ExecSpec:
     """A shell script as a command; `changes` are fields of ExecSpec."""
-    return replace(ExecSpec(("/bin/sh", "-c", script), timeout_sec=PATIENCE_SEC), **changes)
+    return replace(ExecSpec(("/bin/sh", "-c", script), timeout_sec=TIMEOUT_SEC), **changes)
 
 
 def python(code: str, *arguments: str, **changes: Any) -> ExecSpec:
     """A Python program, run by the interpreter of the host image."""
-    return replace(ExecSpec((PYTHON, "-I", "-c", code, *arguments), timeout_sec=PATIENCE_SEC), **changes)
+    return replace(ExecSpec((PYTHON, "-I", "-c", code, *arguments), timeout_sec=TIMEOUT_SEC), **changes)
 
 
 async def ask(sandbox: Sandbox, spec: ExecSpec) -> str:
@@ -72,7 +72,7 @@ class Box:
         """Run a coroutine to its end."""
 
         async def bounded() -> T:
-            async with asyncio.timeout(PATIENCE_SEC):
+            async with asyncio.timeout(TIMEOUT_SEC):
                 return await work
 
         return self.runner.run(bounded())
@@ -153,9 +153,9 @@ def descriptors(pid: int) -> dict[int, str]:
     return found
 
 
-def wait_until(condition: Callable[[], T], patience: float = 20.0) -> T:
+def wait_until(condition: Callable[[], T], timeout_sec: float = 20.0) -> T:
     """Look again and again until something holds, and return it; fails when it never does."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout_sec
     while not (found := condition()):
         assert time.monotonic() < deadline, f"never came true: {condition}"
         time.sleep(0.01)

@@ -15,7 +15,7 @@ from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
 from seatrial.testing.contract_base import new_mark
 from tests.sandbox.embedded.support import (
-    PATIENCE_SEC,
+    TIMEOUT_SEC,
     ask,
     control_groups,
     in_both_modes,
@@ -149,7 +149,7 @@ def test_moving_files(mode, tmp_path: Path):
 
 def test_starting_and_leaving_a_backend(mode, tmp_path: Path):
     async def live() -> None:
-        async with asyncio.timeout(PATIENCE_SEC), EmbeddedBackend(mode, tmp_path) as backend:
+        async with asyncio.timeout(TIMEOUT_SEC), EmbeddedBackend(mode, tmp_path) as backend:
             sandbox = await backend.create(SandboxSpec())
             await sandbox.exec(ExecSpec(("true",)))
 

@@ -20,7 +20,7 @@ def state(tmp_path: Path):
     for folder in ("image", "upper/root"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "image/kept").write_text("as it was")
-    (tmp_path / "upper/root/old").write_text("furniture")
+    (tmp_path / "upper/root/old").write_text("basics")
     descriptor = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
     remember_files(descriptor)
     yield descriptor
@@ -80,7 +80,7 @@ def test_what_is_remembered_later_replaces_what_was_remembered_before(state, tmp
     old = tmp_path / "upper/root/old"
     old.unlink()
     remember_files(state)
-    old.write_text("furniture")
+    old.write_text("basics")
     assert changes(state, tmp_path)["added"] == ["/old"]
     remember_files(state)
     assert changes(state, tmp_path)["added"] == []

@@ -229,7 +229,7 @@ def test_a_killed_group_takes_new_members_and_one_with_members_is_not_removed(ea
     group.kill()
     member = each_version.start(group, *SLEEP)
     with pytest.raises(SandboxError):
-        group.remove(patience=0.05)
+        group.remove(timeout_sec=0.05)
     assert member.poll() is None
 
 

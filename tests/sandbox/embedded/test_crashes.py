@@ -22,7 +22,7 @@ from seatrial.testing.contract import new_mark
 from tests.conftest import REPOSITORY
 from tests.programs import has_program
 from tests.sandbox.embedded.support import (
-    PATIENCE_SEC,
+    TIMEOUT_SEC,
     ask,
     children,
     control_groups,
@@ -61,14 +61,14 @@ def victim(mode: str, root: Path, what: str) -> Iterator[tuple["subprocess.Popen
     )
     try:
         assert process.stdout
-        ready, _, _ = select.select([process.stdout], [], [], PATIENCE_SEC)
+        ready, _, _ = select.select([process.stdout], [], [], TIMEOUT_SEC)
         assert ready, "the victim never came up"
         line = process.stdout.readline()
         assert line, process.stderr.read() if process.stderr else ""
         yield process, json.loads(line)
     finally:
         process.kill()
-        process.communicate(timeout=PATIENCE_SEC)
+        process.communicate(timeout=TIMEOUT_SEC)
 
 
 def is_quiet(mark: str) -> bool:
@@ -185,7 +185,7 @@ def test_an_interrupt_while_sandboxes_come_and_go_leaves_nothing(mode, tmp_path:
     with victim(mode, tmp_path, "creating") as (process, about):
         wait_until(lambda: len(list((tmp_path / about["run"]).glob("run-*"))) >= 2)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE_SEC)
+        _, errors = process.communicate(timeout=TIMEOUT_SEC)
         assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT), errors
         assert "KeyboardInterrupt" in errors
         assert "never retrieved" not in errors
@@ -198,7 +198,7 @@ def test_an_ended_process_leaves_no_more_than_a_killed_one(mode, tmp_path: Path)
     """SIGTERM, which Python does not turn into an exception."""
     with victim(mode, tmp_path, "creating") as (process, about):
         process.terminate()
-        process.communicate(timeout=PATIENCE_SEC)
+        process.communicate(timeout=TIMEOUT_SEC)
         wait_until(lambda: is_quiet(about["run"]))
     asyncio.run(start_and_leave(mode, tmp_path))
     assert leftovers(tmp_path, about["run"]) == []
@@ -209,6 +209,6 @@ def test_processes_that_start_together_leave_each_other_alone(tmp_path: Path):
     command = [sys.executable, "-c", STARTS, str(tmp_path)]
     together = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     for process in together:
-        _, errors = process.communicate(timeout=PATIENCE_SEC)
+        _, errors = process.communicate(timeout=TIMEOUT_SEC)
         assert process.returncode == 0, errors
     assert list(tmp_path.iterdir()) == []

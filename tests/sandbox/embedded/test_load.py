@@ -72,7 +72,7 @@ def test_hundreds_of_sandboxes_leak_nothing(tmp_path: Path):
         assert state_of(mark) == before
         return mark, sorted(path.name for path in backend._keeper.home.run.path.iterdir())
 
-    mark, left = run(scene, "userns", tmp_path, patience=190)
+    mark, left = run(scene, "userns", tmp_path, timeout_sec=190)
     assert left == ["prepared"]
     assert list(tmp_path.iterdir()) == []
     assert processes(mark) == []
@@ -92,5 +92,5 @@ def test_sandboxes_side_by_side_hold_nothing_of_each_other(tmp_path: Path):
             for task in made:
                 group.create_task(task.result().destroy())
 
-    run(scene, "userns", tmp_path, patience=100)
+    run(scene, "userns", tmp_path, timeout_sec=100)
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from seatrial.sandbox.embedded.settle import lock_passwords, make_furniture, name_machine
+from seatrial.sandbox.embedded.settle import lock_passwords, make_basics, name_machine
 from tests.sandbox.embedded.support import needs_root
 
 
@@ -18,7 +18,7 @@ def _umask_of_the_spawner():
 
 @pytest.mark.usefixtures("_umask_of_the_spawner")
 def test_the_shared_layer_has_what_every_root_needs(tmp_path):
-    make_furniture(str(tmp_path))
+    make_basics(str(tmp_path))
     for folder in ("proc", "sys", "dev", "etc", "logs"):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o755
     for folder in ("logs/agent", "logs/artifacts"):

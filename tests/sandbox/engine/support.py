@@ -12,7 +12,7 @@ from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.endpoint import Engine
 from tests.docker_daemon import IMAGE, engine_endpoint
 
-PATIENCE_SEC = 60.0
+TIMEOUT_SEC = 60.0
 SPEC = SandboxSpec(image=Image(IMAGE))
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def run(work: Callable[[EngineBackend], Awaitable[T]], engine: Engine = "docker"
     """Do something with a backend of its own, within a time that no healthy machine needs."""
 
     async def play() -> T:
-        async with asyncio.timeout(PATIENCE_SEC), EngineBackend(engine, engine_endpoint(engine)) as backend:
+        async with asyncio.timeout(TIMEOUT_SEC), EngineBackend(engine, engine_endpoint(engine)) as backend:
             return await work(backend)
 
     return asyncio.run(play())
@@ -32,7 +32,7 @@ def ask_daemon(work: Callable[[EngineClient], Awaitable[T]]) -> T:
     """Do something with the daemon itself."""
 
     async def play() -> T:
-        async with asyncio.timeout(PATIENCE_SEC), EngineClient(engine_endpoint("docker")) as client:
+        async with asyncio.timeout(TIMEOUT_SEC), EngineClient(engine_endpoint("docker")) as client:
             return await work(client)
 
     return asyncio.run(play())
@@ -52,7 +52,7 @@ def with_label(label: str) -> list[str]:
 
 async def sh(sandbox: Sandbox, script: str, **changes: Any) -> str:
     """What a shell script that must succeed prints."""
-    spec = replace(ExecSpec(("/bin/sh", "-c", script), timeout_sec=PATIENCE_SEC), **changes)
+    spec = replace(ExecSpec(("/bin/sh", "-c", script), timeout_sec=TIMEOUT_SEC), **changes)
     result = await sandbox.exec(spec)
     assert result.exit_code == 0, result
     return result.stdout.decode()

@@ -13,7 +13,7 @@ from seatrial.errors import SandboxError
 from seatrial.images.archives import load_images
 from seatrial.images.store import open_store
 from seatrial.sandbox.api import Image, ImageConfig, SandboxSpec
-from seatrial.sandbox.engine.images import BuildSpec, Progress, build, inspect, pull, save, split_reference
+from seatrial.sandbox.engine.images import DaemonBuildSpec, Progress, build, inspect, pull, save, split_reference
 from seatrial.sandbox.engine.layers import identify, pack_layer
 from seatrial.sandbox.session import open_sandbox
 from tests.docker_daemon import IMAGE, busybox_archive, needs
@@ -76,7 +76,7 @@ def test_an_image_is_known_again_by_its_content(layers):
 def test_building_through_the_daemon(tmp_path):
     (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nARG WORD\nRUN echo $WORD >/said\nUSER 7\n")
     words: list[Progress] = []
-    spec = BuildSpec(tmp_path, "seatrial-test-built:1", arguments={"WORD": "built"})
+    spec = DaemonBuildSpec(tmp_path, "seatrial-test-built:1", arguments={"WORD": "built"})
     ask_daemon(lambda client: build(client, spec, words.append))
     assert any("Step 3/4" in word.status for word in words)
 
@@ -91,7 +91,7 @@ def test_building_through_the_daemon(tmp_path):
 def test_a_build_that_fails_says_why(tmp_path):
     (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo oops; exit 3\n")
     with pytest.raises(SandboxError, match="returned a non-zero code: 3"):
-        ask_daemon(lambda client: build(client, BuildSpec(tmp_path, "seatrial-test-failed:1")))
+        ask_daemon(lambda client: build(client, DaemonBuildSpec(tmp_path, "seatrial-test-failed:1")))
 
 
 @needs("docker")

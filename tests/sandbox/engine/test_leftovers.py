@@ -28,9 +28,9 @@ def test_a_run_that_ends_leaves_nothing():
 
 def test_creating_can_be_cancelled_at_any_moment():
     async def work(backend):
-        for patience in (0.0, 0.01, 0.05, 0.15, 0.25):
+        for seconds in (0.0, 0.01, 0.05, 0.15, 0.25):
             with suppress(TimeoutError):
-                async with asyncio.timeout(patience), open_sandbox(backend, SPEC):
+                async with asyncio.timeout(seconds), open_sandbox(backend, SPEC):
                     await asyncio.Event().wait()
         left = await asyncio.to_thread(with_label, f"{RUN}={backend.run_name}")
         assert [name for name in left if name != f"seatrial-{backend.run_name}"] == []

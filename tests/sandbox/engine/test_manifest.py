@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from seatrial.errors import SandboxError, TooLargeError
 from seatrial.sandbox.engine import manifest
-from seatrial.sandbox.engine.manifest import Manifest, _digest_all, _Stream, compare, read_manifest
+from seatrial.sandbox.engine.manifest import FileManifest, _digest_all, _Stream, compare, read_manifest
 from seatrial.sandbox.session import open_sandbox
 from tests.docker_daemon import needs
 from tests.sandbox.engine.support import SPEC, run, sh
@@ -92,8 +92,8 @@ def test_more_than_is_allowed_is_refused_though_nobody_is_left_waiting(monkeypat
 
 
 def test_what_two_manifests_differ_in():
-    before = Manifest({"/a": b"1", "/b": b"1", "/c": b"1"})
-    now = Manifest({"/a": b"1", "/b": b"2", "/d": b"1"})
+    before = FileManifest({"/a": b"1", "/b": b"1", "/c": b"1"})
+    now = FileManifest({"/a": b"1", "/b": b"2", "/d": b"1"})
     assert compare(before, now) == {"/b": "modified", "/c": "removed", "/d": "added"}
 
 

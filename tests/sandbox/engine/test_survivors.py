@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.sandbox.api import ExecSpec
 from seatrial.sandbox.engine import survivors
-from seatrial.sandbox.engine.survivors import Found, Process, names, row, sort_out
+from seatrial.sandbox.engine.survivors import FoundProcesses, Process, names, row, sort_out
 from seatrial.sandbox.process_names import NO_NAME, RESTLESS
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
@@ -39,7 +39,7 @@ def test_what_stands_between_us_and_a_command_is_told_from_it():
         Process(26, 24, "Z", "gone"),
         Process(30, 10, "S", "sleep"),
     ]
-    assert sort_out(rows, 10) == Found(("agent", "sleep", "tool"), ("cat", "sh", "sh", "sh"))
+    assert sort_out(rows, 10) == FoundProcesses(("agent", "sleep", "tool"), ("cat", "sh", "sh", "sh"))
 
 
 def test_whose_first_thread_has_ended_is_alive():
@@ -58,14 +58,14 @@ def test_names_of_several_columns_and_of_none():
 class Container:
     """Tells of processes look by look, the last one for ever."""
 
-    looks: Sequence[Found]
+    looks: Sequence[FoundProcesses]
     count: int = 1
-    left: Iterator[Found] = field(init=False)
+    left: Iterator[FoundProcesses] = field(init=False)
 
     def __post_init__(self) -> None:
         self.left = iter(self.looks)
 
-    async def processes(self) -> Found:
+    async def processes(self) -> FoundProcesses:
         return next(self.left, self.looks[-1])
 
     async def has_more_than_its_first_process(self) -> bool:
@@ -84,20 +84,24 @@ class Command:
             await asyncio.Event().wait()
 
 
-OURS = Found((), ("cat", "cat", "sh", "sh"))
+OURS = FoundProcesses((), ("cat", "cat", "sh", "sh"))
 
 
 @pytest.mark.parametrize(
     ("container", "commands", "expected"),
     [
-        pytest.param(Container([Found()]), [], (), id="nobody"),
-        pytest.param(Container([OURS, OURS, Found()]), [Command()], (), id="ours, on their way out"),
+        pytest.param(Container([FoundProcesses()]), [], (), id="nobody"),
+        pytest.param(Container([OURS, OURS, FoundProcesses()]), [Command()], (), id="ours, on their way out"),
         pytest.param(Container([OURS]), [Command(held=True)], OURS.between, id="in the place of ours, and stays"),
         pytest.param(Container([OURS]), [Command(running=True)], (), id="around a command that runs"),
-        pytest.param(Container([Found(("x",), ("sh", "cat"))]), [Command(held=True)], ("x",), id="held open by x"),
-        pytest.param(Container([Found(("x",), ("sh",) * 6)]), [Command()], ("sh",) * 6 + ("x",), id="too many"),
-        pytest.param(Container([Found(("x",), ("sh",))]), [], ("sh", "x"), id="no command explains it"),
-        pytest.param(Container([Found()], count=2), [], (RESTLESS,), id="in no list, but counted"),
+        pytest.param(
+            Container([FoundProcesses(("x",), ("sh", "cat"))]), [Command(held=True)], ("x",), id="held open by x"
+        ),
+        pytest.param(
+            Container([FoundProcesses(("x",), ("sh",) * 6)]), [Command()], ("sh",) * 6 + ("x",), id="too many"
+        ),
+        pytest.param(Container([FoundProcesses(("x",), ("sh",))]), [], ("sh", "x"), id="no command explains it"),
+        pytest.param(Container([FoundProcesses()], count=2), [], (RESTLESS,), id="in no list, but counted"),
     ],
 )
 def test_what_is_ours_has_to_end_with_its_command(container, commands, expected, monkeypatch):

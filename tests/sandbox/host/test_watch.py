@@ -58,7 +58,7 @@ def test_while_something_is_short_nobody_is_let_in():
 def test_whoever_waits_in_vain_is_told_for_what():
     async def scene(watch, _):
         with pytest.raises(HostExhaustedError, match=r"for 0.01 s: the disk at /full is short") as error:
-            async with watch.attend("trial", HERE, patience=0.01):
+            async with watch.attend("trial", HERE, longest_sec=0.01):
                 pass
         assert error.value.retryable
 
@@ -71,7 +71,7 @@ def test_what_has_passed_spoils_those_who_are_in_and_keeps_nobody_out():
             gauge.found = shortage("memory", passed=True)
             await first.look()
             assert first.excuse
-            async with watch.attend("second", HERE, patience=0.01) as second:
+            async with watch.attend("second", HERE, longest_sec=0.01) as second:
                 assert second.excuse is None
 
     play(scene)

@@ -16,7 +16,7 @@ from seatrial.gateway.neutral.checks import (
 )
 from seatrial.gateway.neutral.types import (
     Called,
-    Image,
+    ImagePart,
     Item,
     Parts,
     Reasoned,
@@ -37,7 +37,7 @@ def read_blocks(role: Literal["system", "user", "assistant"], content: Any, wher
     if isinstance(content, str):
         return [Said(role, (Text(content),))]
     items: list[Item] = []
-    words: list[Text | Image] = []
+    words: list[Text | ImagePart] = []
     for block, place in tables(content, where):
         if block.get("type") in ("text", "image"):
             words.append(_read_word(block, place))
@@ -51,17 +51,17 @@ def read_blocks(role: Literal["system", "user", "assistant"], content: Any, wher
     return items
 
 
-def _read_word(block: Payload, where: str) -> Text | Image:
+def _read_word(block: Payload, where: str) -> Text | ImagePart:
     if block.get("type") == "text":
         refuse_unread(block, ("type", "text"), where, {"citations": ([],)})
         return Text(need_text(block.get("text"), f"{where}.text"))
     refuse_unread(block, ("type", "source"), where)
     source = need_table(block.get("source"), f"{where}.source")
     if source.get("type") == "url":
-        return Image(need_text(source.get("url"), f"{where}.source.url"))
+        return ImagePart(need_text(source.get("url"), f"{where}.source.url"))
     if source.get("type") == "base64":
         kind, data = (need_text(source.get(name), f"{where}.source.{name}") for name in ("media_type", "data"))
-        return Image(f"data:{kind};base64,{data}")
+        return ImagePart(f"data:{kind};base64,{data}")
     raise Untranslatable(f"{where}.source.type", "an image has to be base64 or a URL")
 
 
@@ -114,12 +114,12 @@ def _write_item(item: Item) -> list[Payload]:
 
 def write_text_blocks(parts: Parts) -> list[Payload]:
     """Blocks of text alone, as `system` wants them."""
-    if any(isinstance(part, Image) for part in parts):
+    if any(isinstance(part, ImagePart) for part in parts):
         raise Untranslatable("image", "Anthropic takes images from users only")
     return [_write_word(part) for part in parts]
 
 
-def _write_word(part: Text | Image) -> Payload:
+def _write_word(part: Text | ImagePart) -> Payload:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if part.detail not in (None, "auto"):

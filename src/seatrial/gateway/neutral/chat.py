@@ -14,7 +14,7 @@ from seatrial.gateway.neutral.checks import (
 from seatrial.gateway.neutral.openai_tools import read_choice, read_tool, write_choice, write_tool
 from seatrial.gateway.neutral.types import (
     Called,
-    Image,
+    ImagePart,
     Item,
     Parts,
     Reasoned,
@@ -128,7 +128,7 @@ def _read_parts(content: Any, where: str) -> Parts:
     return tuple(_read_part(*found) for found in tables(content, where))
 
 
-def _read_part(part: Payload, where: str) -> Text | Image:
+def _read_part(part: Payload, where: str) -> Text | ImagePart:
     if part.get("type") == "text":
         refuse_unread(part, ("type", "text"), where)
         return Text(need_text(part.get("text"), f"{where}.text"))
@@ -136,7 +136,7 @@ def _read_part(part: Payload, where: str) -> Text | Image:
         refuse_unread(part, ("type", "image_url"), where)
         image = need_table(part.get("image_url"), f"{where}.image_url")
         refuse_unread(image, ("url", "detail"), f"{where}.image_url")
-        return Image(need_text(image.get("url"), f"{where}.image_url.url"), image.get("detail"))
+        return ImagePart(need_text(image.get("url"), f"{where}.image_url.url"), image.get("detail"))
     raise Untranslatable(f"{where}.type", f"content of the type {part.get('type')!r} is neither text nor an image")
 
 

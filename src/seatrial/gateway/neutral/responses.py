@@ -7,7 +7,7 @@ from seatrial.gateway.neutral.checks import need_table, need_text, plain_text, r
 from seatrial.gateway.neutral.openai_tools import read_choice, read_tool, write_choice, write_tool
 from seatrial.gateway.neutral.types import (
     Called,
-    Image,
+    ImagePart,
     Item,
     Parts,
     Reasoned,
@@ -115,14 +115,14 @@ def _read_parts(content: Any, where: str) -> Parts:
     return tuple(_read_part(*found) for found in tables(content, where))
 
 
-def _read_part(part: Payload, where: str) -> Text | Image:
+def _read_part(part: Payload, where: str) -> Text | ImagePart:
     kind = part.get("type")
     if kind in ("input_text", "output_text"):
         refuse_unread(part, ("type", "text"), where, {"annotations": ([],), "logprobs": ([],)})
         return Text(need_text(part.get("text"), f"{where}.text"))
     if kind == "input_image":
         refuse_unread(part, ("type", "image_url", "detail"), where)
-        return Image(need_text(part.get("image_url"), f"{where}.image_url"), part.get("detail"))
+        return ImagePart(need_text(part.get("image_url"), f"{where}.image_url"), part.get("detail"))
     raise Untranslatable(f"{where}.type", f"content of the type {kind!r} is neither text nor an image")
 
 

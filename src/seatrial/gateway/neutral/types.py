@@ -26,14 +26,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImagePart:
     """A picture, by the web or as a data URL."""
 
     url: str
     detail: str | None = None
 
 
-Parts = tuple[Text | Image, ...]
+Parts = tuple[Text | ImagePart, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _HIDDEN = "[key]"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UpstreamFailure:
     """An attempt that came to nothing."""
 
     message: str
@@ -43,23 +43,25 @@ class FailureReader:
         self._options = options
         self._key = key
 
-    def garbage(self, response: aiohttp.ClientResponse, body: Body) -> Failure:
+    def garbage(self, response: aiohttp.ClientResponse, body: Body) -> UpstreamFailure:
         """A good status with something that no model says."""
         start = body.first[:_SHOWN_BYTES]
         body.close()
         said = f"with {self.hide(start.decode(errors='replace'))!a}" if start else "with nothing"
         kind = self.hide(response.headers.get("content-type", "no content type"))
-        return Failure(f"{self.where} answered {response.status} ({kind}) {said}, which is no answer of a model")
+        return UpstreamFailure(
+            f"{self.where} answered {response.status} ({kind}) {said}, which is no answer of a model"
+        )
 
-    def unreachable(self, error: Exception) -> Failure:
+    def unreachable(self, error: Exception) -> UpstreamFailure:
         """No answer at all, or none that follows the rules of HTTP."""
         if isinstance(error, aiohttp.ClientError):
             found = "sent an answer that cannot be read" if is_unreadable(error) else "cannot be reached"
-            return Failure(f"{self.where} {found}: {self.hide(in_words(error))}")
+            return UpstreamFailure(f"{self.where} {found}: {self.hide(in_words(error))}")
         if isinstance(error, TimeoutError):
             limit = self._options.first_byte_timeout_sec
-            return Failure(f"{self.where} did not begin to answer within {limit:g} s", silent=True)
-        return Failure(f"{self.where} cannot be reached: {in_words(error)}")
+            return UpstreamFailure(f"{self.where} did not begin to answer within {limit:g} s", silent=True)
+        return UpstreamFailure(f"{self.where} cannot be reached: {in_words(error)}")
 
     def is_the_agents(self, outgoing: Outgoing, status: int, said: bytes) -> bool:
         """Whether this is an answer to what the agent asked, and no failure of the provider or of ours."""
@@ -69,18 +71,18 @@ class FailureReader:
             return False
         return 400 <= status < 500 and status not in RETRIED_STATUSES
 
-    def of_status(self, response: aiohttp.ClientResponse, said: bytes) -> Failure:
+    def of_status(self, response: aiohttp.ClientResponse, said: bytes) -> UpstreamFailure:
         """A status that is none of an answer."""
         status = response.status
         if status < 400:
             to = self.hide(response.headers.get("location", "somewhere else"))
-            return Failure(
+            return UpstreamFailure(
                 f"{self.where} answers {status} and sends us to {to}: correct its address", status, hopeless=True
             )
         message = f"{self.where} answered {status}: {error_message(said) or response.reason or 'no reason given'}"
         wait = retry_after(response.headers, dt.datetime.now(dt.UTC))
         hopeless = not may_pass(status, said) or is_hopeless(status, response.headers, said)
-        return Failure(message, status, wait, hopeless)
+        return UpstreamFailure(message, status, wait, hopeless)
 
     @property
     def where(self) -> str:

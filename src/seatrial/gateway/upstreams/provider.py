@@ -24,14 +24,14 @@ from seatrial.gateway.upstreams.backoff import (
     wait_before,
 )
 from seatrial.gateway.upstreams.body import Body
-from seatrial.gateway.upstreams.failures import Failure, FailureReader
+from seatrial.gateway.upstreams.failures import FailureReader, UpstreamFailure
 from seatrial.gateway.upstreams.http_client import open_session, read_key
 from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
 from seatrial.gateway.upstreams.passing_on import returned_headers
-from seatrial.gateway.upstreams.patience import Patience
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, Pulse, is_doubtful, plain_question
 from seatrial.gateway.upstreams.slots import Slots
+from seatrial.gateway.upstreams.wait_limit import WaitLimit
 from seatrial.model.trace import Dialect
 
 _MOST_ERROR_BYTES = 1024 * 1024
@@ -62,7 +62,7 @@ class HttpProvider:
         self._sleep = sleep
         self._chance = chance
         self._slots = Slots(options.max_concurrent)
-        self._patience = Patience(options.first_byte_timeout_sec)
+        self._patience = WaitLimit(options.first_byte_timeout_sec)
         self._pulse = Pulse()
         self._troubles: dict[int, str] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -106,7 +106,7 @@ class HttpProvider:
             await self._wait(attempt, outcome)
         raise AssertionError("attempts are counted without end")
 
-    async def _turn(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | Failure:
+    async def _turn(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | UpstreamFailure:
         """One attempt, in a slot that it keeps only with an answer: whoever waits must not keep others from theirs."""
         trial = asked.request.trial
         await self._slots.acquire(trial)
@@ -131,7 +131,9 @@ class HttpProvider:
         """What went wrong with the latest attempt for a trial, None if nothing did."""
         return self._troubles.get(trial)
 
-    async def _second_opinion(self, outgoing: Outgoing, asked: "_Asked", failure: Failure, began: float) -> ModelReply:
+    async def _second_opinion(
+        self, outgoing: Outgoing, asked: "_Asked", failure: UpstreamFailure, began: float
+    ) -> ModelReply:
         """The agent's own failure, if its model answers others. Raises ProviderError if not."""
         # What a key may do does not change from one call to the next.
         lasting = failure.hopeless and failure.status not in RETRIED_STATUSES
@@ -163,7 +165,7 @@ class HttpProvider:
             self._end(plain)
         return isinstance(outcome, ModelReply) and outcome.status < 300
 
-    def _given_up(self, failure: Failure) -> ProviderError:
+    def _given_up(self, failure: UpstreamFailure) -> ProviderError:
         kind = ModelSilentError if failure.silent else ProviderError
         asked = self.options.retries + 1
         return kind(f"{failure.message} (asked {asked} times)" if asked > 1 else failure.message, failure.status)
@@ -173,7 +175,7 @@ class HttpProvider:
             asked.body.close()
             self._slots.release(asked.request.trial)
 
-    async def _attempt(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | Failure:
+    async def _attempt(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | UpstreamFailure:
         if self._session is None:
             raise RuntimeError("a provider answers only inside its `async with` block")
         try:
@@ -200,7 +202,7 @@ class HttpProvider:
 
     async def _judged(
         self, outgoing: Outgoing, response: aiohttp.ClientResponse, asked: "_Asked"
-    ) -> ModelReply | Failure:
+    ) -> ModelReply | UpstreamFailure:
         """An answer that is not a good one: the agent's to see, or a failure."""
         body = asked.body
         assert body is not None  # noqa: S101 - it has begun
@@ -218,7 +220,7 @@ class HttpProvider:
         doubtful = outgoing.dialect is not None and is_doubtful(response.status, said)
         return replace(failure, told=told) if doubtful else failure
 
-    async def _wait(self, attempt: int, failure: Failure) -> None:
+    async def _wait(self, attempt: int, failure: UpstreamFailure) -> None:
         """Wait before the next attempt. Raises ProviderError if there is to be none."""
         if failure.hopeless:
             raise final_error(failure.message, failure.status)

@@ -13,7 +13,7 @@ from seatrial.gateway.upstreams.backoff import error_message
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.model.trace import Dialect
 
-_PATIENCE_SEC = 60.0
+_TIMEOUT_SEC = 60.0
 _MOST_ERROR_BYTES = 64 * 1024
 _ORDER: tuple[Dialect, ...] = ("openai_chat", "anthropic", "openai_responses")
 _REFUSED = frozenset({401, 402, 403, 404})
@@ -32,10 +32,10 @@ async def try_upstream(upstream: Upstream, model: str | None) -> Tried | None:
     if not isinstance(upstream, HttpProvider):
         return None
     try:
-        async with asyncio.timeout(_PATIENCE_SEC), upstream.ask(_request(upstream, model)) as reply:
+        async with asyncio.timeout(_TIMEOUT_SEC), upstream.ask(_request(upstream, model)) as reply:
             return await _judged(reply, model)
     except TimeoutError:
-        return Tried("unclear", f"it did not answer within {_PATIENCE_SEC:g} s")
+        return Tried("unclear", f"it did not answer within {_TIMEOUT_SEC:g} s")
     except ProviderError as error:
         unreachable = error.status is None
         return Tried("refuses" if unreachable or not error.retryable else "unclear", str(error))

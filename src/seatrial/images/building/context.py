@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from seatrial.images.building.ignore import IgnoreRules
-from seatrial.images.building.trees import Found, Tree, walk
+from seatrial.images.building.trees import FileTree, FoundFile, walk
 
 
 class ContextTree:
@@ -16,7 +16,7 @@ class ContextTree:
         self._root = root
         self._rules = rules
 
-    def look(self, path: str) -> Found | None:
+    def look(self, path: str) -> FoundFile | None:
         """What is at a path that no link is in the way of; what is ignored is not there."""
         found = self.look_anyway(path)
         if found is None or not self.ignores(path):
@@ -29,11 +29,11 @@ class ContextTree:
         relative = path.strip("/")
         return bool(relative) and not self._rules.empty and self._rules.ignores(relative)
 
-    def look_anyway(self, path: str) -> Found | None:
+    def look_anyway(self, path: str) -> FoundFile | None:
         """What is at a path, ignored or not."""
         place = self._root / path.strip("/")
         try:
-            return Found(place, place.lstat())
+            return FoundFile(place, place.lstat())
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -46,7 +46,7 @@ class ContextTree:
         return [name for name in entries if self.look(f"/{inside}/{name}" if inside else f"/{name}")]
 
 
-def digest_sources(tree: Tree, paths: Iterable[str]) -> str:
+def digest_sources(tree: FileTree, paths: Iterable[str]) -> str:
     """A digest of what lies at some paths: names, kinds, permissions and content; times and owners do not count."""
     total = hashlib.sha256()
     for path in paths:
@@ -60,7 +60,7 @@ def digest_sources(tree: Tree, paths: Iterable[str]) -> str:
     return total.hexdigest()
 
 
-def _add(total: "hashlib._Hash", name: str, found: Found) -> None:
+def _add(total: "hashlib._Hash", name: str, found: FoundFile) -> None:
     # Lengths before names: no two different trees can then feed the same bytes to the hash.
     encoded = os.fsencode(name)
     total.update(b"%d:%b%o:" % (len(encoded), encoded, found.status.st_mode))

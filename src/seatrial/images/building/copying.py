@@ -17,7 +17,7 @@ from seatrial.errors import ImageError
 from seatrial.images.building.ignore import IgnoreRules
 from seatrial.images.building.layer_view import LayerView
 from seatrial.images.building.owners import OwnersHere
-from seatrial.images.building.trees import Found, Tree, resolve, walk
+from seatrial.images.building.trees import FileTree, FoundFile, resolve, walk
 from seatrial.images.building.words import WordError
 from seatrial.images.compression import BROKEN, open_compressed
 from seatrial.images.layers import safe_parts
@@ -31,7 +31,7 @@ Owner = tuple[int, int]
 class CopySource:
     """Something to copy: a path in a tree that no link is in the way of, and the name it has in the Dockerfile."""
 
-    tree: Tree
+    tree: FileTree
     path: str
     name: str
 
@@ -87,7 +87,7 @@ class _LayerArchive:
         self._owners = OwnersHere.here()
         self._folders: set[str] = {"/"}
 
-    def look(self, path: str) -> Found | None:
+    def look(self, path: str) -> FoundFile | None:
         """What the layers below have at a path."""
         return self._view.look(path)
 
@@ -109,7 +109,7 @@ class _LayerArchive:
             raise WordError(f"{path} is in the way: expected a directory in the image, found something else")
         self._tar.addfile(_describe(path, found, self.owner_of(found)))
 
-    def owner_of(self, found: Found) -> Owner:
+    def owner_of(self, found: FoundFile) -> Owner:
         """Who something in a layer belongs to."""
         return self._owners.inside(found.status)
 
@@ -178,7 +178,7 @@ class _Copier:
                 self._layer.make_folder(place.rpartition("/")[0] or "/", self._new_owner)
                 self._add_found(place, found)
 
-    def _add_found(self, place: str, found: Found) -> None:
+    def _add_found(self, place: str, found: FoundFile) -> None:
         status = found.status
         member = _describe(place, found, self._owner_of(found))
         if self._plan.mode is not None and not found.is_link:
@@ -190,7 +190,7 @@ class _Copier:
         elif found.is_file:
             self._add_regular(member, found)
 
-    def _add_regular(self, member: tarfile.TarInfo, found: Found) -> None:
+    def _add_regular(self, member: tarfile.TarInfo, found: FoundFile) -> None:
         same = (found.status.st_dev, found.status.st_ino)
         if found.status.st_nlink > 1 and same in self._links:
             member.type, member.linkname = tarfile.LNKTYPE, self._links[same]
@@ -201,12 +201,12 @@ class _Copier:
             member.size = os.fstat(file.fileno()).st_size
             self._layer.add_file(member, file)
 
-    def _owner_of(self, found: Found) -> Owner:
+    def _owner_of(self, found: FoundFile) -> Owner:
         if self._plan.owner is None and self._plan.owners == "keep":
             return self._layer.owner_of(found)
         return self._new_owner
 
-    def _unpack(self, found: Found) -> bool:
+    def _unpack(self, found: FoundFile) -> bool:
         """Unpack an archive, whatever it is called; False when it is none."""
         with found.place.open("rb") as file:
             try:
@@ -244,7 +244,7 @@ class _Copier:
         self._layer.add_file(copy, tar.extractfile(member) if member.isreg() else None)
 
 
-def _describe(path: str, found: Found, owner: Owner) -> tarfile.TarInfo:
+def _describe(path: str, found: FoundFile, owner: Owner) -> tarfile.TarInfo:
     status = found.status
     member = tarfile.TarInfo(path.lstrip("/"))
     member.mode, member.mtime = stat.S_IMODE(status.st_mode), int(status.st_mtime)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from seatrial.images.building.instructions import Command, Healthcheck
+from seatrial.images.building.instructions import BuildCommand, Healthcheck
 from seatrial.images.building.words import WordError
 from seatrial.images.config import ImageDocument
 from seatrial.images.platforms import Platform
@@ -66,7 +66,7 @@ class ConfigDraft:
         else:
             self._config[{"USER": "User", "STOPSIGNAL": "StopSignal"}[kind]] = word
 
-    def start(self, kind: str, command: Command) -> None:
+    def start(self, kind: str, command: BuildCommand) -> None:
         """CMD, ENTRYPOINT and SHELL. An entry point makes the command of the base meaningless."""
         words = list(command.words if kind == "SHELL" else command.with_shell(self.shell))
         self._config[{"CMD": "Cmd", "ENTRYPOINT": "Entrypoint", "SHELL": "Shell"}[kind]] = words

@@ -16,7 +16,7 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class BuildCommand:
     """A command line for a shell, or a list of words to run as they are."""
 
     words: tuple[str, ...]
@@ -40,7 +40,7 @@ class From:
 class Run:
     """Runs a command; here-documents are in it already, but for a `script` that names its own interpreter."""
 
-    command: Command
+    command: BuildCommand
     script: Heredoc | None
     network: Literal["default", "none"]
     caches: tuple[str, ...]
@@ -80,7 +80,7 @@ class Start:
     """CMD and ENTRYPOINT: what runs by itself; SHELL: what runs command lines."""
 
     kind: Literal["CMD", "ENTRYPOINT", "SHELL"]
-    command: Command
+    command: BuildCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Setting:
 class Healthcheck:
     """How to see whether what runs by itself is well; no command means: not at all. Times are in nanoseconds."""
 
-    command: Command | None
+    command: BuildCommand | None
     times: tuple[tuple[str, int], ...] = ()
 
 
@@ -166,11 +166,11 @@ def _run(instruction: Instruction, flags: Flags, escape: str) -> Run:
         first = instruction.heredocs[0]
         if opening is None:  # part of a command line: the shell gets it as it was written
             bodies = [f"\n{document.content}{document.name}" for document in instruction.heredocs]
-            command = Command((instruction.arguments + "".join(bodies),), "shell")
+            command = BuildCommand((instruction.arguments + "".join(bodies),), "shell")
         elif first.text.startswith("#!"):
             script = first
         else:
-            command = Command((first.text,), "shell")
+            command = BuildCommand((first.text,), "shell")
     return Run(command, script, flags.network(), flags.cache_mounts())
 
 
@@ -237,9 +237,9 @@ def _start(instruction: Instruction, _: Flags, __: str) -> Start:
     return Start("CMD" if instruction.keyword == "CMD" else "ENTRYPOINT", command)
 
 
-def _command(text: str) -> Command:
+def _command(text: str) -> BuildCommand:
     listed = parse_list(text)
-    return Command((text,), "shell") if listed is None else Command(listed, "exec")
+    return BuildCommand((text,), "shell") if listed is None else BuildCommand(listed, "exec")
 
 
 def _one_word(instruction: Instruction, _: Flags, __: str) -> Setting:

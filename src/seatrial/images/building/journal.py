@@ -20,7 +20,7 @@ class Entry:
     key: str | None = None
 
 
-class Journal:
+class BuildJournal:
     """The steps of one build, `total` of them."""
 
     def __init__(self, observer: Observer) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from seatrial.images.building.trees import Found, resolve
+from seatrial.images.building.trees import FoundFile, resolve
 from seatrial.sandbox.overlay import is_opaque, is_whiteout
 
 _MAX_READ = 2**20
@@ -24,12 +24,12 @@ class LayerView:
         self._base = base
         self._folders: dict[str, list[Path]] = {}
 
-    def look(self, path: str) -> Found | None:
+    def look(self, path: str) -> FoundFile | None:
         """What is at a path that no link is in the way of."""
         parent, _, name = path.rstrip("/").rpartition("/")
         if not name:
             top = (self._tops or [_HOST])[0]
-            return Found(top, top.stat())
+            return FoundFile(top, top.stat())
         for folder in self._stack(parent):
             place = folder / name
             try:
@@ -37,7 +37,7 @@ class LayerView:
             except FileNotFoundError:
                 continue
             hidden = is_whiteout(status) or (self._is_hosts(folder) and not _is_shown(folder, name, status))
-            return None if hidden else Found(place, status)
+            return None if hidden else FoundFile(place, status)
         return None
 
     def names(self, path: str) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seatrial.images.building.context import ContextTree
 from seatrial.images.building.copying import CopySource
-from seatrial.images.building.trees import Tree, has_wildcards, match, resolve
+from seatrial.images.building.trees import FileTree, has_wildcards, match, resolve
 from seatrial.images.building.words import WordError
 
 
@@ -14,7 +14,7 @@ from seatrial.images.building.words import WordError
 class Origin:
     """A place files are copied from; `key` stands for its content, where it is known without looking."""
 
-    tree: Tree
+    tree: FileTree
     key: str | None
     context: Path | None = None
 
@@ -45,7 +45,7 @@ def _find(origin: Origin, word: str) -> list[CopySource]:
     return [_source(origin.tree, _clean(word))]
 
 
-def _source(tree: Tree, path: str) -> CopySource:
+def _source(tree: FileTree, path: str) -> CopySource:
     return CopySource(tree, resolve(tree, path), path.rstrip("/").rpartition("/")[2])
 
 

@@ -20,7 +20,7 @@ from seatrial.model.base import StrictModel, to_json
 _VERSION = 1
 
 
-class StepRecord(StrictModel):
+class BuildStepRecord(StrictModel):
     """What a step made: a layer, or nothing at all."""
 
     layer: str | None = None
@@ -60,12 +60,12 @@ class StepCache:
             if found := self._find(key):
                 return found
             layer = await make()
-            self._write(key, StepRecord(layer=layer.digest if layer else None))
+            self._write(key, BuildStepRecord(layer=layer.digest if layer else None))
             return Outcome(layer, cached=False)
 
     def _find(self, key: str) -> Outcome | None:
         try:
-            record = StepRecord.model_validate_json((self._folder / f"{key}.json").read_bytes())
+            record = BuildStepRecord.model_validate_json((self._folder / f"{key}.json").read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
         if record.layer is None:
@@ -73,7 +73,7 @@ class StepCache:
         layer = self._store.layer(record.layer)
         return Outcome(layer, cached=True) if layer else None
 
-    def _write(self, key: str, record: StepRecord) -> None:
+    def _write(self, key: str, record: BuildStepRecord) -> None:
         draft = self._store.session.new_folder() / "record.json"
         draft.write_bytes(to_json(record))
         draft.rename(self._folder / f"{key}.json")

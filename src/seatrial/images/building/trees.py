@@ -16,7 +16,7 @@ _MAX_LINKS = 40
 _WILDCARDS = frozenset("*?[\\")
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """Something in a tree: where on this machine it lies, and what it is."""
 
     place: Path
@@ -38,10 +38,10 @@ class Found(NamedTuple):
         return stat.S_ISREG(self.status.st_mode)
 
 
-class Tree(Protocol):
+class FileTree(Protocol):
     """A tree of files. Both methods take paths that no link is in the way of."""
 
-    def look(self, path: str) -> Found | None:
+    def look(self, path: str) -> FoundFile | None:
         """What is at a path; None when there is nothing."""
         ...
 
@@ -50,7 +50,7 @@ class Tree(Protocol):
         ...
 
 
-def resolve(tree: Tree, path: str) -> str:
+def resolve(tree: FileTree, path: str) -> str:
     """Where a path leads when every link on the way is followed; what does not exist stays as it is written.
 
     Raises OSError when links lead in circles.
@@ -81,7 +81,7 @@ def has_wildcards(path: str) -> bool:
     return not _WILDCARDS.isdisjoint(path)
 
 
-def match(tree: Tree, pattern: str) -> list[str]:
+def match(tree: FileTree, pattern: str) -> list[str]:
     """The paths a pattern matches, name by name; a directory on the way may be a link. Raises ValueError."""
     found = [""]
     for part in pattern.split("/"):
@@ -95,13 +95,13 @@ def match(tree: Tree, pattern: str) -> list[str]:
     return [path for path in found if tree.look(resolve(tree, path))]
 
 
-def _names_behind(tree: Tree, path: str) -> list[str]:
+def _names_behind(tree: FileTree, path: str) -> list[str]:
     real = resolve(tree, path)
     found = tree.look(real)
     return tree.names(real) if found and found.is_folder else []
 
 
-def walk(tree: Tree, path: str) -> Iterator[tuple[str, Found]]:
+def walk(tree: FileTree, path: str) -> Iterator[tuple[str, FoundFile]]:
     """Everything below a directory, each with its path from there, parents first. Links are not followed."""
     pending = [("", name) for name in reversed(tree.names(path))]
     while pending:

@@ -19,7 +19,7 @@ from seatrial.sandbox.embedded.home import SpawnerHome
 from seatrial.sandbox.embedded.keeper import SpawnerKeeper
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.runs import state_root
-from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedSandbox, Made
+from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedParts, EmbeddedSandbox
 from seatrial.sandbox.embedded.syscalls import supported_machine
 
 _NETWORKS: frozenset[NetworkMode] = frozenset(get_args(NetworkMode))
@@ -139,7 +139,7 @@ class EmbeddedBackend:
         home = await self._keeper.living()
         name = f"{home.run.name}-{next(self._names)}"
         group = await home.build(name, spec, limits)
-        made = Made(name, spec, limits, group, lambda: self._forget(home, name, group))
+        made = EmbeddedParts(name, spec, limits, group, lambda: self._forget(home, name, group))
         sandbox = self._sandboxes[name] = EmbeddedSandbox(home.client, made)
         return sandbox
 

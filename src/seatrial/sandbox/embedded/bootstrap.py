@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 from seatrial.descriptors import raise_limit
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.embedded.requests import Mode
-from seatrial.sandbox.embedded.roots import Manner, prepare_furniture
+from seatrial.sandbox.embedded.roots import SpawnerSettings, prepare_furniture
 from seatrial.sandbox.embedded.shifting import SHIFT_BASE, make_user_namespace
 from seatrial.sandbox.embedded.spawner import Spawner
 from seatrial.sandbox.embedded.syscalls import (
@@ -122,7 +122,9 @@ def second_stage(control: socket.socket, orders: Orders) -> NoReturn:
     prepare_furniture(prepared)
     owner = SHIFT_BASE if orders.mode == "userns" else 0
     soft, _, hard = orders.open_files.partition(":")
-    spawner = Spawner(control, Manner(shift, owner, orders.mode == "user", prepared, {}, (int(soft), int(hard))))
+    spawner = Spawner(
+        control, SpawnerSettings(shift, owner, orders.mode == "user", prepared, {}, (int(soft), int(hard)))
+    )
     # Objects that never move again need not be copied into every child by the collector's bookkeeping.
     gc.collect()
     gc.freeze()

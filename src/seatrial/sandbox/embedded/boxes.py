@@ -17,29 +17,29 @@ from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, KILL_VERIFIER, run_outer_init
 from seatrial.sandbox.embedded.protocol import receive
 from seatrial.sandbox.embedded.requests import Box, Target
-from seatrial.sandbox.embedded.roots import Manner, plan_trees, usual_remains
-from seatrial.sandbox.embedded.running import Reply, Running
+from seatrial.sandbox.embedded.roots import SpawnerSettings, plan_trees, usual_remains
+from seatrial.sandbox.embedded.running import Reply, RunningSandbox
 
 _GONE = {"error": "the sandbox's first process is gone: killed from outside, or by the kernel out of memory"}
 _DESTROYED = {"error": "the sandbox has been destroyed"}
 _EACH = 12  # descriptors that a sandbox takes here for as long as it is up, rounded up
 _SPARE = 16  # for a few requests at the same time, whose descriptors come and go
 
-Leave = Callable[[Running, Reply], None]
+Leave = Callable[[RunningSandbox, Reply], None]
 
 
 class Boxes:
     """The sandboxes that are up, by name. `poll` is watched by the caller, who hands events on to `handle`."""
 
-    def __init__(self, poll: select.poll, forks: Forks, files: FileWork, manner: Manner) -> None:
+    def __init__(self, poll: select.poll, forks: Forks, files: FileWork, manner: SpawnerSettings) -> None:
         self._poll = poll
         self._forks = forks
         self._files = files
         self._manner = manner
-        self._running: dict[str, Running] = {}
-        self._links: dict[int, Running] = {}
+        self._running: dict[str, RunningSandbox] = {}
+        self._links: dict[int, RunningSandbox] = {}
 
-    def __getitem__(self, name: str) -> Running:
+    def __getitem__(self, name: str) -> RunningSandbox:
         if name not in self._running:
             raise LookupError(f"there is no sandbox {name!r}")
         return self._running[name]
@@ -54,7 +54,7 @@ class Boxes:
             lambda _: run_outer_init(box, trees, self._manner, theirs), keep=[theirs.fileno(), *shift], new_pids=True
         )
         theirs.close()
-        running = Running(box, trees, child.pid, ours)
+        running = RunningSandbox(box, trees, child.pid, ours)
         running.kills.append(reply)
         self._links[ours.fileno()] = running
         self._poll.register(ours, select.POLLIN)
@@ -96,7 +96,7 @@ class Boxes:
             self._note_answer(running, *received)
         return True
 
-    def _note_answer(self, running: Running, message: dict[str, Any], descriptors: list[int]) -> None:
+    def _note_answer(self, running: RunningSandbox, message: dict[str, Any], descriptors: list[int]) -> None:
         """An outer init has done as told: built the sandbox, or killed and made the agent's namespaces anew."""
         if running.inner >= 0:
             os.close(running.inner)
@@ -111,11 +111,11 @@ class Boxes:
             self._running[running.box.name] = running
         running.kills.pop(0)({}, [])
 
-    def _give_up(self, running: Running, error: OSError) -> None:
+    def _give_up(self, running: RunningSandbox, error: OSError) -> None:
         running.complaint = {"error": str(error), "errno": error.errno, "kind": type(error).__name__}
         os.kill(running.pid, signal.SIGKILL)
 
-    def _fail_kills(self, running: Running, answer: dict[str, Any]) -> None:
+    def _fail_kills(self, running: RunningSandbox, answer: dict[str, Any]) -> None:
         waiting, running.kills = running.kills, []
         for reply in waiting:
             reply(answer, [])
@@ -131,7 +131,7 @@ class Boxes:
         running = self[name]
         self._order(running, KILL_VERIFIER, lambda answer, passed: leave(running, lambda *_: reply(answer, passed)))
 
-    def _order(self, running: Running, order: bytes, reply: Reply) -> None:
+    def _order(self, running: RunningSandbox, order: bytes, reply: Reply) -> None:
         if running.dead:
             reply(_GONE, [])
             return
@@ -156,7 +156,7 @@ class Boxes:
         self._forks.child(running.pid).on_exit = gone
         os.kill(running.pid, signal.SIGKILL)
 
-    def _close(self, running: Running) -> None:
+    def _close(self, running: RunningSandbox) -> None:
         """Let go of everything that keeps a sandbox's namespaces and mounts alive."""
         if running.closed:
             return
@@ -166,7 +166,7 @@ class Boxes:
         for descriptor in running.descriptors():
             os.close(descriptor)
 
-    def _unlink(self, running: Running) -> None:
+    def _unlink(self, running: RunningSandbox) -> None:
         if running.link.fileno() in self._links:
             self._poll.unregister(running.link)
             del self._links[running.link.fileno()]

@@ -18,9 +18,9 @@ from seatrial.sandbox.embedded.curation import take_out, write_copy
 from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared, shared_within, start_over
 from seatrial.sandbox.embedded.protocol import send
-from seatrial.sandbox.embedded.requests import Command, Transfer
-from seatrial.sandbox.embedded.roots import Manner, mount_trees
-from seatrial.sandbox.embedded.running import Running
+from seatrial.sandbox.embedded.requests import CommandRequest, Transfer
+from seatrial.sandbox.embedded.roots import SpawnerSettings, mount_trees
+from seatrial.sandbox.embedded.running import RunningSandbox
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.embedded.syscalls import (
@@ -46,7 +46,7 @@ _CANNOT_RUN, _NOT_FOUND = 126, 127
 _LOOKS = 20
 
 
-def run_command(command: Command, descriptors: list[int], shift: int | None, report: int) -> None:
+def run_command(command: CommandRequest, descriptors: list[int], shift: int | None, report: int) -> None:
     """Become the command. The namespaces are joined already; what is left is to give up every right but a few."""
     os.setsid()
     for standard in (0, 1, 2):
@@ -154,7 +154,7 @@ def open_listener(init: int, port: int, report: socket.socket) -> None:
         send(report, {"ready": True}, [listener.fileno()])
 
 
-def copy_system(running: Running, target: int, *, still: bool) -> None:
+def copy_system(running: RunningSandbox, target: int, *, still: bool) -> None:
     """Copy what the agent did to the system, and write what that is to the descriptor `target`."""
     if running.disk is not None:
         setns(running.disk, CLONE_NEWNS)
@@ -165,7 +165,7 @@ def copy_system(running: Running, target: int, *, still: bool) -> None:
     os.close(descriptor)
 
 
-def mount_system(running: Running, manner: Manner, curation: dict[str, Any]) -> Frozen:
+def mount_system(running: RunningSandbox, manner: SpawnerSettings, curation: dict[str, Any]) -> Frozen:
     """A root that is made of the image and the copied and curated system; private to whoever mounts it."""
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)

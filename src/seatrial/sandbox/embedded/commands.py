@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from seatrial.sandbox.embedded import children, errands
+from seatrial.sandbox.embedded import children, quick_files
 from seatrial.sandbox.embedded.boxes import Boxes
 from seatrial.sandbox.embedded.changes import keep_origin, remember_files
 from seatrial.sandbox.embedded.forks import Forks
-from seatrial.sandbox.embedded.requests import Command, Target
+from seatrial.sandbox.embedded.requests import CommandRequest, Target
 from seatrial.sandbox.embedded.rootfs import mount_proc
-from seatrial.sandbox.embedded.roots import Manner
-from seatrial.sandbox.embedded.running import Reply, Running
+from seatrial.sandbox.embedded.roots import SpawnerSettings
+from seatrial.sandbox.embedded.running import Reply, RunningSandbox
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
 from seatrial.sandbox.embedded.views import Views
 
@@ -27,14 +27,14 @@ TellExit = Callable[[dict[str, Any]], None]
 class Commands:
     """Starts commands; `tell_exit` hears how each ended."""
 
-    def __init__(self, forks: Forks, views: Views, boxes: Boxes, manner: Manner, tell_exit: TellExit) -> None:
+    def __init__(self, forks: Forks, views: Views, boxes: Boxes, manner: SpawnerSettings, tell_exit: TellExit) -> None:
         self._forks = forks
         self._views = views
         self._boxes = boxes
         self._manner = manner
         self._tell_exit = tell_exit
 
-    def start(self, command: Command, descriptors: list[int], reply: Reply) -> None:
+    def start(self, command: CommandRequest, descriptors: list[int], reply: Reply) -> None:
         """Start a command; answers once it runs. A verifier's first one makes the verifier's view on its way."""
         running = self._boxes[command.name]
         in_new_view = command.phase == "verifier" and running.view < 0
@@ -59,13 +59,13 @@ class Commands:
         child.on_report = lambda answer, _: reply(answer or {"left_out": sum(left_out)}, [])
         child.on_exit = lambda code: self._tell_exit(_ending(running, command.token, code))
 
-    def _enter(self, running: Running, command: Command, _: list[int], __: socket.socket) -> None:
+    def _enter(self, running: RunningSandbox, command: CommandRequest, _: list[int], __: socket.socket) -> None:
         running.join(command.phase, _surroundings(command))
         if command.phase == "agent" and running.shows_outer_proc:
             mount_proc("/proc", shifted=self._manner.shifts, rootless=self._manner.rootless)
 
     def _enter_new_view(
-        self, running: Running, command: Command, descriptors: list[int], report: socket.socket
+        self, running: RunningSandbox, command: CommandRequest, descriptors: list[int], report: socket.socket
     ) -> None:
         # It joins the sandbox's groups only then: whoever has used up its memory must not prevent the view.
         groups = [os.open(file, os.O_WRONLY | os.O_CLOEXEC) for file in command.join]
@@ -88,19 +88,19 @@ class Commands:
         child.on_report = ready
 
 
-def _surroundings(command: Command) -> int:
+def _surroundings(command: CommandRequest) -> int:
     return _SURROUNDINGS | (0 if command.host_network else CLONE_NEWNET)
 
 
-def _remember(running: Running, command: Command) -> bool:
+def _remember(running: RunningSandbox, command: CommandRequest) -> bool:
     """Note what is there before the agent comes, if the command is its first; whether a child has to do it."""
     if command.remember and running.begun:
         keep_origin(running.state)
     running.begun |= command.remember
-    return command.remember and not errands.remember(running.state)
+    return command.remember and not quick_files.remember(running.state)
 
 
-def _ending(running: Running, token: str, code: int) -> dict[str, Any]:
+def _ending(running: RunningSandbox, token: str, code: int) -> dict[str, Any]:
     """How a command ended; as lost when it or what it needs ended with a first process that nobody had told to end."""
     ending: dict[str, Any] = {"exit": token, "code": code}
     return {**ending, "lost": _LOST} if running.has_lost_an_init(code) else ending

@@ -18,7 +18,7 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 
 Version = Literal[1, 2]
 
-PATIENCE_SEC = 20.0
+TIMEOUT_SEC = 20.0
 MOUNT_FIX = "as root: mount -t cgroup2 cgroup2 /sys/fs/cgroup"
 _PIDFDS_AT_ONCE = 128  # the usual limit is 1024 open files
 _GLANCE_SEC = 0.1  # a pid namespace's init leaves its group before its pidfd says so: look again even without news
@@ -80,12 +80,12 @@ class ControlGroup:
             pids_refused=self._count(1, "pids", "pids.events", "max") if refused is None else refused,
         )
 
-    def freeze(self, patience: float = PATIENCE_SEC) -> None:
+    def freeze(self, timeout_sec: float = TIMEOUT_SEC) -> None:
         """Stop all members; returns when they stand still.
 
         Raises HostUnsupportedError where nothing can freeze, SandboxError when they do not stop in time.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_sec
         with ExitStack() as undo:
             undo.callback(self.thaw)
             if not (freezers := self._set_freezers("freeze")):
@@ -103,13 +103,13 @@ class ControlGroup:
         """Let a frozen group go on."""
         self._set_freezers("thaw")
 
-    def kill(self, patience: float = PATIENCE_SEC) -> None:
+    def kill(self, timeout_sec: float = TIMEOUT_SEC) -> None:
         """End all members, frozen or not; returns when they have left, though some may still be zombies.
 
-        The group is thawed and can be joined again. Raises SandboxError when members survive for `patience` seconds.
+        The group is thawed and can be joined again. Raises SandboxError when members survive for `timeout_sec` seconds.
         Blocks, so do not call it in the process that has to reap what it forked into a member's pid namespace.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_sec
         told = self._kill_at_once()
         while members := self.members():
             if time.monotonic() > deadline:
@@ -129,9 +129,9 @@ class ControlGroup:
             tidy(each.path, each.base)
         return all(gone)
 
-    def remove(self, patience: float = PATIENCE_SEC) -> None:
-        """Remove the directories when the last member has left; SandboxError if that takes over `patience` seconds."""
-        deadline = time.monotonic() + patience
+    def remove(self, timeout_sec: float = TIMEOUT_SEC) -> None:
+        """Remove the directories when the last member has left; SandboxError if that takes over `timeout_sec`."""
+        deadline = time.monotonic() + timeout_sec
         for each in self.directories:
             for path in _subtree(each.path):
                 self._remove_when_empty(path, each.version, deadline)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from seatrial.sandbox.embedded import children, errands
+from seatrial.sandbox.embedded import children, quick_files
 from seatrial.sandbox.embedded.changes import MAX_ENTRIES, write_changes
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.programs import FOLDER, measurement, removal
 from seatrial.sandbox.embedded.requests import Transfer
-from seatrial.sandbox.embedded.running import Reply, Running
+from seatrial.sandbox.embedded.running import Reply, RunningSandbox
 from seatrial.sandbox.embedded.snapshot import copy_layer
 
 _DONE: dict[str, Any] = {}
@@ -23,16 +23,16 @@ class FileWork:
         self._forks = forks
         self._owner = owner
 
-    def put(self, running: Running, transfer: Transfer, archive: int, reply: Reply) -> None:
+    def put(self, running: RunningSandbox, transfer: Transfer, archive: int, reply: Reply) -> None:
         """Unpack an archive."""
-        if errands.deliver(running.root_of(transfer.phase), transfer.path, archive, self._owner):
+        if quick_files.deliver(running.root_of(transfer.phase), transfer.path, archive, self._owner):
             reply(_DONE, [])
         else:
             self._transfer(children.unpack_archive, running, transfer, archive, reply)
 
-    def get(self, running: Running, transfer: Transfer, archive: int, reply: Reply) -> None:
+    def get(self, running: RunningSandbox, transfer: Transfer, archive: int, reply: Reply) -> None:
         """Fill an archive. Raises FileNotFoundError."""
-        if errands.fetch(running.root_of(transfer.phase), transfer.path, archive, transfer.limit, self._owner):
+        if quick_files.fetch(running.root_of(transfer.phase), transfer.path, archive, transfer.limit, self._owner):
             reply(_DONE, [])
         else:
             self._transfer(children.pack_archive, running, transfer, archive, reply)
@@ -40,7 +40,7 @@ class FileWork:
     def _transfer(
         self,
         move: Callable[[Transfer, int, int | None], None],
-        running: Running,
+        running: RunningSandbox,
         transfer: Transfer,
         archive: int,
         reply: Reply,
@@ -51,7 +51,7 @@ class FileWork:
 
         self.answer_after(work, reply, [archive, *running.descriptors()])
 
-    def list_processes(self, running: Running, target: int, reply: Reply) -> None:
+    def list_processes(self, running: RunningSandbox, target: int, reply: Reply) -> None:
         """Write the names of the agent's processes to a descriptor."""
 
         def work() -> None:
@@ -63,22 +63,22 @@ class FileWork:
 
         self.answer_after(work, reply, [target, *running.descriptors()])
 
-    def tell_changes(self, running: Running, target: int, reply: Reply) -> None:
+    def tell_changes(self, running: RunningSandbox, target: int, reply: Reply) -> None:
         """Write what differs from the image to a descriptor."""
-        if errands.tell_changes(running.state, running.trees, target):
+        if quick_files.tell_changes(running.state, running.trees, target):
             reply(_DONE, [])
             return
         work = partial(write_changes, running.state, running.trees, MAX_ENTRIES, target)
         self.answer_after(work, reply, [running.state, target])
 
-    def save_layer(self, running: Running, target: int, reply: Reply) -> None:
+    def save_layer(self, running: RunningSandbox, target: int, reply: Reply) -> None:
         """Copy what differs from the image into a directory."""
         work = partial(copy_layer, running.state, running.trees, target, self._owner)
         self.answer_after(work, reply, [running.state, target])
 
-    def tell_size(self, running: Running, target: int, reply: Reply) -> None:
+    def tell_size(self, running: RunningSandbox, target: int, reply: Reply) -> None:
         """Write how much disk space a sandbox takes to a descriptor."""
-        if errands.tell_size(running.state, target):
+        if quick_files.tell_size(running.state, target):
             reply(_DONE, [])
             return
         # It complains about what vanishes meanwhile; what it has counted is the answer all the same.
@@ -87,7 +87,7 @@ class FileWork:
 
     def remove(self, reply: Reply, *paths: str, remains: Sequence[str] = ()) -> None:
         """Remove directories that nobody uses any more; `remains` are what is mostly in them, and all there is."""
-        left = [path for path in paths if not errands.remove(path, remains)]
+        left = [path for path in paths if not quick_files.remove(path, remains)]
         if not left:
             reply(_DONE, [])
             return

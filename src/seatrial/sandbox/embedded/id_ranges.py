@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-_PATIENCE_SEC = 30.0
+_TIMEOUT_SEC = 30.0
 
 
 def map_ids(pid: int) -> bool:
@@ -22,7 +22,7 @@ def map_ids(pid: int) -> bool:
             return False
         command = [program, str(pid), "0", str(own), "1", "1", *granted]
         try:
-            subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_SEC)  # noqa: S603 - by full path
+            subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT_SEC)  # noqa: S603 - by full path
         except (OSError, subprocess.SubprocessError):
             return False
     return True

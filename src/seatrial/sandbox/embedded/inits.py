@@ -18,7 +18,7 @@ from seatrial.sandbox.embedded.disk import EXT4_MOUNT_OPTIONS, attach_loop
 from seatrial.sandbox.embedded.protocol import send
 from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.rootfs import furnish
-from seatrial.sandbox.embedded.roots import Manner, Tree, mount_trees
+from seatrial.sandbox.embedded.roots import SpawnerSettings, Tree, mount_trees
 from seatrial.sandbox.embedded.settle import read_text, settle_in, write_text
 from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
 from seatrial.sandbox.embedded.syscalls import (
@@ -46,7 +46,7 @@ KILL_AGENT, KILL_VERIFIER, KILL_ALL = b"a", b"v", b"x"
 _PASSES = 50
 
 
-def run_outer_init(box: Box, trees: Sequence[Tree], manner: Manner, link: socket.socket) -> None:
+def run_outer_init(box: Box, trees: Sequence[Tree], manner: SpawnerSettings, link: socket.socket) -> None:
     """Build the sandbox, report the inner init and what it is made of, then obey the spawner; never returns.
 
     What is mounted here stays here: the mounts of the spawner see what the host mounts, and pass nothing on.

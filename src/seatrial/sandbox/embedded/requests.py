@@ -25,7 +25,7 @@ class Box(NamedTuple):
     disk: str | None  # "tmpfs:SIZE_MB" or "loop:IMAGE_PATH"
 
 
-class Command(NamedTuple):
+class CommandRequest(NamedTuple):
     """A command to run; its standard descriptors travel beside it, and then one of an archive to `unpack` there."""
 
     name: str

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from seatrial.sandbox.embedded.own_system import make_own_system
 from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
-from seatrial.sandbox.embedded.settle import lock_passwords, make_furniture, name_machine
+from seatrial.sandbox.embedded.settle import lock_passwords, make_basics, name_machine
 from seatrial.sandbox.embedded.syscalls import (
     MS_NODEV,
     MS_NOSUID,
@@ -52,11 +52,11 @@ class Tree(NamedTuple):
 def plan_trees(base: str, layers: Sequence[str], prepared: str) -> list[Tree]:
     """The overlays of an image, outermost first.
 
-    `prepared` holds the skeleton and the masks of the host image, and the furniture that fills the gaps of any other.
+    `prepared` holds the skeleton and the masks of the host image, and the basics that fill the gaps of any other.
     """
     top_first = list(reversed(layers))
     if base != "host":
-        return [Tree("", (*top_first, f"{prepared}/furniture"))]
+        return [Tree("", (*top_first, f"{prepared}/basics"))]
     trees = [Tree("", (*top_first, f"{prepared}/host/skeleton"))]
     for folder in SYSTEM_FOLDERS:
         if os.path.isdir(f"/{folder}"):
@@ -74,7 +74,7 @@ def usual_remains(trees: Sequence[Tree]) -> list[str]:
     return ["/".join(parts) for parts in own] + [f"upper/{tree.name}" for tree in trees]
 
 
-class Manner(NamedTuple):
+class SpawnerSettings(NamedTuple):
     """What is the same for all sandboxes of a spawner.
 
     `shift` is a user namespace to move owners into, and `owner` the id that is root in it. `prepared` is the folder of
@@ -100,7 +100,7 @@ class Manner(NamedTuple):
         return f"{self.prepared}/mounts"
 
 
-def mount_trees(trees: Sequence[Tree], state: str, manner: Manner, frozen: str | None = None) -> str:
+def mount_trees(trees: Sequence[Tree], state: str, manner: SpawnerSettings, frozen: str | None = None) -> str:
     """Mount all overlays, writable; returns the root.
 
     A folder with a `frozen` copy of earlier writes, owners and all, lies above the image.
@@ -176,7 +176,7 @@ def prepare_furniture(prepared: str) -> None:
 
     So is the directory that all of them mount their root on.
     """
-    make_furniture(f"{prepared}/furniture")
+    make_basics(f"{prepared}/basics")
     os.makedirs(f"{prepared}/mounts/root")
 
 
@@ -219,7 +219,7 @@ def shift_host_image(prepared: str, shift: int) -> dict[str, str]:
 
 
 def _make_skeleton(skeleton: str) -> None:
-    make_furniture(skeleton)
+    make_basics(skeleton)
     for name in (*_EMPTY_FOLDERS, *SYSTEM_FOLDERS):
         os.makedirs(f"{skeleton}/{name}", exist_ok=True)
     for name in ("tmp", "var/tmp"):

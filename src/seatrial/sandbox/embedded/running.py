@@ -21,7 +21,7 @@ _PF_EXITING = 0x4
 Reply = Callable[[dict[str, Any], list[int]], None]
 
 
-class Running:
+class RunningSandbox:
     """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
 
     `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how

@@ -44,7 +44,7 @@ ONE_USER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class EmbeddedParts:
     """What the backend made for a sandbox besides the sandbox itself."""
 
     name: str
@@ -57,7 +57,7 @@ class Made:
 class EmbeddedSandbox:
     """A sandbox that is up."""
 
-    def __init__(self, client: SpawnerClient, made: Made) -> None:
+    def __init__(self, client: SpawnerClient, made: EmbeddedParts) -> None:
         self._client = client
         self._made = made
         self._tokens = itertools.count(1)

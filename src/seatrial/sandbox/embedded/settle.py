@@ -15,7 +15,7 @@ _MOUNT_POINTS = ("/proc", "/sys", "/dev")
 _USUAL_HOSTNAME = "sandbox"
 
 
-def make_furniture(layer: str) -> None:
+def make_basics(layer: str) -> None:
     """Fill a layer with what every root needs."""
     for folder in (*_MOUNT_POINTS, "/etc", *_FOLDERS):
         os.makedirs(layer + folder, exist_ok=True)

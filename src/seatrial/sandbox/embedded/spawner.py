@@ -17,9 +17,9 @@ from seatrial.sandbox.embedded.commands import Commands
 from seatrial.sandbox.embedded.filework import FileWork
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive, send
-from seatrial.sandbox.embedded.requests import Box, Command, Request, Target, Transfer, decode
-from seatrial.sandbox.embedded.roots import Manner, prepare_host_image, shift_host_image
-from seatrial.sandbox.embedded.running import Reply, Running
+from seatrial.sandbox.embedded.requests import Box, CommandRequest, Request, Target, Transfer, decode
+from seatrial.sandbox.embedded.roots import SpawnerSettings, prepare_host_image, shift_host_image
+from seatrial.sandbox.embedded.running import Reply, RunningSandbox
 from seatrial.sandbox.embedded.views import Views
 
 Operation = Callable[[dict[str, Any], list[int], Reply], None]
@@ -33,7 +33,7 @@ def takes(kind: type[Request], carry_out: Callable[[Request, list[int], Reply], 
 class Spawner:
     """Serves requests until the control connection ends."""
 
-    def __init__(self, control: socket.socket, manner: Manner) -> None:
+    def __init__(self, control: socket.socket, manner: SpawnerSettings) -> None:
         self._control = control
         self._manner = manner
         poll = select.poll()
@@ -54,7 +54,7 @@ class Spawner:
             "check_shift": takes(Target, self._check_shift),
             "remove": takes(Target, lambda target, _, reply: files.remove(reply, target.path)),
             "create": takes(Box, boxes.create),
-            "exec": takes(Command, commands.start),
+            "exec": takes(CommandRequest, commands.start),
             "listen": takes(Target, commands.listen),
             "kill": takes(Target, boxes.kill),
             "renew": takes(Target, lambda target, _, reply: boxes.renew(target.name, views.leave, reply)),
@@ -77,13 +77,13 @@ class Spawner:
             "size": self._writes(files.tell_size),
         }
 
-    def _transfers(self, move: Callable[[Running, Transfer, int, Reply], None]) -> Operation:
+    def _transfers(self, move: Callable[[RunningSandbox, Transfer, int, Reply], None]) -> Operation:
         """An operation that moves files between a sandbox and an archive."""
         return takes(
             Transfer, lambda transfer, passed, reply: move(self._boxes[transfer.name], transfer, passed[0], reply)
         )
 
-    def _writes(self, work: Callable[[Running, int, Reply], None]) -> Operation:
+    def _writes(self, work: Callable[[RunningSandbox, int, Reply], None]) -> Operation:
         """An operation that writes what it finds in a sandbox to a descriptor."""
         return takes(Target, lambda target, passed, reply: work(self._boxes[target.name], passed[0], reply))
 

@@ -19,7 +19,7 @@ from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.watch import Look, look_at
 
 _MODULE = ["-I", "-m", "seatrial.sandbox.embedded"]
-_PATIENCE_SEC = 30.0  # for the kernel, which ends every sandbox before the spawner itself
+_TIMEOUT_SEC = 30.0  # for the kernel, which ends every sandbox before the spawner itself
 
 
 class SpawnerProcess:
@@ -73,7 +73,7 @@ class SpawnerProcess:
         """Kill it; returns when nothing of it is left. Raises SandboxError when it does not end for half a minute."""
         self.kill()
         try:
-            async with asyncio.timeout(_PATIENCE_SEC):
+            async with asyncio.timeout(_TIMEOUT_SEC):
                 if self._handle >= 0:
                     await _readable(self._handle)
         except TimeoutError:

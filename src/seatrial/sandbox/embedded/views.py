@@ -12,8 +12,8 @@ from typing import Any
 from seatrial.sandbox.embedded import children
 from seatrial.sandbox.embedded.forks import Child, Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
-from seatrial.sandbox.embedded.roots import Manner
-from seatrial.sandbox.embedded.running import Reply, Running
+from seatrial.sandbox.embedded.roots import SpawnerSettings
+from seatrial.sandbox.embedded.running import Reply, RunningSandbox
 from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 from seatrial.sandbox.embedded.view import View
 
@@ -25,12 +25,12 @@ _NOT_MADE = {"error": "the verifier's view could not be made"}
 class Views:
     """Makes one view at a time for each sandbox. `remove` removes folders and then answers."""
 
-    def __init__(self, forks: Forks, remove: Callable[..., None], manner: Manner) -> None:
+    def __init__(self, forks: Forks, remove: Callable[..., None], manner: SpawnerSettings) -> None:
         self._forks = forks
         self._remove = remove
         self._manner = manner
 
-    def copy(self, running: Running, target: int, reply: Reply, *, still: bool) -> None:
+    def copy(self, running: RunningSandbox, target: int, reply: Reply, *, still: bool) -> None:
         """Copy the system of a sandbox without a view, and write what the agent did to it to a descriptor.
 
         `still` if nothing of the agent runs.
@@ -52,7 +52,7 @@ class Views:
 
         child.on_exit = copied
 
-    def make(self, running: Running, system: str, curation: int, reply: Reply) -> None:
+    def make(self, running: RunningSandbox, system: str, curation: int, reply: Reply) -> None:
         """Make the view of a sandbox that has none, with its system as it is or as it was `copied` last.
 
         What is not to be in it is read from a descriptor.
@@ -75,7 +75,9 @@ class Views:
 
         child.on_report = ready
 
-    def enter(self, running: Running, keep: Iterable[int], report: socket.socket, curation: int | None = None) -> None:
+    def enter(
+        self, running: RunningSandbox, keep: Iterable[int], report: socket.socket, curation: int | None = None
+    ) -> None:
         """Make the view and enter it, in a child which has nothing else open then but what it is to `keep`.
 
         With a descriptor `curation` its system is the copied one, less what that says.
@@ -90,7 +92,7 @@ class Views:
         view = View(running.known, self._manner.owner, self._manner.rootless, frozen, hidden)
         children.make_verifier_view(view, keep, report)
 
-    def expect(self, running: Running, child: Child) -> list[int]:
+    def expect(self, running: RunningSandbox, child: Child) -> list[int]:
         """Take over the view that a child makes; what is returned then says how many entries were left out of it."""
         left_out: list[int] = []
 
@@ -101,12 +103,12 @@ class Views:
         child.on_news = made
         return left_out
 
-    def leave(self, running: Running, reply: Reply) -> None:
+    def leave(self, running: RunningSandbox, reply: Reply) -> None:
         """Let go of a view whose processes are gone, and remove what was made for it."""
         running.leave_view()
         self._remove_frozen(running, reply)
 
-    def _remove_frozen(self, running: Running, reply: Reply) -> None:
+    def _remove_frozen(self, running: RunningSandbox, reply: Reply) -> None:
         if running.frozen:
             self._remove(reply, frozen_folder(running.box.state))
         else:

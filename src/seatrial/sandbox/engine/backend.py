@@ -25,7 +25,7 @@ from seatrial.sandbox.engine.image_files import ImageFiles
 from seatrial.sandbox.engine.images import Images, Known
 from seatrial.sandbox.engine.leftovers import clear_folders, labels, remove_container, remove_run, sweep
 from seatrial.sandbox.engine.programs import programs
-from seatrial.sandbox.engine.sandbox import EngineSandbox, Made, Visitor
+from seatrial.sandbox.engine.sandbox import ContainerParts, EngineSandbox, Visitor
 from seatrial.sandbox.engine.sight import lists_everything
 from seatrial.sandbox.engine.visitor import Visit, listen_by_visit
 from seatrial.sandbox.transfer import new_archive, pack_files
@@ -171,12 +171,14 @@ class EngineBackend:
             await sandbox.forget_changes()  # Podman writes files of its own into every container
         return sandbox
 
-    def _decide(self, spec: SandboxSpec, limits: LimitSpec, known: Known, visit: Visitor) -> Made:
+    def _decide(self, spec: SandboxSpec, limits: LimitSpec, known: Known, visit: Visitor) -> ContainerParts:
         files = self._files.get(known.name)
         if files is None:
             files = ImageFiles(self._client, known.name, self._volume, labels(self._run))
             self._files[known.name] = files
-        return Made(spec, limits, known.user, self._missing, files, self._lists_everything, visit, self._forget)
+        return ContainerParts(
+            spec, limits, known.user, self._missing, files, self._lists_everything, visit, self._forget
+        )
 
     async def _check_shell(self, image: str, container: Container) -> None:
         """Every command is started by a shell of the image, so one without would look like an agent that fails."""

@@ -27,7 +27,7 @@ SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbi
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ContainerChange:
     """One path that differs, and what is there now; None for nothing, and for what nobody was asked about."""
 
     path: str
@@ -51,11 +51,11 @@ class Change:
 class Seen:
     """What differed from the image at some time; `complete` if all of it was found and looked at."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ContainerChange, ...] = ()
     complete: bool = True
     digests: Mapping[str, bytes] = field(default_factory=dict)
     """Of files, as far as `remember` could read them."""
-    _known: Mapping[Change, None] = field(default_factory=dict)
+    _known: Mapping[ContainerChange, None] = field(default_factory=dict)
 
     def __contains__(self, change: object) -> bool:
         return change in self._known
@@ -74,16 +74,16 @@ async def look(
     parents = {path.rpartition("/")[0] for path, kind in listed.items() if kind != "removed"}
     files, asked = Files(client, container), asyncio.Semaphore(_AT_ONCE)
 
-    async def ask(path: str) -> Change:
+    async def ask(path: str) -> ContainerChange:
         async with asked:
-            return Change(path, listed[path], await files.status(path))
+            return ContainerChange(path, listed[path], await files.status(path))
 
     # What something new or changed is in must be a directory.
-    folders = [Change(path, listed[path], _SOME_FOLDER) for path in listed if path in parents]
+    folders = [ContainerChange(path, listed[path], _SOME_FOLDER) for path in listed if path in parents]
     leaves = sorted((path for path in listed if path not in parents), key=telling_first)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(ask(path)) for path in leaves[:_MAX_ASKED]]
-    unknown = [Change(path, listed[path]) for path in leaves[_MAX_ASKED:]]
+    unknown = [ContainerChange(path, listed[path]) for path in leaves[_MAX_ASKED:]]
     found = (*folders, *(task.result() for task in tasks), *unknown)
     return Seen(found, not unknown, {}, dict.fromkeys(found))
 
@@ -110,7 +110,7 @@ async def remember(client: EngineClient, container: str, seen: Seen) -> Seen:
     return replace(seen, digests=await _digests(client, container, paths))
 
 
-async def since(client: EngineClient, container: str, before: Seen, now: Seen) -> list[Change]:
+async def since(client: EngineClient, container: str, before: Seen, now: Seen) -> list[ContainerChange]:
     """What differs now and was not there, or not like this, before; no directories, but for those that are removed.
 
     Beyond so many names, nobody is asked whether they are directories, and they count as files.
@@ -143,7 +143,7 @@ async def _digests(client: EngineClient, container: str, paths: Iterable[str]) -
     return {path: task.result()[path] for path, task in tasks.items() if path in task.result()}
 
 
-def summarize(different: Sequence[Change], gone: Iterable[str], *, complete: bool) -> FileChanges:
+def summarize(different: Sequence[ContainerChange], gone: Iterable[str], *, complete: bool) -> FileChanges:
     """The files among what differs, with names of others that are `gone`, as records have them."""
     found: dict[str, Kind] = dict.fromkeys(gone, "removed")
     for change in different:

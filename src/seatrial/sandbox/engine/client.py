@@ -69,19 +69,25 @@ class EngineClient:
 
     @asynccontextmanager
     async def open(
-        self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None, *, patience: float = 0
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        *,
+        timeout_sec: float = 0,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer to be read piece by piece. A body is sent as JSON, or as an archive when it is a file.
 
-        `patience` is how long it may take, in seconds, when it is not the usual. Raises like `ask`.
+        `timeout_sec` is how long it may take, in seconds, when it is not the usual. Raises like `ask`.
         """
         content: dict[str, Any] = {}
         if hasattr(body, "read"):
             content = {"data": _pieces(body), "headers": {"Content-Type": "application/x-tar"}}
         elif body is not None:
             content = {"json": body}
-        if patience:
-            content["timeout"] = aiohttp.ClientTimeout(total=patience, sock_connect=_CONNECT_SEC)
+        if timeout_sec:
+            content["timeout"] = aiohttp.ClientTimeout(total=timeout_sec, sock_connect=_CONNECT_SEC)
         try:
             async with self._session.request(method, path, params=query, **content) as response:
                 if response.status >= _FAILED:

@@ -101,7 +101,7 @@ class Output:
         return content
 
 
-class Command:
+class ContainerCommand:
     """A command that is started once; whoever made it closes it at the end of the container's life."""
 
     def __init__(self, client: EngineClient, container: str, spec: ExecSpec) -> None:

@@ -13,7 +13,7 @@ from seatrial.sandbox.engine.client import EngineClient, EngineError
 from seatrial.sandbox.engine.files import Files
 from seatrial.sandbox.engine.leftovers import remove_container
 from seatrial.sandbox.engine.streams import Stream
-from seatrial.sandbox.engine.survivors import Found, row, sort_out
+from seatrial.sandbox.engine.survivors import FoundProcesses, row, sort_out
 from seatrial.sandbox.engine.usage import thread_count
 
 TOOLS = "/.seatrial"
@@ -141,7 +141,7 @@ class Container:
         finally:
             await self._let_go()
 
-    async def processes(self) -> Found:
+    async def processes(self) -> FoundProcesses:
         """Who lives in it besides its first process."""
         columns = "pid,ppid,state,comm" if self.podman else "-eo pid,ppid,stat,comm"
         # Podman says nothing at all when those it was about to list are gone; by the kernel's count they are found.

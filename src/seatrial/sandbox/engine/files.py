@@ -18,7 +18,7 @@ _STATUS = "X-Docker-Container-Path-Stat"
 _FOLDER, _LINK = 1 << 31, 1 << 27  # file modes as the Go language has them
 _SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21
 _MAX_LINKS = 40
-_PATIENCE_SEC = 600.0
+_TIMEOUT_SEC = 600.0
 # What headers and padding may take at most, beside files as small as can be.
 _SHARE, _SLACK = 4, 2**20
 
@@ -100,7 +100,7 @@ class Files:
     async def _send(self, directory: str, archive: BinaryIO) -> None:
         try:
             async with self._client.open(
-                "PUT", self._place, archive, {"path": directory or "/"}, patience=_PATIENCE_SEC
+                "PUT", self._place, archive, {"path": directory or "/"}, timeout_sec=_TIMEOUT_SEC
             ):
                 pass
         except EngineError as error:
@@ -164,7 +164,7 @@ class Files:
             left = limit * _SHARE + _SLACK
             try:
                 async with self._client.open(
-                    "GET", self._place, None, {"path": path}, patience=_PATIENCE_SEC
+                    "GET", self._place, None, {"path": path}, timeout_sec=_TIMEOUT_SEC
                 ) as response:
                     async for data in response.content.iter_any():
                         left -= len(data)

@@ -9,7 +9,7 @@ from seatrial.concurrency import finish
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.files import Files
 from seatrial.sandbox.engine.leftovers import remove_container
-from seatrial.sandbox.engine.manifest import Kind, Manifest, compare, read_manifest
+from seatrial.sandbox.engine.manifest import FileManifest, Kind, compare, read_manifest
 
 _MAX_IMAGE_BYTES = 2**36
 _ADDED_BYTES = 2**32
@@ -28,7 +28,7 @@ class ImageFiles:
         self._image = image
         self._prefix = prefix
         self._labels = dict(labels)
-        self._manifests: dict[tuple[str, ...], Manifest] = {}
+        self._manifests: dict[tuple[str, ...], FileManifest] = {}
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
@@ -43,7 +43,7 @@ class ImageFiles:
         finally:
             await finish(remove_container(self._client, name))
 
-    async def manifest(self, folders: Sequence[str]) -> Manifest:
+    async def manifest(self, folders: Sequence[str]) -> FileManifest:
         """Everything below folders, by content. Raises SandboxError."""
         key = tuple(folders)
         async with self._lock:

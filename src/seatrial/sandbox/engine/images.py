@@ -130,7 +130,7 @@ async def pull(client: EngineClient, reference: str, observe: Observer = unobser
 
 async def save(client: EngineClient, reference: str, archive: BinaryIO) -> None:
     """Have the daemon write one of its images into a file, as `docker save` does. Raises EngineError without one."""
-    async with client.open("GET", f"/images/{reference}/get", patience=_LONG_SEC) as response:
+    async with client.open("GET", f"/images/{reference}/get", timeout_sec=_LONG_SEC) as response:
         async for data in response.content.iter_any():
             await asyncio.to_thread(archive.write, data)
     archive.flush()
@@ -146,7 +146,7 @@ def split_reference(reference: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildSpec:
+class DaemonBuildSpec:
     """What to build: the context folder, the Dockerfile within it, and what the result is to be called."""
 
     context: Path
@@ -156,7 +156,7 @@ class BuildSpec:
     platform: str | None = None
 
 
-async def build(client: EngineClient, spec: BuildSpec, observe: Observer = unobserved) -> None:
+async def build(client: EngineClient, spec: DaemonBuildSpec, observe: Observer = unobserved) -> None:
     """Have the daemon build an image. Raises SandboxError with the last words of the build when it fails."""
     query = {"t": spec.name, "dockerfile": spec.dockerfile, "rm": "1", "forcerm": "1"}
     if spec.arguments:
@@ -179,7 +179,7 @@ async def _words(
     client: EngineClient, path: str, body: BinaryIO | None, query: Mapping[str, str]
 ) -> AsyncIterator[Progress]:
     """What a daemon says while it works, line by line. Raises SandboxError for the line that says it failed."""
-    async with client.open("POST", path, body, query, patience=_LONG_SEC) as response:
+    async with client.open("POST", path, body, query, timeout_sec=_LONG_SEC) as response:
         async for line in response.content:
             word = json.loads(line) if line.strip().startswith(b"{") else {}
             if "error" in word:

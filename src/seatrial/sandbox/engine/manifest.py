@@ -21,7 +21,7 @@ from seatrial.sandbox.engine.files import Files
 
 Kind = Literal["modified", "added", "removed"]
 
-_PATIENCE_SEC = 600.0
+_TIMEOUT_SEC = 600.0
 _PIECE = 2**18
 _BATCH = 2**21
 _BATCHES_AHEAD = 8
@@ -31,14 +31,14 @@ _UNREADABLE = (tarfile.TarError, OSError, ValueError, ArithmeticError, EOFError,
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class FileManifest:
     """Digests by path, directories left out, and how many bytes were read for it."""
 
     digests: Mapping[str, bytes] = field(default_factory=dict)
     size: int = 0
 
 
-def compare(before: Manifest, now: Manifest) -> dict[str, Kind]:
+def compare(before: FileManifest, now: FileManifest) -> dict[str, Kind]:
     """What differs between two manifests, by path."""
     old, new = before.digests, now.digests
     kinds: dict[str, Kind] = dict.fromkeys(new.keys() - old.keys(), "added")
@@ -99,7 +99,7 @@ class _Stream:
             self._next()
 
 
-async def read_manifest(client: EngineClient, container: str, paths: Iterable[str], limit: int) -> Manifest:
+async def read_manifest(client: EngineClient, container: str, paths: Iterable[str], limit: int) -> FileManifest:
     """The files at and below paths of a container, running or not; a path at which nothing is has none.
 
     Raises TooLargeError when their archives have more than `limit` bytes together, SandboxError if one cannot be read.
@@ -116,14 +116,14 @@ async def read_manifest(client: EngineClient, container: str, paths: Iterable[st
             below = await read_tree(client, container, path, limit - size)
             found.update(below.digests)
             size += below.size
-    return Manifest(found, size)
+    return FileManifest(found, size)
 
 
-async def read_tree(client: EngineClient, container: str, path: str, limit: int) -> Manifest:
+async def read_tree(client: EngineClient, container: str, path: str, limit: int) -> FileManifest:
     """The same for one path that leads to a file or a directory."""
     stream, place = _Stream(), f"/containers/{container}/archive"
     try:
-        async with client.open("GET", place, None, {"path": path}, patience=_PATIENCE_SEC) as response:
+        async with client.open("GET", place, None, {"path": path}, timeout_sec=_TIMEOUT_SEC) as response:
             parent = posixpath.dirname(path).rstrip("/")
             reading = asyncio.ensure_future(asyncio.to_thread(_digest_all, stream, parent))
             try:
@@ -132,9 +132,9 @@ async def read_tree(client: EngineClient, container: str, path: str, limit: int)
                 await finish(_ended(reading))
     except EngineError as error:
         if error.status == _NOT_FOUND:
-            return Manifest()  # gone since it was looked at
+            return FileManifest()  # gone since it was looked at
         raise SandboxError(f"{path!r} cannot be compared with the image: {error}") from error
-    return Manifest(reading.result(), size)
+    return FileManifest(reading.result(), size)
 
 
 async def _ended(reading: "asyncio.Future[dict[str, bytes]]") -> None:

@@ -16,7 +16,7 @@ from seatrial.sandbox import api
 from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.engine import archives, listening, snapshot, survivors, usage
 from seatrial.sandbox.engine.changes import Seen
-from seatrial.sandbox.engine.command import Command, run_tool
+from seatrial.sandbox.engine.command import ContainerCommand, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.image_files import ImageFiles
 from seatrial.sandbox.engine.programs import EVERYBODY_GONE
@@ -32,7 +32,7 @@ Visitor = Callable[[str, int], Awaitable[socket.socket]]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ContainerParts:
     """What the backend decided about a sandbox."""
 
     spec: SandboxSpec
@@ -49,10 +49,10 @@ class Made:
 class EngineSandbox:
     """A container that is up. Agent and verifier share all of it; nothing tells their processes apart."""
 
-    def __init__(self, container: Container, made: Made) -> None:
+    def __init__(self, container: Container, made: ContainerParts) -> None:
         self._container = container
         self._made = made
-        self._commands: list[Command] = []
+        self._commands: list[ContainerCommand] = []
         self._outbound = Outbound(lambda: self.listen(0))
         self._sight = Sight(container, made.image, made.trusted)
         self._before = Seen()
@@ -88,7 +88,7 @@ class EngineSandbox:
             return await self._run(spec, network_env)
 
     async def _run(self, spec: ExecSpec, network_env: dict[str, str]) -> ExecResult:
-        command = Command(self._container.client, self._container.name, spec)
+        command = ContainerCommand(self._container.client, self._container.name, spec)
         self._commands = [earlier for earlier in self._commands if earlier.open] + [command]
         started = time.monotonic()
         try:
@@ -99,7 +99,9 @@ class EngineSandbox:
         stdout, stderr, truncated = command.finish()
         return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated)
 
-    async def _until_its_end(self, command: Command, spec: ExecSpec, network_env: dict[str, str]) -> int | None:
+    async def _until_its_end(
+        self, command: ContainerCommand, spec: ExecSpec, network_env: dict[str, str]
+    ) -> int | None:
         env = {**self._made.spec.env, **network_env, **spec.env}
         user = str(spec.user if spec.user is not None else self._made.user or 0)
         try:
@@ -114,7 +116,7 @@ class EngineSandbox:
                 await finish(self._end(command))
             raise
 
-    async def _end(self, command: Command) -> None:
+    async def _end(self, command: ContainerCommand) -> None:
         if not self._destroyed:
             await self.kill_all()
             await command.drain()

@@ -12,7 +12,16 @@ from typing import Any
 
 from seatrial.errors import TooLargeError
 from seatrial.model.record import FileChanges
-from seatrial.sandbox.engine.changes import SYSTEM, Change, Seen, look, remember, since, summarize, telling_first
+from seatrial.sandbox.engine.changes import (
+    SYSTEM,
+    ContainerChange,
+    Seen,
+    look,
+    remember,
+    since,
+    summarize,
+    telling_first,
+)
 from seatrial.sandbox.engine.container import Container
 from seatrial.sandbox.engine.image_files import ImageFiles, system_differences
 from seatrial.sandbox.engine.manifest import Kind, read_manifest
@@ -72,7 +81,7 @@ class Sight:
         upper = await find_upper(self.container.client, self.container.name)
         return None if upper is None else await touched_files(upper)
 
-    async def _in_removed_folders(self, gone: Sequence[Change]) -> tuple[frozenset[str], frozenset[str]]:
+    async def _in_removed_folders(self, gone: Sequence[ContainerChange]) -> tuple[frozenset[str], frozenset[str]]:
         """Which of some that are gone were directories of the image, and the files in them that are not there now."""
         if not gone:
             return frozenset(), frozenset()
@@ -82,6 +91,6 @@ class Sight:
         return folders, files - there.digests.keys()
 
 
-def _may_be_a_folder(change: Change) -> bool:
+def _may_be_a_folder(change: ContainerChange) -> bool:
     """Whether a directory of the image may have been there."""
     return change.kind == "removed" and (change.status is None or change.is_folder)

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from seatrial.errors import HostUnsupportedError
 from seatrial.sandbox.api import MAX_ARCHIVE_BYTES
 from seatrial.sandbox.archive import closing
-from seatrial.sandbox.engine.changes import Change, Seen
+from seatrial.sandbox.engine.changes import ContainerChange, Seen
 from seatrial.sandbox.engine.files import Files
 from seatrial.sandbox.unpacking import unpack
 
@@ -53,7 +53,7 @@ async def _make_parents(folder: Path, layer: Path, files: Files) -> None:
             (layer / place).chmod(status.mode & 0o777 if status else 0o755)
 
 
-async def _fetch(change: Change, files: Files, place: Path) -> None:
+async def _fetch(change: ContainerChange, files: Files, place: Path) -> None:
     with tempfile.TemporaryFile() as archive:
         try:
             await files.get(change.path, archive, MAX_ARCHIVE_BYTES)

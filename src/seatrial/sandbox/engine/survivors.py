@@ -29,7 +29,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundProcesses:
     """Names of processes: those of the agent, and those that stand where ours do."""
 
     agents: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Around(Protocol):
 class Listing(Protocol):
     """Who can be asked about the processes of a container."""
 
-    async def processes(self) -> Found:
+    async def processes(self) -> FoundProcesses:
         """Who is in the engine's list."""
         ...
 
@@ -67,7 +67,7 @@ def row(columns: Sequence[str]) -> Process:
     return Process(int(pid), int(parent), state, shown_name(" ".join(name)))
 
 
-def sort_out(rows: Sequence[Process], first: int) -> Found:
+def sort_out(rows: Sequence[Process], first: int) -> FoundProcesses:
     """Whoever was started from outside has the same parent as the first process; some generations below are ours."""
     outside = next((each.parent for each in rows if each.pid == first), 0)
     between: set[int] = set()
@@ -76,7 +76,7 @@ def sort_out(rows: Sequence[Process], first: int) -> Found:
         between |= generation
         generation = {each.pid for each in rows if each.parent in generation}
     living = [each for each in rows if each.pid != first and _is_alive(each, first)]
-    return Found(
+    return FoundProcesses(
         tuple(sorted(each.name for each in living if each.pid not in between)),
         tuple(sorted(each.name for each in living if each.pid in between)),
     )
@@ -105,13 +105,13 @@ async def names(container: Listing, commands: Sequence[Around]) -> tuple[str, ..
     return (RESTLESS,) if await _is_restless(container) else ()
 
 
-def _unexplained(found: Found, commands: Sequence[Around]) -> tuple[str, ...]:
+def _unexplained(found: FoundProcesses, commands: Sequence[Around]) -> tuple[str, ...]:
     """The agent's, and those between if our commands do not explain so many."""
     explained = len(found.between) <= AROUND * len(commands)
     return found.agents if explained else tuple(sorted(found.agents + found.between))
 
 
-async def _see_off(container: Listing, commands: Sequence[Around]) -> Found:
+async def _see_off(container: Listing, commands: Sequence[Around]) -> FoundProcesses:
     """Let what is ours go; returns who is there then."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_FAREWELL_SEC):

@@ -26,7 +26,7 @@ with socket.socket(socket.AF_UNIX) as home:
     home.connect(sys.argv[1])
     socket.send_fds(home, [b"x"], [listener.fileno()])
 """
-_PATIENCE_SEC = 60.0
+_TIMEOUT_SEC = 60.0
 # What a program needs besides its own files: loaders, libraries, and where to find them.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc")
 
@@ -50,7 +50,7 @@ async def listen_by_visit(client: EngineClient, visit: Visit, port: int) -> sock
         home.listen(1)
         home.setblocking(False)  # noqa: FBT003 - the method takes no keywords
         try:
-            async with asyncio.timeout(_PATIENCE_SEC):
+            async with asyncio.timeout(_TIMEOUT_SEC):
                 said = await _send_out(client, name, _order(visit, door, port))
             connection, _ = home.accept()
         except TimeoutError:

@@ -16,7 +16,7 @@ from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.host.descendants import memory_below, threads_below
 from seatrial.sandbox.host.shortage import Shortage, in_bytes
 
-_PATIENCE_SEC = 10.0
+_TIMEOUT_SEC = 10.0
 _FAIR_SHARE = 4
 _FAIR_BYTES = 10 * 2**30  # what tasks that declare no storage may usually have elsewhere
 _SHARE_ALONE, _BYTES_ALONE = 16, 2**30
@@ -71,7 +71,7 @@ def _bounded(shortage: Shortage, sandbox: Sandbox) -> bool:
 async def _amount(shortage: Shortage, each: Attendance, attending: int) -> int | None:
     assert each.sandbox is not None  # noqa: S101 - the caller has looked
     with suppress(SeatrialError, OSError, TimeoutError):
-        async with asyncio.timeout(_PATIENCE_SEC):
+        async with asyncio.timeout(_TIMEOUT_SEC):
             if shortage.resource in ("disk", "inodes"):
                 return await _on_disk(shortage, each, each.sandbox)
             return await _running(shortage, each.sandbox, attending)

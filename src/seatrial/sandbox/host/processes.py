@@ -53,7 +53,7 @@ def can_start(count: int) -> bool:
     return started == count
 
 
-class Processes:
+class HostProcesses:
     """The room for processes of this machine, of our user and of our own control groups."""
 
     place = "processes"

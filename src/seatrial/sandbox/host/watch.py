@@ -49,12 +49,12 @@ class HostWatch:
 
     @asynccontextmanager
     async def attend(
-        self, trial: str, folder: Path, company: Company = "others", patience: float = USUAL_WAIT_SEC
+        self, trial: str, folder: Path, company: Company = "others", longest_sec: float = USUAL_WAIT_SEC
     ) -> AsyncIterator[Attendance]:
         """Let a trial in, whose files go below `folder`. Raises HostExhaustedError after so long without room."""
         self._begin_use(folder)
         try:
-            await self.wait_for_room(patience)
+            await self.wait_for_room(longest_sec)
             attendance = await self._let_in(trial, folder, company)
             try:
                 yield attendance
@@ -89,14 +89,14 @@ class HostWatch:
         """What is short now."""
         return "; ".join(episode.message for episode in self._open.values()) or None
 
-    async def wait_for_room(self, patience: float = USUAL_WAIT_SEC) -> None:
-        """Return when nothing is short. Raises HostExhaustedError when something has been for `patience` seconds."""
+    async def wait_for_room(self, longest_sec: float = USUAL_WAIT_SEC) -> None:
+        """Return when nothing is short. Raises HostExhaustedError when something has been for `longest_sec` seconds."""
         if self._room.is_set():
             return
         try:
-            await asyncio.wait_for(self._room.wait(), patience)
+            await asyncio.wait_for(self._room.wait(), longest_sec)
         except TimeoutError:
-            raise HostExhaustedError(f"no trial could start for {patience:g} s: {self.shortage}") from None
+            raise HostExhaustedError(f"no trial could start for {longest_sec:g} s: {self.shortage}") from None
 
     def _begin_use(self, folder: Path) -> None:
         self._users += 1
@@ -248,10 +248,10 @@ class HostWatch:
 def _gauges_of_this_machine() -> list[Gauge]:
     from seatrial.sandbox.host.memory import Memory  # noqa: PLC0415 - only whoever runs trials needs them
     from seatrial.sandbox.host.pauses import Pauses  # noqa: PLC0415
-    from seatrial.sandbox.host.processes import Processes  # noqa: PLC0415
+    from seatrial.sandbox.host.processes import HostProcesses  # noqa: PLC0415
 
     gauges: list[Gauge] = []
-    for kind in (Memory, Processes, Pauses):
+    for kind in (Memory, HostProcesses, Pauses):
         with suppress(OSError, ValueError):  # a container or chroot without the kernel's files: then without this one
             gauges.append(kind())
     return gauges

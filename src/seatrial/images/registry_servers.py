@@ -21,7 +21,7 @@ class RegistryOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RegistryServer:
     """A server that may have an image; `domain` is the name it has in `config.json`."""
 
     domain: str
@@ -42,7 +42,7 @@ def _words(environ: Mapping[str, str], name: str) -> list[str]:
     return environ.get(name, "").replace(",", " ").split()
 
 
-def places_of(reference: Reference, options: RegistryOptions) -> list[Place]:
+def places_of(reference: Reference, options: RegistryOptions) -> list[RegistryServer]:
     """Where to ask for an image, in this order. Raises UsageError for a mirror that is not the name of a host."""
     found = []
     for mirror in options.mirrors.get(reference.domain, ()):
@@ -50,9 +50,9 @@ def places_of(reference: Reference, options: RegistryOptions) -> list[Place]:
         domain = rest.rstrip("/")
         if separator and scheme not in ("https", "http"):
             raise UsageError(f"mirror {mirror!r}: expected a host with an optional port, perhaps with https:// before")
-        found.append(Place(domain, _base(domain, options, "SEATRIAL_MIRRORS")))
+        found.append(RegistryServer(domain, _base(domain, options, "SEATRIAL_MIRRORS")))
     own = _HUB_HOST if reference.domain == DOCKER_HUB else reference.domain
-    return [*found, Place(reference.domain, _base(own, options, str(reference)))]
+    return [*found, RegistryServer(reference.domain, _base(own, options, str(reference)))]
 
 
 def _base(domain: str, options: RegistryOptions, where: str) -> URL:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.sandbox.api import SandboxSpec
-from seatrial.sandbox.embedded import errands
+from seatrial.sandbox.embedded import quick_files
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.embedded.changes import remember_files, write_changes
 from seatrial.sandbox.embedded.roots import Tree, usual_remains
@@ -67,11 +67,11 @@ def info(name: str, **fields: int) -> tarfile.TarInfo:
 
 
 def test_a_file_and_a_folder_are_fetched(inside, archive):
-    assert errands.fetch(inside, "/app/out.json", archive, 10**6)
+    assert quick_files.fetch(inside, "/app/out.json", archive, 10**6)
     assert members(archive) == {"out.json": b"{}"}
     os.ftruncate(archive, 0)
     os.lseek(archive, 0, os.SEEK_SET)
-    assert errands.fetch(inside, "/app/", archive, 10**6)
+    assert quick_files.fetch(inside, "/app/", archive, 10**6)
     assert members(archive) == {".": None, "out.json": b"{}"}
 
 
@@ -79,7 +79,7 @@ def test_a_file_and_a_folder_are_fetched(inside, archive):
 @pytest.mark.parametrize(("first_id", "found"), [(0, [5000, 100]), (4000, [1000, 65534])])
 def test_owners_are_counted_from_who_is_root_inside(root, inside, archive, first_id, found):
     os.chown(root / "app/out.json", 5000, 100)
-    assert errands.fetch(inside, "/app/out.json", archive, 10**6, first_id)
+    assert quick_files.fetch(inside, "/app/out.json", archive, 10**6, first_id)
     os.lseek(archive, 0, os.SEEK_SET)
     with os.fdopen(os.dup(archive), "rb") as file, tarfile.open(fileobj=file) as tar:
         (member,) = tar.getmembers()
@@ -89,13 +89,13 @@ def test_owners_are_counted_from_who_is_root_inside(root, inside, archive, first
 @pytest.mark.parametrize("path", ["/app/none", "/none/out.json", "/app/out.json/below"])
 def test_what_is_not_there_is_missing_by_its_whole_path(inside, archive, path):
     with pytest.raises(FileNotFoundError, match=path):
-        errands.fetch(inside, path, archive, 10**6)
+        quick_files.fetch(inside, path, archive, 10**6)
 
 
 @pytest.mark.parametrize("target", ["/app", "../../../../../../app", "app/../../../app"])
 def test_links_on_the_way_stay_within_the_root(root, inside, archive, target):
     (root / "way").symlink_to(target)
-    assert errands.fetch(inside, "/way/out.json", archive, 10**6)
+    assert quick_files.fetch(inside, "/way/out.json", archive, 10**6)
     assert members(archive) == {"out.json": b"{}"}
 
 
@@ -103,27 +103,27 @@ def test_a_link_out_of_the_root_leads_nowhere(root, inside, archive, tmp_path):
     (tmp_path / "secret").write_text("secret")
     (root / "way").symlink_to(tmp_path)
     with pytest.raises(FileNotFoundError):
-        errands.fetch(inside, "/way/secret", archive, 10**6)
+        quick_files.fetch(inside, "/way/secret", archive, 10**6)
     (root / "magic").symlink_to(f"/proc/self/fd/{inside}/..")
     with pytest.raises(FileNotFoundError):
-        errands.fetch(inside, "/magic/secret", archive, 10**6)
+        quick_files.fetch(inside, "/magic/secret", archive, 10**6)
 
 
 @pytest.mark.parametrize("path", ["/", "/app/..", "/..", "/app/."])
 def test_names_that_are_no_names_are_left_to_a_child(inside, archive, path):
-    assert not errands.fetch(inside, path, archive, 10**6)
+    assert not quick_files.fetch(inside, path, archive, 10**6)
 
 
 def test_what_is_large_is_left_to_a_child_with_an_empty_archive(root, inside, archive):
     (root / "app/large").write_bytes(bytes(2**19))
-    assert not errands.fetch(inside, "/app/large", archive, 10**9)
-    assert not errands.fetch(inside, "/app", archive, 10**9)
+    assert not quick_files.fetch(inside, "/app/large", archive, 10**9)
+    assert not quick_files.fetch(inside, "/app", archive, 10**9)
     assert os.fstat(archive).st_size == os.lseek(archive, 0, os.SEEK_CUR) == 0
 
 
 def test_a_pipe_is_left_to_a_child_and_blocks_nobody(root, inside, archive):
     os.mkfifo(root / "app/pipe")
-    assert not errands.fetch(inside, "/app/pipe", archive, 10**6)
+    assert not quick_files.fetch(inside, "/app/pipe", archive, 10**6)
 
 
 LEASE = """
@@ -141,12 +141,12 @@ def test_a_file_with_a_lease_blocks_nobody(root, inside, archive):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"leased\n"
-        assert not errands.fetch(inside, "/app/out.json", archive, 10**6)
+        assert not quick_files.fetch(inside, "/app/out.json", archive, 10**6)
 
 
 def test_an_archive_is_delivered(root, inside, archive):
     write_archive(archive, info("new/file", size=3, mode=0o640))
-    assert errands.deliver(inside, "/app", archive, 0)
+    assert quick_files.deliver(inside, "/app", archive, 0)
     assert (root / "app/new/file").read_bytes() == bytes(3)
     assert (root / "app/new/file").stat().st_mode & 0o7777 == 0o640
 
@@ -158,7 +158,7 @@ def test_what_is_delivered_belongs_to_those_inside(root, inside, archive):
         info("new/own", uid=7, gid=8, mode=0o4755),
         info("new/nobody", uid=2**20, gid=0, mode=0o4755),
     )
-    assert errands.deliver(inside, "/app", archive, FIRST)
+    assert quick_files.deliver(inside, "/app", archive, FIRST)
     owners = {
         name: ((status := (root / "app" / name).stat()).st_uid - FIRST, status.st_gid - FIRST)
         for name in ("new", "new/own", "new/nobody")
@@ -172,14 +172,14 @@ def test_what_is_delivered_belongs_to_those_inside(root, inside, archive):
 def test_a_folder_that_is_not_there_is_left_to_a_child(root, inside, archive, tmp_path, path):
     (root / "way").symlink_to(tmp_path)
     write_archive(archive, info("file"))
-    assert not errands.deliver(inside, path, archive, 0)
+    assert not quick_files.deliver(inside, path, archive, 0)
     assert not (tmp_path / "file").exists()
     assert os.lseek(archive, 0, os.SEEK_CUR) == 0
 
 
 def test_a_large_archive_is_left_to_a_child(root, inside, archive):
     write_archive(archive, info("file", size=2**19))
-    assert not errands.deliver(inside, "/app", archive, 0)
+    assert not quick_files.deliver(inside, "/app", archive, 0)
     assert not (root / "app/file").exists()
 
 
@@ -203,15 +203,15 @@ def fill(tmp_path: Path, count: int) -> Path:
 @pytest.mark.parametrize(("count", "little"), [(400, True), (600, False)])
 def test_few_changes_are_told_and_many_left_to_a_child(state, root, archive, tmp_path, count, little):
     fill(tmp_path, count)
-    assert errands.tell_changes(state, [Tree("", (str(root),))], archive) is little
-    assert errands.tell_size(state, archive) is little
+    assert quick_files.tell_changes(state, [Tree("", (str(root),))], archive) is little
+    assert quick_files.tell_size(state, archive) is little
     assert bool(os.fstat(archive).st_size) is little
 
 
 @pytest.mark.parametrize(("count", "little"), [(400, True), (600, False)])
 def test_what_was_there_before_is_noted_or_left_to_a_child(state, root, archive, tmp_path, count, little):
     folder = fill(tmp_path, count)
-    assert errands.remember(state) is little
+    assert quick_files.remember(state) is little
     (folder / "0").write_text("changed")
     write_changes(state, [Tree("", (str(root),))], 1000, archive)
     told = json.loads(os.pread(archive, 10**6, 0))
@@ -224,7 +224,7 @@ def test_a_replaced_folder_of_the_image_is_left_to_a_child(state, root, archive,
         os.setxattr(tmp_path / "state/upper/root/app", "user.overlay.opaque", b"y")
     except OSError:
         pytest.skip("the temporary directory keeps no attributes of users")
-    assert not errands.tell_changes(state, [Tree("", (str(root),))], archive)
+    assert not quick_files.tell_changes(state, [Tree("", (str(root),))], archive)
 
 
 def test_the_size_is_that_of_du(state, archive, tmp_path):
@@ -232,7 +232,7 @@ def test_the_size_is_that_of_du(state, archive, tmp_path):
     (folder / "large").write_bytes(bytes(10**6))
     os.link(folder / "large", folder / "the same")
     (folder / "link").symlink_to("large")
-    assert errands.tell_size(state, archive)
+    assert quick_files.tell_size(state, archive)
     upper = tmp_path / "state/upper"
     du = subprocess.run(["du", "-sk", upper], check=True, capture_output=True).stdout.partition(b"\t")[0]
     top = upper.stat().st_blocks // 2  # it counts the folder of the folders too
@@ -244,10 +244,10 @@ def test_a_folder_is_removed_and_what_links_in_it_lead_to_is_not(tmp_path, root)
     (folder / "a/b").mkdir(parents=True)
     (folder / "a/link").symlink_to(root)
     (folder / "a/b/file").touch()
-    assert errands.remove(str(folder))
+    assert quick_files.remove(str(folder))
     assert not folder.exists()
     assert (root / "app/out.json").exists()
-    assert errands.remove(str(folder)), "there is nothing left to do"
+    assert quick_files.remove(str(folder)), "there is nothing left to do"
 
 
 def test_the_usual_remains_are_removed_without_a_look_and_what_else_there_is_with_them(tmp_path):
@@ -258,8 +258,8 @@ def test_the_usual_remains_are_removed_without_a_look_and_what_else_there_is_wit
         (folder / name).touch() if name.endswith("dirty") else (folder / name).mkdir(exist_ok=True)
     (folder / "upper/root/file").touch()
     (folder / max(remains, key=len)).with_name("other").touch()
-    assert not errands.remove(str(folder)), "it is too much to look at"
-    assert errands.remove(str(folder), [*remains, "none of that name"])
+    assert not quick_files.remove(str(folder)), "it is too much to look at"
+    assert quick_files.remove(str(folder), [*remains, "none of that name"])
     assert not folder.exists()
 
 
@@ -279,5 +279,5 @@ def test_what_overlays_leave_behind_is_known_to_the_last_entry(tmp_path):
 def test_a_full_folder_is_left_to_a_program(tmp_path):
     (tmp_path / "state/upper/root").mkdir(parents=True)
     folder = fill(tmp_path, 600)
-    assert not errands.remove(str(folder))
+    assert not quick_files.remove(str(folder))
     assert folder.exists()

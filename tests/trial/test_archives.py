@@ -3,7 +3,7 @@
 import io
 import tarfile
 
-from seatrial.trial.parcels import packed_for_agent
+from seatrial.trial.archives import packed_for_agent
 from seatrial.trial.rounds import Round
 from tests.trial.support import trial_spec
 

@@ -19,11 +19,11 @@ _MAX_SCRIPT_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Court:
+class Verification:
     """Where one round is judged. `earlier` is what agents of earlier rounds changed, who are one with this one's."""
 
     spec: TrialSpec
-    of: Round
+    round: Round
     place: Place
     backend: SandboxBackend
     folder: Path
@@ -32,7 +32,7 @@ class Court:
     @property
     def trusts_agent(self) -> bool:
         """Whether the task or the run wants the system as the agent left it."""
-        return self.of.verifier.system == "agent" or self.spec.options.trust == "as_left"
+        return self.round.verifier.system == "agent" or self.spec.options.trust == "as_left"
 
     @property
     def is_authors_own(self) -> bool:
@@ -53,27 +53,29 @@ class Court:
     @property
     def accounts(self) -> frozenset[str]:
         """The names and numbers that the verifier works as."""
-        user = self.of.verifier_user if self.of.verifier_user is not None else self.place.sandbox.image.config.user
+        user = (
+            self.round.verifier_user if self.round.verifier_user is not None else self.place.sandbox.image.config.user
+        )
         return frozenset(("root", *([str(user).partition(":")[0]] if user is not None else [])))
 
     @cached_property
     def module_folders(self) -> frozenset[str]:
         """The shared folders in which the verifier's Python looks for modules."""
-        place, phase = self.place, self.of.verifier
+        place, phase = self.place, self.round.verifier
         paths = [place.sandbox.env.get("PYTHONPATH") or place.sandbox.image.config.env.get("PYTHONPATH")]
-        folders = (place.workdir, phase.workdir or self.of.task.config.verifier.workdir, *self.needs.folders)
+        folders = (place.workdir, phase.workdir or self.round.task.config.verifier.workdir, *self.needs.folders)
         return module_folders(filter(None, folders), [*paths, phase.env.get("PYTHONPATH")])
 
     @cached_property
     def named(self) -> Named:
         """What the task talks about, in any of its rounds."""
-        texts = [each.instruction().decode("utf-8", "replace") for each in rounds_of(self.of.task)]
-        return find_named([*texts, (self.of.task.root / "task.toml").read_text(errors="replace")])
+        texts = [each.instruction().decode("utf-8", "replace") for each in rounds_of(self.round.task)]
+        return find_named([*texts, (self.round.task.root / "task.toml").read_text(errors="replace")])
 
     @cached_property
     def needs(self) -> VerifierNeeds:
         """What the verifier installs for itself."""
-        return _needs_of(self.spec.task_digest, self.of.tests())
+        return _needs_of(self.spec.task_digest, self.round.tests())
 
 
 @lru_cache(maxsize=1024)

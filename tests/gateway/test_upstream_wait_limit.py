@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from seatrial.gateway.upstreams.patience import Patience
+from seatrial.gateway.upstreams.wait_limit import WaitLimit
 
 
-async def waited(patience: Patience, until: asyncio.Event) -> str:
+async def waited(limit: WaitLimit, until: asyncio.Event) -> str:
     try:
-        with patience:
+        with limit:
             await until.wait()
     except TimeoutError:
         return "timed out"
@@ -23,28 +23,28 @@ def timers() -> int:
 
 def test_what_does_not_come_is_broken_off_and_what_comes_is_not():
     async def scenario() -> list[str]:
-        patience, now, never = Patience(0.01), asyncio.Event(), asyncio.Event()
+        limit, now, never = WaitLimit(0.01), asyncio.Event(), asyncio.Event()
         now.set()
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(waited(patience, event)) for event in (never, now, never, now)]
+            tasks = [group.create_task(waited(limit, event)) for event in (never, now, never, now)]
         # All are over, and the timer with them; the next wait has one again.
-        return [*(task.result() for task in tasks), await waited(patience, never)]
+        return [*(task.result() for task in tasks), await waited(limit, never)]
 
     assert asyncio.run(scenario()) == ["timed out", "came", "timed out", "came", "timed out"]
 
 
 def test_a_wait_that_began_later_ends_later():
     async def scenario() -> None:
-        patience, never, first_is_over = Patience(0.05), asyncio.Event(), asyncio.Event()
+        limit, never, first_is_over = WaitLimit(0.05), asyncio.Event(), asyncio.Event()
 
         async def first() -> None:
-            await waited(patience, never)
+            await waited(limit, never)
             first_is_over.set()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(first())
             await asyncio.sleep(0.02)
-            second = group.create_task(waited(patience, never))
+            second = group.create_task(waited(limit, never))
             await first_is_over.wait()
             assert not second.done()
         assert second.result() == "timed out"
@@ -54,14 +54,14 @@ def test_a_wait_that_began_later_ends_later():
 
 def test_one_timer_serves_all_and_none_is_left():
     async def scenario() -> None:
-        patience, come = Patience(600), asyncio.Event()
+        limit, come = WaitLimit(600), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for _ in range(50):
-                group.create_task(waited(patience, come))
+                group.create_task(waited(limit, come))
             await asyncio.sleep(0)
             assert timers() == 1
             come.set()
-        patience.close()
+        limit.close()
         assert timers() == 0
 
     asyncio.run(scenario())
@@ -69,7 +69,7 @@ def test_one_timer_serves_all_and_none_is_left():
 
 def test_a_wait_that_is_cancelled_as_its_time_is_over_stays_cancelled():
     async def scenario() -> None:
-        task = asyncio.create_task(waited(Patience(0), asyncio.Event()))
+        task = asyncio.create_task(waited(WaitLimit(0), asyncio.Event()))
         await asyncio.sleep(0)  # it begins to wait
         await asyncio.sleep(0)  # its time is over, and will be noticed before it runs again
         task.cancel()
@@ -81,7 +81,7 @@ def test_a_wait_that_is_cancelled_as_its_time_is_over_stays_cancelled():
 
 def test_a_cancelled_wait_stays_cancelled():
     async def scenario() -> None:
-        task = asyncio.create_task(waited(Patience(600), asyncio.Event()))
+        task = asyncio.create_task(waited(WaitLimit(600), asyncio.Event()))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

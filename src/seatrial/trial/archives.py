@@ -18,12 +18,12 @@ from seatrial.trial.spec import TrialSpec
 from seatrial.verify.stage import PackedTests, pack_tests
 
 _KEPT_BYTES = 64 * 2**20
-_MOST_BYTES = 4 * 2**20  # of one parcel; a task with larger files takes longer than packing them
+_MOST_BYTES = 4 * 2**20  # of one archive; a task with larger files takes longer than packing them
 
 T = TypeVar("T")
 
 
-class Shelf(Generic[T]):
+class ArchiveCache(Generic[T]):
     """Keeps what was used last, up to a number of bytes."""
 
     def __init__(self, size_of: Callable[[T], int]) -> None:
@@ -46,22 +46,22 @@ class Shelf(Generic[T]):
         return made
 
 
-_archives: Shelf[bytes] = Shelf(len)
-_tests: Shelf[PackedTests] = Shelf(lambda tests: len(tests.archive))
+_archives: ArchiveCache[bytes] = ArchiveCache(len)
+_tests: ArchiveCache[PackedTests] = ArchiveCache(lambda tests: len(tests.archive))
 
 
-def packed_for_agent(spec: TrialSpec, of: Round, trees: Mapping[str, Path]) -> bytes:
+def packed_for_agent(spec: TrialSpec, round_: Round, trees: Mapping[str, Path]) -> bytes:
     """What a round's agent finds, to be unpacked at the root: the task, and the directories it brings along."""
 
     def pack() -> bytes:
-        config = read_file(of.task.root / "task.toml", MAX_TOML_BYTES)[0]
-        files = {INSTRUCTION_PATH: of.instruction(), f"{TASK_DIR}/task.toml": config}
+        config = read_file(round_.task.root / "task.toml", MAX_TOML_BYTES)[0]
+        files = {INSTRUCTION_PATH: round_.instruction(), f"{TASK_DIR}/task.toml": config}
         return pack_layout(files, trees, skip=IGNORED_FOLDERS, omit=ignored_in)
 
     def stays_the_same() -> bool:  # what an agent brings from elsewhere may change
         return all(source.is_relative_to(spec.task.root) for source in trees.values())
 
-    return _archives.take((spec.task_digest, spec.task.root, of.name, *trees.items()), pack, stays_the_same)
+    return _archives.take((spec.task_digest, spec.task.root, round_.name, *trees.items()), pack, stays_the_same)
 
 
 def packed_tree(spec: TrialSpec, source: Path, skip: Set[str] = frozenset()) -> bytes:
@@ -70,6 +70,6 @@ def packed_tree(spec: TrialSpec, source: Path, skip: Set[str] = frozenset()) -> 
     return _archives.take((spec.task_digest, source), lambda: pack_trees(source, skip=left_out, omit=ignored_in))
 
 
-def packed_tests(spec: TrialSpec, of: Round) -> PackedTests:
+def packed_tests(spec: TrialSpec, round_: Round) -> PackedTests:
     """The tests of a round. Raises VerifierStageError when it has none."""
-    return _tests.take((spec.task_digest, of.name), lambda: pack_tests(of.tests()))
+    return _tests.take((spec.task_digest, round_.name), lambda: pack_tests(round_.tests()))

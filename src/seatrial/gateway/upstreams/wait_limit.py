@@ -1,4 +1,4 @@
-"""Patience: breaks off waits that take too long, with one timer for all of them."""
+"""WaitLimit: breaks off waits that take too long, with one timer for all of them."""
 
 import asyncio
 from time import monotonic
@@ -8,7 +8,7 @@ from typing import Any
 Waiting = asyncio.Task[Any] | None
 
 
-class Patience:
+class WaitLimit:
     """A block that raises TimeoutError when it takes too long. Many tasks may be inside, each of them once.
 
     What `asyncio.timeout` does, at a third of its price: a task is cancelled, and takes that back when it has noticed.

@@ -33,7 +33,7 @@ class UnreachedError(PassingError):
         super().__init__(message, tries=_TRIES_UNREACHED)
 
 
-async def patiently(work: Callable[[], Awaitable[T]], wait: Wait) -> T:
+async def with_retries(work: Callable[[], Awaitable[T]], wait: Wait) -> T:
     """What some work gives, tried again while its errors may pass. Raises ImageFetchError that tells how often."""
     tried = 0
     while True:

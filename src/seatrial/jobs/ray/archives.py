@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 import zstandard
 
@@ -26,7 +26,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNREADABLE = (tarfile.TarError, zstandard.ZstdError, ValueError, ArithmeticError, EOFError, FileExistsError)
 
 
-def pack_folder(folder: Path, archive: BinaryIO) -> int:
+def pack_folder(folder: Path, archive: IO[bytes]) -> int:
     """Pack all that is in a folder; pipes and sockets are left out. Returns how many bytes there are to unpack.
 
     Raises OSError and SandboxError.
@@ -52,34 +52,34 @@ class _Counted:
         return self.total
 
 
-def pack_files(root: Path, names: Iterable[str], archive: BinaryIO) -> None:
+def pack_files(root: Path, names: Iterable[str], archive: IO[bytes]) -> None:
     """Pack some files and links of a folder, given by their paths in it. Raises OSError."""
     with _compressing(archive) as writer, tarfile.open(fileobj=writer, mode="w|", format=tarfile.GNU_FORMAT) as tar:
         for name in sorted(names):
             tar.add(f"{root}/{name}", arcname=name, recursive=False)
 
 
-def unpack_archive(archive: BinaryIO, folder: Path, max_bytes: int = _ANY_SIZE) -> None:
+def unpack_archive(archive: IO[bytes], folder: Path, max_bytes: int = _ANY_SIZE) -> None:
     """Unpack files, folders and links into an empty folder.
 
     Raises SandboxError for an archive that is broken, leads out of the folder, holds anything else or more than
     `max_bytes`; OSError when the folder cannot be written.
     """
-    reader = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).stream_reader(archive)
+    reader = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).stream_reader(cast("BinaryIO", archive))
     left = max_bytes
     try:
         with closing(os.open(folder, _FOLDER)) as top, _reading(cast("BinaryIO", reader)) as tar:
             for member in tar:
                 left -= member.size + _HEADER_BYTES
                 if left < 0:
-                    raise SandboxError(f"the archive holds more than {max_bytes:,} bytes")  # noqa: TRY301
+                    raise SandboxError(f"the archive holds more than {max_bytes:,} bytes")
                 _make(tar, member, top)
     except _UNREADABLE as error:
         raise SandboxError(f"the archive cannot be unpacked: {error}") from error
 
 
 def _reading(reader: BinaryIO) -> tarfile.TarFile:
-    return tarfile.open(fileobj=reader, mode="r|", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
+    return tarfile.open(fileobj=reader, mode="r|", encoding="utf-8", errors="surrogateescape")
 
 
 def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, top: int) -> None:
@@ -108,6 +108,6 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, target: int) -> None:
 
 
 @contextmanager
-def _compressing(archive: BinaryIO) -> Iterator[BinaryIO]:
-    with zstandard.ZstdCompressor(level=_LEVEL).stream_writer(archive, closefd=False) as writer:
+def _compressing(archive: IO[bytes]) -> Iterator[BinaryIO]:
+    with zstandard.ZstdCompressor(level=_LEVEL).stream_writer(cast("BinaryIO", archive), closefd=False) as writer:
         yield cast("BinaryIO", writer)

@@ -1,4 +1,4 @@
-"""What the engine needs of a cluster: which nodes there are, and a way to a runner on each. Ray is one; tests have others."""
+"""What the engine needs of a cluster: which nodes there are, and a way to a runner on each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +35,10 @@ class RunnerLink(Protocol):
 
     async def settle(self, settings: bytes) -> bytes:
         """Open what trials need; returns the NodeReport."""
+        ...
+
+    async def try_out(self, plan: bytes) -> str | None:
+        """Try agents out; returns what cannot work."""
         ...
 
     async def start(self, lease: str, spec: bytes) -> None:

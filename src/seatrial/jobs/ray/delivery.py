@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO
 
 from seatrial.agents.files import LEFT_OUT, MOST
 from seatrial.errors import JobError
@@ -49,12 +49,12 @@ def _moved(files: AgentFiles, places: Mapping[str, Path]) -> AgentFiles:
 
 def pack_need(need: FileNeed) -> IO[bytes]:
     """An archive of what is needed, to read from its beginning and to close. Raises OSError and UsageError."""
-    archive = tempfile.SpooledTemporaryFile(PIECE_BYTES, prefix="seatrial-")
+    archive: IO[bytes] = tempfile.SpooledTemporaryFile(PIECE_BYTES, prefix="seatrial-")  # noqa: SIM115
     try:
         if need.name is not None:
-            pack_files(Path(need.path).parent, [need.name], cast("BinaryIO", archive))
+            pack_files(Path(need.path).parent, [need.name], archive)
         else:
-            pack_files(Path(need.path), _listed(need), cast("BinaryIO", archive))
+            pack_files(Path(need.path), _listed(need), archive)
     except BaseException:
         archive.close()
         raise

@@ -39,7 +39,8 @@ class Outbox:
         return self._batch()
 
     def _batch(self) -> Batch:
-        last, size, batch = 0, 0, []
+        last, size = 0, 0
+        batch: list[tuple[bytes, bytes]] = []
         for number, news, archive in self._waiting:
             size += len(news) + len(archive)
             if batch and size > PIECE_BYTES:

@@ -8,14 +8,33 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Literal
 
 from seatrial.concurrency import finish
-from seatrial.errors import HostExhaustedError, NodeLostError, NodeUnreachableError, SandboxError, TrialError
+from seatrial.errors import (
+    HostExhaustedError,
+    NodeLostError,
+    NodeUnfitError,
+    NodeUnreachableError,
+    SandboxError,
+    TrialError,
+)
 from seatrial.jobs.ray.archives import unpack_archive
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
 from seatrial.jobs.ray.delivery import needs_of, pack_need
-from seatrial.jobs.ray.wire import PIECE_BYTES, Ended, FileNeed, Happened, Lease, NodeReport, read_news, write_spec
+from seatrial.jobs.ray.seats import Seat
+from seatrial.jobs.ray.wire import (
+    PIECE_BYTES,
+    Ended,
+    FileNeed,
+    Happened,
+    Lease,
+    NodeReport,
+    RoomAgain,
+    RunnerSettings,
+    read_news,
+    write_spec,
+)
 from seatrial.model.record import TrialRecord
 from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
@@ -39,16 +58,18 @@ class _Call:
     observe: Observer
 
 
-Listener = Callable[["RemoteNode", object], None]
-"""Is told what a node says that is of no trial that anybody waits for: Outcome, RoomAgain, or that it is cut off."""
+@dataclass(frozen=True, slots=True)
+class LateResult:
+    """A trial has ended on a node that was cut off, after it was given up; with the seat that it took until now."""
+
+    outcome: Outcome
+    seat: Seat | None
 
 
-class CutOff:
-    """A node has not answered for long."""
+NodeNews = Literal["cut off", "back again", "short of room", "room again"] | LateResult
+"""What a node says that is of no trial that anybody waits for."""
 
-
-class BackAgain:
-    """A node that was cut off has answered."""
+Listener = Callable[["RemoteNode", NodeNews], None]
 
 
 class RemoteNode:
@@ -58,6 +79,8 @@ class RemoteNode:
         self.node = node
         self.link = link
         self.report: NodeReport | None = None
+        self.ghosts: dict[str, Seat | None] = {}
+        """Leases that were given up while the node was cut off: they may still be running, so they take seats."""
         self._tell = tell
         self._listener = listener
         self._calls: dict[str, _Call] = {}
@@ -83,6 +106,14 @@ class RemoteNode:
             raise
         finally:
             del self._calls[key]
+
+    async def settle(self, settings: RunnerSettings) -> NodeReport:
+        """Tell the runner its settings. Raises NodeUnfitError when no trial can run there."""
+        data = settings.model_dump_json().encode()
+        self.report = NodeReport.model_validate_json(await self.link.settle(data))
+        if self.report.capabilities is None:
+            raise NodeUnfitError(self.report.reason or "no reason given")
+        return self.report
 
     async def deliver(self, needs: Iterable[FileNeed]) -> None:
         """See that files are on the node. Raises SandboxError when it cannot take them."""
@@ -123,14 +154,15 @@ class RemoteNode:
             except NodeUnreachableError as error:
                 if not cut_off and time.monotonic() - heard > CUT_OFF_SEC:
                     cut_off = True
-                    self._listener(self, CutOff())
+                    self._listener(self, "cut off")
+                    self.ghosts |= dict.fromkeys(self._calls)
                     self.lose(error)
                 await asyncio.sleep(AGAIN_SEC)
                 continue
             heard = time.monotonic()
             if cut_off:
                 cut_off = False
-                self._listener(self, BackAgain())
+                self._listener(self, "back again")
             for news, archive in batch:
                 self._take(news, archive)
 
@@ -141,17 +173,24 @@ class RemoteNode:
                 call.outcome.set_exception(type(error)(f"node {self.name} was lost: {error}"))
 
     def _take(self, data: bytes, archive: bytes) -> None:
-        news = read_news(data)
-        if isinstance(news, Happened):
-            call = self._calls.get(news.lease)
-            if event := news.phase or news.notice:
-                (call.observe if call else self._tell)(event)
-            return
-        if isinstance(news, Ended):
-            call = self._calls.get(news.lease)
-            if call and not call.outcome.done():
-                call.outcome.set_result(Outcome(news, archive))
-        self._listener(self, news if not isinstance(news, Ended) else Outcome(news, archive))
+        match read_news(data):
+            case Happened() as happened:
+                call = self._calls.get(happened.lease)
+                if event := happened.phase or happened.notice:
+                    (call.observe if call else self._tell)(event)
+            case Ended() as ended:
+                if ended.shortage:
+                    self._listener(self, "short of room")
+                self._settle_call(Outcome(ended, archive))
+            case RoomAgain():
+                self._listener(self, "room again")
+
+    def _settle_call(self, outcome: Outcome) -> None:
+        lease = outcome.ended.lease
+        if lease in self.ghosts:
+            self._listener(self, LateResult(outcome, self.ghosts.pop(lease)))
+        elif (call := self._calls.get(lease)) and not call.outcome.done():
+            call.outcome.set_result(outcome)
 
     async def _start(self, key: str, spec: TrialSpec, call: _Call) -> None:
         """Begin a trial, again if need be: the runner takes no lease twice."""
@@ -184,4 +223,4 @@ class RemoteNode:
 
 
 def _unpack(archive: IO[bytes], folder: Path, ended: Ended) -> None:
-    unpack_archive(cast("BinaryIO", archive), folder, ended.content)
+    unpack_archive(archive, folder, ended.content)

@@ -11,11 +11,12 @@ import tempfile
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from seatrial.errors import HostExhaustedError, SandboxError, SeatrialError
+from seatrial.errors import HostExhaustedError, PreflightError, SandboxError, SeatrialError
+from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.archives import pack_folder
 from seatrial.jobs.ray.delivery import relocated, settled
 from seatrial.jobs.ray.node_files import NodeFiles
@@ -31,9 +32,11 @@ from seatrial.jobs.ray.wire import (
     NodeReport,
     RoomAgain,
     RunnerSettings,
+    read_plan,
     read_spec,
 )
 from seatrial.model.record import TrialRecord
+from seatrial.sandbox.api import Capabilities
 from seatrial.sandbox.host.watch import host_watch
 from seatrial.sandbox.scratch import Scratch, sweep_scratch
 from seatrial.trial.events import Event, Notice, Observer, PhaseStarted
@@ -47,12 +50,17 @@ RunOne = Callable[[TrialSpec, Path, Observer], Awaitable[TrialRecord]]
 """Carries out one trial on this node, leaving its files in the folder."""
 
 
+TryOut = Callable[[PreflightPlan, Observer], Awaitable[None]]
+"""Tries agents out on this node. Raises PreflightError."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTrials:
-    """What a node needs to carry out trials, once it is open: on which backend, and how."""
+    """What a node needs to carry out trials, once it is open: what its sandboxes can do, and how to try and run one."""
 
-    backend: str
+    capabilities: Capabilities
     run: RunOne
+    try_out: TryOut
 
 
 OpenTrials = Callable[[RunnerSettings, Observer], AbstractAsyncContextManager[NodeTrials]]
@@ -104,6 +112,18 @@ class Runner:
             self._life = asyncio.create_task(self._live(settled(told, self._files.places)))
         return (await asyncio.shield(self._report)).model_dump_json().encode()
 
+    async def try_out(self, plan: bytes) -> str | None:
+        """Try agents out whose files are here; returns what cannot work, if something cannot."""
+        asked = read_plan(plan)
+        agents = {
+            title: tuple(relocated(spec, self._files.places) for spec in specs) for title, specs in asked.agents.items()
+        }
+        try:
+            await self._opened.try_out(replace(asked, agents=agents), self._tell(""))
+        except PreflightError as error:
+            return str(error)
+        return None
+
     async def start(self, lease: str, spec: bytes) -> None:
         """Begin a trial whose files are here; what becomes of it is told in the news."""
         if lease not in self._held:
@@ -153,8 +173,8 @@ class Runner:
         try:
             async with self._open(settings, self._tell("")) as opened:
                 with Scratch(self._state) as scratch, host_watch().guarding(scratch):
-                    self._run, self._scratch = opened.run, scratch
-                    await self._serve(report.model_copy(update={"backend": opened.backend}))
+                    self._opened, self._scratch = opened, scratch
+                    await self._serve(report.model_copy(update={"capabilities": opened.capabilities}))
         except (SeatrialError, OSError) as error:
             if self._report.done():
                 raise
@@ -172,7 +192,7 @@ class Runner:
         folder = self._scratch / lease
         try:
             folder.mkdir()
-            record = await self._run(relocated(read_spec(spec), self._files.places), folder, self._tell(lease))
+            record = await self._opened.run(relocated(read_spec(spec), self._files.places), folder, self._tell(lease))
             ended = Ended(lease=lease, record=record, shortage=_shortage(record))
             await self._hand_in(ended, folder)
         except Exception as error:  # noqa: BLE001 - a bug in one trial must not end the others
@@ -181,7 +201,7 @@ class Runner:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _hand_in(self, ended: Ended, folder: Path) -> None:
-        archive: IO[bytes] = tempfile.SpooledTemporaryFile(INLINE_BYTES, dir=self._scratch)  # noqa: SIM115
+        archive: IO[bytes] = tempfile.SpooledTemporaryFile(INLINE_BYTES, dir=str(self._scratch))  # noqa: SIM115
         try:
             content = await asyncio.to_thread(pack_folder, folder, archive)
         except BaseException:
@@ -199,7 +219,7 @@ class Runner:
 
     def _end(self, ended: Ended, archive: bytes = b"") -> None:
         number = self._outbox.post(ended, archive)
-        if archive or not ended.size:
+        if archive or not ended.size:  # there is nothing more to fetch
             self._handed_in.append((number, ended.lease))
         if ended.shortage and self._room is None:
             self._room = self._trials.create_task(self._tell_of_room())

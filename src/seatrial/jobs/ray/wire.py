@@ -9,9 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from seatrial.jobs.preflight import PreflightPlan
 from seatrial.model.base import Sha256, StrictModel
 from seatrial.model.job import ModelOptions, TrialOptions
 from seatrial.model.record import TrialRecord
+from seatrial.sandbox.api import Capabilities
 from seatrial.trial.events import Notice, PhaseStarted
 from seatrial.trial.spec import TrialSpec
 
@@ -49,7 +51,7 @@ class RunnerSettings(StrictModel):
 
 
 class NodeReport(StrictModel):
-    """What a runner found on its node. Without a `backend`, no trial can run there: `reason` says why."""
+    """What a runner found on its node. Without `capabilities`, no trial can run there: `reason` says why."""
 
     version: str
     python: str
@@ -59,7 +61,7 @@ class NodeReport(StrictModel):
     memory_mb: int
     disk_free_mb: int
     slots: int
-    backend: str | None = None
+    capabilities: Capabilities | None = None
     reason: str | None = None
 
 
@@ -113,6 +115,7 @@ class Lease:
 
 _news: TypeAdapter[Ended | Happened | RoomAgain] = TypeAdapter(News)
 _specs: TypeAdapter[TrialSpec] = TypeAdapter(TrialSpec)
+_plans: TypeAdapter[PreflightPlan] = TypeAdapter(PreflightPlan)
 
 
 def read_news(data: bytes) -> Ended | Happened | RoomAgain:
@@ -128,6 +131,16 @@ def write_spec(spec: TrialSpec) -> bytes:
 def read_spec(data: bytes) -> TrialSpec:
     """A spec from its JSON. Raises ValueError."""
     return _specs.validate_json(data)
+
+
+def write_plan(plan: PreflightPlan) -> bytes:
+    """What is to be tried out, as JSON."""
+    return _plans.dump_json(plan)
+
+
+def read_plan(data: bytes) -> PreflightPlan:
+    """What is to be tried out, from its JSON. Raises ValueError."""
+    return _plans.validate_json(data)
 
 
 def digest_of(content: bytes) -> str:

@@ -1,0 +1,132 @@
+"""Ray as a cluster: its nodes, and an actor on each as the runner. What Ray raises becomes ours here."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from importlib.metadata import version
+from typing import Any, TypeVar, cast
+
+import ray
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from seatrial.errors import NodeLostError, NodeUnfitError, NodeUnreachableError, SandboxError
+from seatrial.jobs.ray.actor import RunnerActor
+from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
+from seatrial.jobs.ray.wire import Batch
+
+T = TypeVar("T")
+
+_START_SEC = 120.0
+_AT_ONCE = 10_000  # calls that a runner answers at the same time; most wait for news
+
+
+class RayCluster:
+    """The cluster that this process is connected to."""
+
+    async def nodes(self) -> Sequence[ClusterNode]:
+        """The nodes that are alive."""
+        found = await asyncio.to_thread(ray.nodes)
+        return [ClusterNode(each["NodeID"], _name(each)) for each in found if each["Alive"]]
+
+    async def connect(self, node: ClusterNode) -> RunnerLink:
+        """A new runner on a node. Raises NodeUnfitError without our version there, NodeLostError."""
+        there = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        await _check_version(there)
+        runner = ray.remote(RunnerActor).options(
+            num_cpus=0, scheduling_strategy=there, max_restarts=0, max_task_retries=0, max_concurrency=_AT_ONCE
+        )
+        return RayLink(runner.remote())
+
+
+def _name(node: dict[str, Any]) -> str:
+    """A name for people; several nodes may be on one machine."""
+    return f"{node['NodeManagerHostname']}-{node['NodeID'][:6]}"
+
+
+async def _check_version(there: NodeAffinitySchedulingStrategy) -> None:
+    """Ask by a function of the standard library, which every node has, whatever else it has."""
+    ask = ray.remote(version).options(num_cpus=0, scheduling_strategy=there, max_retries=0)
+    own = version("seatrial")
+    advice = f"install it where that node's Ray runs: pip install 'seatrial[ray]=={own}'"
+    try:
+        async with asyncio.timeout(_START_SEC):
+            found = await _answer(ask.remote("seatrial"))
+    except TimeoutError:
+        raise NodeLostError(f"it started no process in {_START_SEC:g} s") from None
+    except SandboxError as error:
+        if isinstance(error, NodeLostError):
+            raise
+        raise NodeUnfitError(f"it has no Seatrial; {advice}") from error
+    if found != own:
+        raise NodeUnfitError(f"it has Seatrial {found}, and this is {own}; {advice}")
+
+
+async def _answer(reference: Awaitable[T]) -> T:
+    try:
+        return await reference
+    except RayTaskError as error:
+        raise SandboxError(str(error.cause)) from None
+    except ActorUnavailableError as error:
+        raise NodeUnreachableError(_shortly(error)) from None
+    except RayError as error:
+        raise NodeLostError(_shortly(error)) from None
+
+
+def _shortly(error: RayError) -> str:
+    """What happened, without Ray's page about it."""
+    text = str(error)
+    if isinstance(error, RayActorError) and "node has died" in text:
+        return "the node has died"
+    if isinstance(error, RayActorError) and "process has died" in text:
+        return "our process there has ended"
+    return text.partition("\n")[0]
+
+
+class RayLink:
+    """The way to an actor, which is ended with the runner."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def lacks(self, needs: Sequence[bytes]) -> list[str]:
+        """See RunnerLink, as all of these."""
+        return cast("list[str]", await _answer(self._actor.lacks.remote(needs)))
+
+    async def receive(self, digest: str, offset: int, piece: bytes) -> str | None:
+        """See RunnerLink."""
+        return cast("str | None", await _answer(self._actor.receive.remote(digest, offset, piece)))
+
+    async def complete(self, need: bytes) -> str | None:
+        """See RunnerLink."""
+        return cast("str | None", await _answer(self._actor.complete.remote(need)))
+
+    async def settle(self, settings: bytes) -> bytes:
+        """See RunnerLink."""
+        return cast("bytes", await _answer(self._actor.settle.remote(settings)))
+
+    async def try_out(self, plan: bytes) -> str | None:
+        """See RunnerLink."""
+        return cast("str | None", await _answer(self._actor.try_out.remote(plan)))
+
+    async def start(self, lease: str, spec: bytes) -> None:
+        """See RunnerLink."""
+        await _answer(self._actor.start.remote(lease, spec))
+
+    async def news(self, seen: int) -> Batch:
+        """See RunnerLink."""
+        return cast("Batch", await _answer(self._actor.news.remote(seen)))
+
+    async def piece(self, lease: str, offset: int) -> bytes:
+        """See RunnerLink."""
+        return cast("bytes", await _answer(self._actor.piece.remote(lease, offset)))
+
+    async def drop(self, lease: str) -> None:
+        """See RunnerLink."""
+        await _answer(self._actor.drop.remote(lease))
+
+    async def close(self) -> None:
+        """See RunnerLink."""
+        try:
+            await _answer(self._actor.close.remote())
+        finally:
+            ray.kill(self._actor)

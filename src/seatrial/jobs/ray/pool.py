@@ -13,8 +13,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from seatrial.concurrency import finish
-from seatrial.errors import HostUnsupportedError, NodeLostError, NodeUnfitError, PreflightError, StoreError, TrialError
+from seatrial.concurrency import finish, first_error
+from seatrial.errors import (
+    HostUnsupportedError,
+    NodeLostError,
+    NodeUnfitError,
+    PreflightError,
+    SandboxError,
+    StoreError,
+    TrialError,
+)
 from seatrial.jobs.places import TrialPlace, memory_of
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
@@ -31,6 +39,7 @@ LOOK_SEC = 2.0
 
 _LONGEST_PAUSE_SEC = 30.0
 _CLOSING_SEC = 30.0
+_MOST_FAILURES = 4
 
 Fetch = Callable[[Path], Awaitable[TrialRecord]]
 """Brings what a trial left into a folder, and its record."""
@@ -138,16 +147,19 @@ class NodePool:
             raise HostUnsupportedError("\n".join(["no node of the cluster can run these trials:", *reasons]))
 
     async def live(self, closing: asyncio.Event) -> None:
-        """Look after the nodes until it is closed."""
-        async with self._group:
-            while not closing.is_set():
-                await self._look()
-                try:
-                    async with asyncio.timeout(LOOK_SEC):
-                        await closing.wait()
-                except TimeoutError:
-                    continue
-            await self._close()
+        """Look after the nodes until it is closed. When that fails, nobody waits for them any longer."""
+        try:
+            async with self._group:
+                while not closing.is_set():
+                    await self._look()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_SEC):
+                            await closing.wait()
+                await self._close()
+        except BaseExceptionGroup as errors:
+            raise first_error(errors) from None
+        finally:
+            self._give_up(NodeLostError("the cluster is no longer looked after"))
 
     async def _look(self) -> None:
         self._alive = {node.id: node for node in await self.cluster.nodes()}
@@ -161,25 +173,26 @@ class NodePool:
         if self._nodes:
             self._last_seen = time.monotonic()
         elif self._decided.is_set() and time.monotonic() - self._last_seen > self.options.longest_wait_sec:
-            self._seats.fail(NodeLostError(f"no node could run trials for {self.options.longest_wait_sec:g} s"))
+            self._give_up(NodeLostError(f"no node could run trials for {self.options.longest_wait_sec:g} s"))
 
     async def _care_for(self, node: ClusterNode) -> None:
         """Have a runner on a node as long as it is there."""
-        pause = 0.0
+        failed, pause = 0, 0.0
         while node.id in self._alive:
             await asyncio.sleep(pause)
             pause = min(max(2 * pause, 1.0), _LONGEST_PAUSE_SEC)
             try:
                 remote = await self._connect(node)
             except NodeUnfitError as error:
-                self.unfit[node.name] = str(error)
-                self._say(f"node {node.name} gets no trials: {error}")
-                self._decide(node)
+                self._refuse(node, str(error))
                 return
-            except NodeLostError as error:
-                self._say(f"node {node.name} cannot be used: {error}")
+            except SandboxError as error:
+                failed += 1
+                if failed == _MOST_FAILURES:
+                    self._refuse(node, f"its runner failed {failed} times: {error}")
+                    return
                 continue
-            pause = 0.0
+            failed, pause = 0, 0.0
             self._decide(node)
             await self._listen(remote)
         self._decide(node)
@@ -202,9 +215,18 @@ class NodePool:
             await remote.listen()
         except NodeLostError as error:
             self._say(f"node {remote.name} was lost: {error}")
-            self._seats.remove(remote.name)
-            del self._nodes[remote.name]
+            self._forget(remote)
             remote.lose(error)
+
+    def _forget(self, remote: RemoteNode) -> None:
+        if self._nodes.get(remote.name) is remote:
+            del self._nodes[remote.name]
+            self._seats.remove(remote.name)
+
+    def _refuse(self, node: ClusterNode, reason: str) -> None:
+        self.unfit[node.name] = reason
+        self._say(f"node {node.name} gets no trials: {reason}")
+        self._decide(node)
 
     def _decide(self, node: ClusterNode) -> None:
         self._undecided.discard(node.id)
@@ -213,6 +235,8 @@ class NodePool:
 
     def _hear(self, remote: RemoteNode, news: NodeNews) -> None:
         match news:
+            case "gone":
+                self._forget(remote)
             case "cut off" | "short of room":
                 self._seats.rest(remote.name)
             case "back again" | "room again":
@@ -229,6 +253,11 @@ class NodePool:
             await self.options.keep_late(trial_id, lambda folder: remote.fetch(outcome, folder))
         except (TrialError, StoreError, OSError) as error:
             self._say(f"a late result of {trial_id} from node {remote.name} could not be kept: {error}")
+
+    def _give_up(self, error: NodeLostError) -> None:
+        self._seats.fail(error)
+        for remote in self._nodes.values():
+            remote.lose(error)
 
     def _say(self, text: str) -> None:
         self.options.tell(Notice(text))

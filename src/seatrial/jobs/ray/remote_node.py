@@ -66,7 +66,7 @@ class LateResult:
     seat: Seat | None
 
 
-NodeNews = Literal["cut off", "back again", "short of room", "room again"] | LateResult
+NodeNews = Literal["gone", "cut off", "back again", "short of room", "room again"] | LateResult
 """What a node says that is of no trial that anybody waits for."""
 
 Listener = Callable[["RemoteNode", NodeNews], None]
@@ -101,6 +101,10 @@ class RemoteNode:
             await self._start(key, spec, call)
             outcome = await call.outcome
             return await self.fetch(outcome, folder)
+        except NodeLostError as error:
+            if not isinstance(error, NodeUnreachableError):
+                self._listener(self, "gone")
+            raise type(error)(f"node {self.name} was lost: {error}") from error
         except asyncio.CancelledError:
             await finish(self._give_up(key))
             raise
@@ -136,7 +140,7 @@ class RemoteNode:
             return ended.record
         with tempfile.TemporaryFile(dir=folder) as file:
             while file.tell() < ended.size:
-                piece = await self.link.piece(ended.lease, file.tell())
+                piece = await self._piece(ended.lease, file.tell())
                 if not piece:
                     raise SandboxError(f"node {self.name} has lost what trial {ended.record.trial_id} left")
                 await asyncio.to_thread(file.write, piece)
@@ -170,7 +174,7 @@ class RemoteNode:
         """Nothing more is expected of the trials that run there."""
         for call in self._calls.values():
             if not call.outcome.done():
-                call.outcome.set_exception(type(error)(f"node {self.name} was lost: {error}"))
+                call.outcome.set_exception(error)
 
     def _take(self, data: bytes, archive: bytes) -> None:
         match read_news(data):
@@ -201,6 +205,17 @@ class RemoteNode:
             except NodeUnreachableError:
                 await asyncio.wait((call.outcome,), timeout=AGAIN_SEC)
         return None
+
+    async def _piece(self, lease: str, offset: int) -> bytes:
+        """A piece of what a trial left, asked for again while the node does not answer."""
+        deadline = time.monotonic() + CUT_OFF_SEC
+        while True:
+            try:
+                return await self.link.piece(lease, offset)
+            except NodeUnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(AGAIN_SEC)
 
     async def _give_up(self, key: str) -> None:
         try:

@@ -75,7 +75,7 @@ def test_it_stays_open_for_a_moment_for_whoever_comes_back(events):
 
 
 def test_it_is_closed_when_nobody_comes_back(events, monkeypatch):
-    monkeypatch.setattr(shared_backend, "_LINGER_SEC", 0)
+    monkeypatch.setattr("seatrial.env.shared_backend._LINGER_SEC", 0)
     shared = SharedBackend("embedded")
 
     async def run():

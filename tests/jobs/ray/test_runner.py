@@ -6,7 +6,7 @@ import os
 from collections.abc import Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -28,12 +28,10 @@ from seatrial.model.job import ModelOptions, TrialOptions
 from seatrial.trial.log import failed_record
 from tests.jobs.samples import FakeTrials, record_for
 
-T = TypeVar("T")
-
 SETTINGS = RunnerSettings(trial=TrialOptions(), model=ModelOptions()).model_dump_json().encode()
 
 
-def within(work: Coroutine[Any, Any, T]) -> T:
+def within(work: Coroutine[Any, Any, Any]) -> Any:
     async def limited():
         async with asyncio.timeout(60):
             return await work

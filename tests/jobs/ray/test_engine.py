@@ -63,7 +63,7 @@ def test_a_job_has_the_same_records_as_on_one_machine(cluster, tasks, tmp_path):
 
 def essence(record: TrialRecord) -> dict[str, Any]:
     """What of a record does not depend on when and where it was made."""
-    data = json.loads(record.model_dump_json())
+    data: dict[str, Any] = json.loads(record.model_dump_json())
     for key in ("job_id", "node", "times", "resources", "agent_result", "verifier_run", "provenance", "artifacts"):
         data.pop(key)
     return data

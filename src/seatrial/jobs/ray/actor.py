@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -34,6 +35,10 @@ class RunnerActor:
         self._heard = time.monotonic()
         Thread(target=self._loop.run_forever, name="seatrial-runner", daemon=True).start()
         self._runner = asyncio.run_coroutine_threadsafe(self._begin(), self._loop).result()
+
+    async def version(self) -> str:
+        """Which Seatrial this is; asked before anything else."""
+        return version("seatrial")
 
     async def lacks(self, needs: Sequence[bytes]) -> list[str]:
         """See Runner."""

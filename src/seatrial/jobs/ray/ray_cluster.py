@@ -31,11 +31,14 @@ class RayCluster:
     async def connect(self, node: ClusterNode) -> RunnerLink:
         """A new runner on a node. Raises NodeUnfitError without our version there, NodeLostError."""
         there = NodeAffinitySchedulingStrategy(node.id, soft=False)
-        await _check_version(there)
-        runner = ray.remote(RunnerActor).options(
-            num_cpus=0, scheduling_strategy=there, max_restarts=0, max_task_retries=0, max_concurrency=_AT_ONCE
-        )
-        return RayLink(runner.remote())
+        options = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": _AT_ONCE}
+        actor: Any = ray.remote(RunnerActor).options(num_cpus=0, scheduling_strategy=there, **options).remote()
+        try:
+            _check_version(await _in_time(actor.version.remote()))
+        except SandboxError:
+            _check_version(await _installed(there))
+            raise
+        return RayLink(actor)
 
 
 def _name(node: dict[str, Any]) -> str:
@@ -43,22 +46,30 @@ def _name(node: dict[str, Any]) -> str:
     return f"{node['NodeManagerHostname']}-{node['NodeID'][:6]}"
 
 
-async def _check_version(there: NodeAffinitySchedulingStrategy) -> None:
-    """Ask by a function of the standard library, which every node has, whatever else it has."""
+async def _installed(there: NodeAffinitySchedulingStrategy) -> str | None:
+    """Our version on a node, where no runner starts: asked by a function of the standard library, which all have."""
     ask = ray.remote(version).options(num_cpus=0, scheduling_strategy=there, max_retries=0)
+    try:
+        return str(await _in_time(ask.remote("seatrial")))
+    except NodeLostError:
+        raise
+    except SandboxError:
+        return None
+
+
+def _check_version(found: str | None) -> None:
     own = version("seatrial")
-    advice = f"install it where that node's Ray runs: pip install 'seatrial[ray]=={own}'"
+    if found != own:
+        has = f"Seatrial {found}, and this is {own}" if found else "no Seatrial"
+        raise NodeUnfitError(f"it has {has}; where that node's Ray runs: pip install 'seatrial[ray]=={own}'")
+
+
+async def _in_time(reference: Awaitable[T]) -> T:
     try:
         async with asyncio.timeout(_START_SEC):
-            found = await _answer(ask.remote("seatrial"))
+            return await _answer(reference)
     except TimeoutError:
         raise NodeLostError(f"it started no process in {_START_SEC:g} s") from None
-    except SandboxError as error:
-        if isinstance(error, NodeLostError):
-            raise
-        raise NodeUnfitError(f"it has no Seatrial; {advice}") from error
-    if found != own:
-        raise NodeUnfitError(f"it has Seatrial {found}, and this is {own}; {advice}")
 
 
 async def _answer(reference: Awaitable[T]) -> T:

@@ -10,7 +10,7 @@ from typing import get_args
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.embedded.cgroups import BASE, Hierarchy
-from seatrial.sandbox.embedded.runs import SANDBOXES, abandoned, state_root
+from seatrial.sandbox.runs import SANDBOXES, abandoned, state_root
 from seatrial.sandbox.scratch import sweep_scratch
 
 

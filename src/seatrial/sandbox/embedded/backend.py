@@ -18,9 +18,9 @@ from seatrial.sandbox.embedded.hindrance import find_missing_proc
 from seatrial.sandbox.embedded.home import SpawnerHome
 from seatrial.sandbox.embedded.keeper import SpawnerKeeper
 from seatrial.sandbox.embedded.requests import Mode
-from seatrial.sandbox.embedded.runs import state_root
 from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedParts, EmbeddedSandbox
-from seatrial.sandbox.embedded.syscalls import supported_machine
+from seatrial.sandbox.runs import state_root
+from seatrial.sandbox.syscalls import supported_machine
 
 _NETWORKS: frozenset[NetworkMode] = frozenset(get_args(NetworkMode))
 

@@ -23,7 +23,9 @@ from seatrial.sandbox.embedded.roots import SpawnerSettings, mount_trees
 from seatrial.sandbox.embedded.running import RunningSandbox
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
+from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
+from seatrial.sandbox.syscalls import (
     CLONE_NEWCGROUP,
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -37,8 +39,6 @@ from seatrial.sandbox.embedded.syscalls import (
     setns,
     unshare,
 )
-from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
-from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
 from seatrial.sandbox.unpacking import unpack
 
 _BACKLOG = 4096

@@ -17,8 +17,8 @@ from seatrial.sandbox.embedded.children import fail
 from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive
 from seatrial.sandbox.embedded.settle import write_text
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, fork_into, prctl, setns, unshare
 from seatrial.sandbox.embedded.watch import LOOK_SEC, STOPPED_LOOKS, look_at
+from seatrial.sandbox.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, fork_into, prctl, setns, unshare
 
 Work = Callable[[socket.socket], None]
 

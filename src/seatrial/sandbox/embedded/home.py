@@ -20,7 +20,7 @@ from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.embedded.disk_image import choose, make_image
 from seatrial.sandbox.embedded.requests import Mode
-from seatrial.sandbox.embedded.runs import RunDirectory
+from seatrial.sandbox.runs import RunDirectory
 
 
 class SpawnerHome:

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from seatrial.sandbox.embedded.runs import CONTAINERS, RunDirectory, abandoned
 from seatrial.sandbox.engine.client import EngineClient, EngineError
+from seatrial.sandbox.runs import CONTAINERS, RunDirectory, abandoned
 
 RUN = "org.seatrial.run"
 _OWNER = "org.seatrial.owner"

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from seatrial.backends.named import check_backend, make_backend
 from seatrial.concurrency import finish
 from seatrial.images.resolver import ImageResolver
 from seatrial.jobs.admission import LimitedStarts, cores
-from seatrial.jobs.backends import check_backend, make_backend
 from seatrial.sandbox.api import SandboxBackend
 
 _LINGER_SEC = 2.0

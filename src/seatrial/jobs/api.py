@@ -10,11 +10,11 @@ from pathlib import Path
 from time import monotonic
 
 from seatrial.agents.api import make_agent
+from seatrial.backends.named import make_backend
 from seatrial.concurrency import complete
 from seatrial.errors import UsageError
 from seatrial.jobs.agents import locked_agent
 from seatrial.jobs.attempt import shielded
-from seatrial.jobs.backends import make_backend
 from seatrial.jobs.enforceable import check_enforceable
 from seatrial.jobs.images import open_images, with_images
 from seatrial.jobs.interrupts import one_interrupt

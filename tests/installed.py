@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.backends.named import find_backend
+from seatrial.plugins import find_plugin
 
 
 def install(patch: pytest.MonkeyPatch, site: Path, module: str, code: str, **entry_points: str) -> None:
@@ -18,4 +18,4 @@ def install(patch: pytest.MonkeyPatch, site: Path, module: str, code: str, **ent
     (site / f"{module}.py").write_text(code)
     patch.syspath_prepend(site)
     patch.delitem(sys.modules, module, raising=False)
-    find_backend.cache_clear()
+    find_plugin.cache_clear()

@@ -1,5 +1,6 @@
 """Plug-ins by entry point. Ours register in the same way as those of strangers."""
 
+from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -20,6 +21,7 @@ def load_plugin(group: str, name: str) -> Any:
     return found
 
 
+@lru_cache  # it takes milliseconds to look through all packages that are installed
 def find_plugin(group: str, name: str) -> Any | None:
     """The object registered under a name, None if there is none. Raises UsageError when it cannot be loaded."""
     for entry in entry_points(group=group, name=name):

@@ -13,9 +13,8 @@ from tests.installed import install
 
 
 def test_names_that_do_not_exist_are_refused_with_those_that_do():
-    with pytest.raises(
-        UsageError, match=r"called 'dokcer'; there are: .*auto,.* docker,.* embedded,.* local,.* podman"
-    ):
+    known = "there are: .*auto,.* docker,.* embedded,.* local,.* podman"
+    with pytest.raises(UsageError, match=f"there is no sandbox backend called 'dokcer'; {known}"):
         make_backend("dokcer")
     with pytest.raises(UsageError, match="called 'dokcer'"):
         check_backend("dokcer")

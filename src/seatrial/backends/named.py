@@ -1,6 +1,6 @@
 """Backends by name: those that are registered, and `auto`, which is one of them."""
 
-from functools import lru_cache, partial
+from functools import partial
 
 from seatrial.backends.api import BackendPlugin
 from seatrial.backends.auto import AutoBackend
@@ -38,14 +38,13 @@ def backend_names() -> list[str]:
     return [*(name for name in _CANDIDATES if name in names), *(name for name in names if name not in _CANDIDATES)]
 
 
-@lru_cache  # it takes milliseconds to look through all packages that are installed
 def find_backend(name: str) -> BackendPlugin | None:
     """The backend that is registered under a name, None if none is. Raises UsageError if it cannot be loaded."""
     plugin = find_plugin(ENTRY_POINTS, name)
     if plugin is not None and not isinstance(plugin, BackendPlugin):
         raise UsageError(
             f"the plug-in {name!r} of {ENTRY_POINTS} is {plugin!r}, expected a seatrial.backends.api.BackendPlugin; "
-            "tell those who made it"
+            "tell its authors"
         )
     return plugin
 

@@ -1,4 +1,7 @@
-"""A kind of sandbox that a stranger's package brings: found by its name, it is run, examined and tidied up after."""
+"""A kind of sandbox that a stranger's package brings: found by its name, it is run, examined and tidied up after.
+
+That is all that `backends/upkeep.py` does.
+"""
 
 import json
 from pathlib import Path

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.sandbox.cgroups import BASE, Hierarchy
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.embedded.cgroups import BASE, Hierarchy
 from seatrial.sandbox.leftovers import Cleared, look_again
 from seatrial.sandbox.runs import SANDBOXES, abandoned, state_root
 

@@ -1,6 +1,6 @@
-"""What `seatrial doctor` and `seatrial gc` do: go through all backends there are, whoever made them.
+"""What `seatrial doctor` and `seatrial gc` do: they go through every backend that is registered, ours or not.
 
-One that is broken is named, and keeps the others from nothing.
+A broken one is reported, and the others are still examined and swept.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -31,7 +31,7 @@ async def examine() -> AsyncIterator[HostFinding]:
 async def sweep() -> Cleared:
     """Remove what killed runs left on this machine, whatever their backend was, and temporary files.
 
-    Raises UsageError for a setting because of which nobody knows where to look.
+    Raises UsageError when a setting of this user makes it impossible to know where to look.
     """
     cleared = Cleared()
     for name, plugin in _registered():

@@ -44,7 +44,7 @@ class _OnDemand:
 
     @property
     def has_host(self) -> bool:
-        """Only an open source can tell, and nobody asks before it has failed to fetch something."""
+        """Only an open source can tell. The question comes up when fetching has failed, so it is open by then."""
         return self._source is not None and self._source.has_host
 
     async def _opened(self) -> ImageSource:

@@ -70,8 +70,8 @@ class Forks:
         Of our descriptors it has those in `keep`, and no other. `join` are the files by which it joins control groups.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Nobody can change the pid namespace they are in themselves: these say where our next children are born, until
-        # it is set back below.
+        # A process cannot change its own pid namespace: these calls say where its next children are born, and the one
+        # below sets that back.
         if new_pids:
             unshare(CLONE_NEWPID)
         elif pids is not None:

@@ -99,7 +99,7 @@ class Spawner:
                     self._forks.handle(descriptor)
 
     def _serve_request(self) -> bool:
-        """Carry out the next request; False when nobody is there any more who could ask."""
+        """Carry out the next request; False when the other side has closed the connection."""
         try:
             received = receive(self._control)
         except DescriptorsLostError as error:

@@ -3,19 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from pathlib import Path
 
 from seatrial.backends.auto import AutoBackend
 from seatrial.backends.named import find_backend
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, ImageSource, Say, open_resolver, unheard
-from seatrial.jobs.attempt import TrialRunner
-from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Image, SandboxBackend
 from seatrial.sandbox.way_out import STRAIGHT, WayOut
-from seatrial.trial.events import Observer
-from seatrial.trial.spec import TrialSpec
 
 
 @asynccontextmanager
@@ -64,12 +58,3 @@ class _OnDemand:
     async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
         """An image with more on top."""
         return await (await self._opened()).extend(image, setup, say)
-
-
-def with_images(run: TrialRunner, images: ImageResolver) -> TrialRunner:
-    """A runner of trials that take place in these images."""
-
-    async def run_with_images(spec: TrialSpec, backend: SandboxBackend, folder: Path, observe: Observer) -> TrialRecord:
-        return await run(replace(spec, images=images), backend, folder, observe)
-
-    return run_with_images

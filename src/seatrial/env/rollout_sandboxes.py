@@ -4,10 +4,11 @@ import logging
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING
 
 from seatrial.env.sandbox_client import SandboxClient
 from seatrial.env.sandbox_settings import SandboxSettings
-from seatrial.env.shared_backend import Machinery, SharedBackend
+from seatrial.env.shared_backend import SharedBackend
 from seatrial.env.state import State
 from seatrial.errors import SandboxError
 from seatrial.images.choice import HOST, ImageRequest, is_plain_python
@@ -15,6 +16,9 @@ from seatrial.images.resolver import ResolvedImage
 from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
+
+if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the first rollout
+    from seatrial.trial.machinery import Machinery
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ class RolloutSandboxes:
         self._replaced: set[str] = set()
         self._start_command = None if start_command == _IDLE else start_command
 
-    def in_use(self) -> AbstractAsyncContextManager[Machinery]:
+    def in_use(self) -> "AbstractAsyncContextManager[Machinery]":
         """The backend for the length of a block, open until nobody uses it any more."""
         return self._backend.use()
 
@@ -49,7 +53,7 @@ class RolloutSandboxes:
         stack: AsyncExitStack = state.setdefault(_RESOURCES, AsyncExitStack())
         return stack
 
-    async def machinery(self, state: State) -> Machinery:
+    async def machinery(self, state: State) -> "Machinery":
         """The backend and its images, open until the rollout ends."""
         return await self.resources(state).enter_async_context(self._backend.use())
 

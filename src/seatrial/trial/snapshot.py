@@ -18,18 +18,20 @@ from typing import BinaryIO
 import zstandard
 
 from seatrial.errors import ContentError, SandboxError
+from seatrial.images.layer_owners import OwnersHere
 from seatrial.sandbox.api import ExecSpec, Sandbox
 from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.overlay import OPAQUE_MARKS
 
 ARCHIVE = "snapshot.tar.zst"
 _REMOVE = "rm -rf --"
+_REMOVE_FOLDERS = """sh -c 'for path; do [ -L "$path" ] || [ ! -d "$path" ] || rm -rf -- "$path"; done' sh"""
 _COMMAND_SEC = 600.0
 _MARK = "SCHILY.xattr."
 
 
 async def keep_snapshot(sandbox: Sandbox, folder: Path) -> None:
-    """Store all that differs from the image.
+    """Store all that differs from the image. Whatever still runs in the sandbox is ended for it.
 
     In an archive, because there nothing is alive: a layer's directory may hold programs with a stranger's setuid bit.
     """
@@ -43,7 +45,12 @@ async def keep_snapshot(sandbox: Sandbox, folder: Path) -> None:
 
 
 def _pack(layer: Path, target: Path) -> None:
-    def with_mark(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    owners = OwnersHere.here()
+
+    def as_inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        # An ordinary user's layer has owners of this machine, who mean something else inside, and nothing elsewhere.
+        member.uid, member.gid = owners.inside((layer / member.name).lstat())
+        member.uname = member.gname = ""
         if member.isdir():
             member.pax_headers = {**member.pax_headers, **_opaque_mark(layer / member.name)}
         return member
@@ -53,7 +60,7 @@ def _pack(layer: Path, target: Path) -> None:
         zstandard.ZstdCompressor(level=3).stream_writer(file) as writer,
         tarfile.open(fileobj=writer, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
-        tar.add(layer, arcname=".", filter=with_mark)
+        tar.add(layer, arcname=".", filter=as_inside)
 
 
 def _opaque_mark(folder: Path) -> dict[str, str]:
@@ -74,8 +81,9 @@ async def lay_out_snapshot(sandbox: Sandbox, archive: Path, omit: Set[str] = fro
     """
     with tempfile.TemporaryFile() as plain:
         layer = await asyncio.to_thread(_unpack, archive, plain, omit)
-        # First of all: what is gone may have been replaced by something else.
+        # First of all: what is gone may have been replaced by something else, a directory also by a file.
         await _for_each(sandbox, _REMOVE, layer.gone)
+        await _for_each(sandbox, _REMOVE_FOLDERS, layer.files)
         plain.seek(0)
         await sandbox.put("/", plain)
     # Unpacking leaves directories of the image as they are, but the agent may have changed them too.
@@ -86,9 +94,10 @@ async def lay_out_snapshot(sandbox: Sandbox, archive: Path, omit: Set[str] = fro
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """What an archive says beside its files: which paths are gone, and directories by their mode and owner."""
+    """Where an archive has what: paths that are gone, files and links, and directories by their mode and owner."""
 
     gone: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     folders: defaultdict[tuple[int, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -117,13 +126,17 @@ def _take(member: tarfile.TarInfo, path: str, layer: _Layer, source: tarfile.Tar
     if member.ischr() and (member.devmajor, member.devminor) == (0, 0):  # overlayfs marks by this what is gone
         layer.gone.append(path)
         return
-    if member.isdir() and any(member.pax_headers.get(f"{_MARK}{name}") == "y" for name in OPAQUE_MARKS):
-        layer.gone.append(path)  # it was removed, and then made anew
-    if member.isdir() and path != "/":
-        layer.folders[member.mode, f"{member.uid}:{member.gid}"].append(path)
-    if member.isdir() or member.isreg() or member.issym() or member.islnk():
-        member.pax_headers = {}
-        target.addfile(member, source.extractfile(member) if member.isreg() else None)
+    if member.isdir():
+        if any(member.pax_headers.get(f"{_MARK}{name}") == "y" for name in OPAQUE_MARKS):
+            layer.gone.append(path)  # it was removed, and then made anew
+        if path != "/":
+            layer.folders[member.mode, f"{member.uid}:{member.gid}"].append(path)
+    elif member.isreg() or member.issym() or member.islnk():
+        layer.files.append(path)
+    else:
+        return
+    member.pax_headers = {}
+    target.addfile(member, source.extractfile(member) if member.isreg() else None)
 
 
 async def _for_each(sandbox: Sandbox, command: str, paths: Iterable[str]) -> None:

@@ -58,6 +58,8 @@ class OpenTrial:
     sandbox: Sandbox
     host: Attendance
     changes: list[FileChanges] = field(default_factory=list)
+    to_keep: Path | None = None
+    """Where the end state of the last round goes while it is not kept yet."""
 
     def begin(self, round_: Round) -> "Turn":
         """Begin a round."""
@@ -69,6 +71,22 @@ class OpenTrial:
         rounds = rounds_of(self.spec.task)
         self.log.artifacts = list_files(self.folder, *(f"{round_.folder}/artifacts".lstrip("/") for round_ in rounds))
         self.log.resources = await self.sandbox.usage()
+        await self.keep_end_state()
+
+    async def keep_end_state(self) -> None:
+        """Keep the end state of the last round, if that is wanted. One that cannot be kept changes no result.
+
+        It is kept before a verifier touches it, but to keep it ends all processes: where some of the agent's run on,
+        which a verifier may need, it has to wait until the end.
+        """
+        folder, self.to_keep = self.to_keep, None
+        if folder is None:
+            return
+        try:
+            await keep_snapshot(self.sandbox, folder)
+        except (SandboxError, HostUnsupportedError, OSError) as error:
+            raise_if_short(error)
+            self.log.tell(f"{self.spec.trial_id}: its end state could not be kept: {error}")
 
 
 @dataclass(eq=False, slots=True)
@@ -143,17 +161,10 @@ class Turn:
             work = await take_stock(trial.sandbox, self.round, trial.place, agent_result, self._folder)
             trial.changes.append(work.changes)
             trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
-            if trial.spec.options.keep == "snapshot":
-                await self._keep_end_state()
+            trial.to_keep = self._folder if trial.spec.options.keep == "snapshot" else None
+            if not work.survivors:
+                await trial.keep_end_state()
         return work
-
-    async def _keep_end_state(self) -> None:
-        """Keep the end state before a verifier touches it. One that cannot be kept changes no result."""
-        try:
-            await keep_snapshot(self.trial.sandbox, self._folder)
-        except (SandboxError, HostUnsupportedError, OSError) as error:
-            raise_if_short(error)
-            self.trial.log.tell(f"{self.trial.spec.trial_id}: its end state could not be kept: {error}")
 
     async def verify(self, agent_result: AgentResult, work: Work) -> Judgement:
         """Run the verifier where the agent cannot reach it."""

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import pytest
 
-from seatrial.env import shared_backend
 from seatrial.env.shared_backend import SharedBackend
 from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.testing.fake import FakeBackend
@@ -35,7 +34,7 @@ class Broken(Counted):
 
 @pytest.fixture
 def events(monkeypatch):
-    monkeypatch.setattr(shared_backend, "make_backend", lambda name: Broken() if name == "local" else Counted())
+    monkeypatch.setattr("seatrial.jobs.machinery.make_backend", lambda name: Broken() if name == "local" else Counted())
     Counted.events = []
     return lambda: Counted.events
 
@@ -76,7 +75,7 @@ def test_it_stays_open_for_a_moment_for_whoever_comes_back(events):
 
 
 def test_it_is_closed_when_nobody_comes_back(events, monkeypatch):
-    monkeypatch.setattr(shared_backend, "_LINGER_SEC", 0)
+    monkeypatch.setattr("seatrial.env.shared_backend._LINGER_SEC", 0)
     shared = SharedBackend("embedded")
 
     async def run():

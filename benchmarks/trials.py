@@ -51,7 +51,7 @@ PROMISED_EMBEDDED_MS = 40.0
 PROMISED_SHARE = 0.5
 PROMISED_CHANGED = 2.5
 
-MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 REPORT = b'# Report\n\n```json\n{"voltage_drop_v": 9.4, "voltage_drop_pct": 2.35, "compliant": true}\n```\n'
 ANSWER = f"printf '%s' '{REPORT.decode()}' > /workspace/report.md"
 SITE = "$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"

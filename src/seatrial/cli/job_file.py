@@ -125,7 +125,7 @@ def _anchor(values: dict[str, Any], folder: Path) -> None:
     """Take relative paths from the file's own folder, so that it means the same wherever one stands."""
     tasks = values.get("tasks")
     if isinstance(tasks, list):
-        values["tasks"] = [os.path.join(folder, task) if isinstance(task, str) else task for task in tasks]  # noqa: PTH118
+        values["tasks"] = [os.path.join(folder, task) if isinstance(task, str) else task for task in tasks]  # noqa: PTH118 - links stay as they were named
     agents = values.get("agents")
     for agent in agents if isinstance(agents, list) else ():
         if isinstance(agent, dict) and isinstance(agent.get("files"), list):
@@ -134,7 +134,7 @@ def _anchor(values: dict[str, Any], folder: Path) -> None:
     if not isinstance(trial, dict):
         return
     if isinstance(trial.get("ca_file"), str):
-        trial["ca_file"] = os.path.join(folder, trial["ca_file"])  # noqa: PTH118
+        trial["ca_file"] = os.path.join(folder, trial["ca_file"])  # noqa: PTH118 - links stay as they were named
     if isinstance(trial.get("image"), str):
         trial["image"] = whole_image(trial["image"], str(folder))
     mapped = trial.get("image_map")

@@ -204,4 +204,4 @@ def _result(ended: ExecResult) -> CommandResult:
 
 def _status(job: BackgroundJob, ended: ExecResult) -> BackgroundJobStatus:
     result = _result(ended)
-    return BackgroundJobStatus(job.job_id, True, result.exit_code, result.stdout, result.stderr)  # noqa: FBT003
+    return BackgroundJobStatus(job.job_id, True, result.exit_code, result.stdout, result.stderr)

@@ -85,7 +85,7 @@ class AnthropicWriter:
 
     def __init__(self) -> None:
         self._count = 0
-        self._open: str | None = None  # the kind of the last block while it is open
+        self._open: str | None = None  # what the last block holds, while it is open
         self._blocks: dict[int, int] = {}  # of each tool call
         self._refused = False
 
@@ -97,7 +97,7 @@ class AnthropicWriter:
             return [_grown(self._blocks.get(delta.slot, self._count - 1), "input_json_delta", partial_json=delta.text)]
         if isinstance(delta, CallStarted):
             self._blocks[delta.slot] = self._count
-            return self._start(_call(delta.id, delta.name))
+            return self._start("call", _call(delta.id, delta.name))
         if isinstance(delta, Started):
             return [_message_start({**_message(delta), "usage": _usage(None)})]
         return self._end(delta) if isinstance(delta, Ended) else write_failure("anthropic", delta)
@@ -105,12 +105,12 @@ class AnthropicWriter:
     def _grow(self, grown: Grown) -> list[SseEvent]:
         self._refused = self._refused or grown.kind == "refusal"
         kind = "thinking" if grown.kind == "reasoning" else "text"
-        events = [] if self._open == kind else self._start({"type": kind})
+        events = [] if self._open == grown.kind else self._start(grown.kind, {"type": kind})
         return [*events, _grown(self._count - 1, f"{kind}_delta", **{kind: grown.text})]
 
-    def _start(self, block: Payload) -> list[SseEvent]:
+    def _start(self, kind: str, block: Payload) -> list[SseEvent]:
         events = self._stop()
-        self._open = block["type"]
+        self._open = kind
         self._count += 1
         return [*events, _block_start(self._count - 1, block)]
 

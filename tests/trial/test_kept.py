@@ -79,7 +79,7 @@ echo 1 > /logs/verifier/reward.txt
 """
 CHANGE = """
 cd /data; rm gone; rm -r old; mkdir old; echo new > old/new; chmod 711 old; rm -r turned; echo file > turned
-mkdir made; echo made > made/file; ln -s made/file link; chmod 600 kept; chmod 1777 .
+mkdir made; echo made > made/file; ln -s made/file link; chmod 600 kept; chmod 770 .
 """
 
 
@@ -91,7 +91,7 @@ def test_what_was_removed_replaced_and_changed_is_so_again(desk, small, tmp_path
     again(desk, spec, ran, tmp_path)
     seen = ran.text("verifier/files/seen.txt")
     assert not {"gone", "inside"} & set(seen.split())
-    assert {"old 711 0:0", ". 1777 0:0", "kept 600 0:0", "file", "made", "new"} <= set(seen.splitlines())
+    assert {"old 711 0:0", ". 770 0:0", "kept 600 0:0", "file", "made", "new"} <= set(seen.splitlines())
     assert (tmp_path / "verifier/files/seen.txt").read_text() == seen
 
 

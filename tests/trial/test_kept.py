@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.errors import ContentError, HostUnsupportedError, UsageError
+from seatrial.errors import ContentError, HostUnsupportedError, SandboxError, UsageError
 from seatrial.sandbox.local import LocalBackend
+from seatrial.testing.fake import FakeBackend, answer
+from seatrial.trial.events import Event, Notice
 from seatrial.trial.judgement import Judgement
 from seatrial.trial.kept import KeptTrial, judge_kept, kept_verification
 from seatrial.trial.machinery import Machinery
@@ -177,6 +179,16 @@ def test_what_cannot_be_judged_again_is_said(desk, small, tmp_path):
     elsewhere = replace(spec, options=spec.options.model_copy(update={"image": small}))
     with pytest.raises(UsageError, match=r"its end state lies on the image host \(no digest\), and the task now has"):
         again(desk, elsewhere, ran, tmp_path)
+
+
+def test_an_end_state_that_cannot_be_kept_is_told_and_changes_no_result(tmp_path):
+    told: list[Event] = []
+    backend = FakeBackend(lambda *_: answer(), fail_on={"snapshot": SandboxError("no room")})
+    spec = trial_spec(write_task(tmp_path / "task"), "work", keep="snapshot")
+    record = asyncio.run(run_trial(spec, Machinery(backend), tmp_path, told.append))
+    assert record.failure is None
+    assert Notice("task.agent.1: its end state could not be kept: no room") in told
+    assert not list(tmp_path.glob("*snapshot*"))
 
 
 @pytest.mark.filterwarnings("ignore::seatrial.sandbox.local.UnisolatedWarning")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError, UsageError
+from seatrial.model.record import FileChanges
 from seatrial.sandbox.local import LocalBackend
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.trial.events import Event, Notice
@@ -19,6 +20,7 @@ from seatrial.trial.place import find_place
 from seatrial.trial.rounds import rounds_of
 from seatrial.trial.run import run_trial
 from seatrial.trial.spec import TrialSpec
+from seatrial.verify.system.curate import NOTHING
 from tests.sandbox.embedded.support import MODES, needs_root
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, open_desk, trial_spec, write_task
 
@@ -97,9 +99,11 @@ def test_what_was_removed_replaced_and_changed_is_so_again(desk, small, tmp_path
     assert (tmp_path / "verifier/files/seen.txt").read_text() == seen
 
 
+FORGED = "printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/grep; chmod 755 /usr/local/bin/grep; sleep 600 &"
+
+
 def test_a_forged_system_is_kept_from_the_verifier_again(desk, tmp_path):
-    forged = "printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/grep; chmod 755 /usr/local/bin/grep; sleep 600 &"
-    spec = trial_spec(write_task(tmp_path / "task"), f"echo wrong > {ANSWER}; {forged}", keep="snapshot")
+    spec = trial_spec(write_task(tmp_path / "task"), f"echo wrong > {ANSWER}; {FORGED}", keep="snapshot")
     ran = desk.run_spec(spec)
     judged = again(desk, spec, ran, tmp_path)
     assert ran.run.survivors
@@ -113,6 +117,18 @@ def test_a_forged_system_is_kept_from_the_verifier_again(desk, tmp_path):
 SEES_IT = """#!/bin/sh
 if cat /proc/[0-9]*/comm | grep -qx sleep; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
 """
+
+
+def test_what_outlived_the_agent_may_have_planted_what_nobody_listed(desk, tmp_path):
+    spec = trial_spec(write_task(tmp_path / "task"), f"echo wrong > {ANSWER}; {FORGED}", keep="snapshot")
+    ran = desk.run_spec(spec)
+    (ran.folder / "changes.json").write_text(FileChanges(added=(ANSWER,)).model_dump_json())
+    judged = again(desk, spec, ran, tmp_path)
+    assert judged.verdict.value == 0.0
+    assert "/usr/local/bin/grep" in (*judged.run.restored, *judged.run.hidden)
+    (ran.folder / "changes.json").unlink()
+    with pytest.raises(UsageError, match=r"changes\.json: it is not there"):
+        again(desk, spec, ran, tmp_path)
 
 
 def test_keeping_an_end_state_takes_no_service_from_the_verifier(desk):
@@ -168,6 +184,17 @@ def test_a_separate_verifier_gets_the_artifacts_that_were_kept(desk, tmp_path):
         again(desk, spec, ran, tmp_path)
 
 
+def test_the_users_certificates_are_nobodys_change(desk, tmp_path):
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+    command = f"echo wrong > {ANSWER}; test -s $SSL_CERT_FILE"
+    spec = trial_spec(write_task(tmp_path / "task"), command, keep="snapshot", ca_file=str(tmp_path / "ca.pem"))
+    ran = desk.run_spec(spec)
+    judged = again(desk, spec, ran, tmp_path)
+    assert (ran.agent.exit_code, judged.verdict.value) == (0, 0.0)
+    assert (judged.curated, judged.run.appeal) == (NOTHING, None)
+
+
+@needs_busybox
 def test_what_cannot_be_judged_again_is_said(desk, small, tmp_path):
     spec = trial_spec(write_task(tmp_path / "task"), f"echo right > {ANSWER}")
     ran = desk.run_spec(spec)

@@ -12,23 +12,19 @@ from pydantic import ValidationError
 from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.model.agent import AgentResult
 from seatrial.model.base import StrictModel
-from seatrial.model.record import FileChanges, TrialRecord
-from seatrial.sandbox.api import ExecSpec, Sandbox
-from seatrial.sandbox.ca_file import AGENT_CA, read_ca
+from seatrial.model.record import FileChanges, StepRecord, TrialRecord, VerifierRun
+from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.session import open_sandbox
-from seatrial.sandbox.transfer import put_file
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place
-from seatrial.trial.rounds import Round
+from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.snapshot import ARCHIVE, lay_out_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verification import Verification
-from seatrial.trial.work import CHANGES, Work
+from seatrial.trial.work import CHANGES, Work, merge_changes
 from seatrial.verify.fetch import MANIFEST, ArtifactManifest, KeptArtifact, fetch_output
-
-_NOTHING = ("/bin/sh", "-c", ":")
 
 Stored = TypeVar("Stored", bound=StrictModel)
 
@@ -51,10 +47,13 @@ def kept_verification(spec: TrialSpec, round_: Round, place: Place, trial: KeptT
     Which rounds changed which files was not kept, so all of them are this round's.
     """
     _check_image(place, trial.record)
-    changes = _read(trial.folder / CHANGES, FileChanges) or FileChanges()
+    result, run = _ended(trial.record, round_)
+    changes = _read(trial.folder / CHANGES, FileChanges)
+    if changes is None:
+        raise UsageError(f"{trial.folder / CHANGES}: it is not there, and tells what is to be kept from a verifier")
     artifacts = trial.folder / round_.folder / "artifacts"
-    work = Work(None, changes, changes, (), _kept_artifacts(artifacts), artifacts)
-    return Verification(spec, round_, place, folder, _agent_result(trial.record, round_), work)
+    work = Work(None, changes, changes, run.survivors if run else (), _kept_artifacts(artifacts), artifacts)
+    return Verification(spec, round_, place, folder, result, work)
 
 
 async def judge_kept(verification: Verification, archive: Path, machinery: Machinery) -> Judgement:
@@ -67,20 +66,30 @@ async def judge_kept(verification: Verification, archive: Path, machinery: Machi
     if not archive.is_file():  # noqa: ASYNC240 - one look
         raise UsageError(f"{archive}: no end state was kept; `--keep snapshot` keeps one")
     async with open_sandbox(machinery.backend, verification.place.sandbox) as fresh:
-        await _lay_out(verification, archive, fresh)
+        await lay_out_snapshot(fresh, archive)
         output = await fetch_output(fresh, verification.round.judged.output)
-        work = replace(verification.work, output=output, survivors=())
+        work = replace(verification.work, output=output, found=await _found(verification, fresh), survivors=())
         return await judge(replace(verification, work=work), fresh, machinery)
 
 
-async def _lay_out(verification: Verification, archive: Path, fresh: Sandbox) -> None:
-    """The end state, with our own certificates below it: they are nobody's change of the system."""
-    if (ca_file := verification.options.ca_file) is None:
-        await lay_out_snapshot(fresh, archive)
-        return
-    await put_file(fresh, AGENT_CA, read_ca(ca_file))
-    await fresh.exec(ExecSpec(_NOTHING, cwd="/", user=0, changes_from_here=True))
-    await lay_out_snapshot(fresh, archive, frozenset({AGENT_CA}))
+async def _found(verification: Verification, fresh: Sandbox) -> FileChanges:
+    """What a verifier may have to be kept from.
+
+    Processes that outlived the agent went on after its changes were listed, and the end state was kept after them: so
+    all of it may be theirs but the task's own files.
+    """
+    work, place = verification.work, verification.place
+    if not work.survivors:
+        return work.found
+    staged = {path for round_ in rounds_of(verification.round.task) for path in round_.staged_files(place.workdir)}
+    now = await fresh.changes()
+    later = FileChanges(
+        added=tuple(path for path in now.added if path not in staged),
+        modified=tuple(path for path in now.modified if path not in staged),
+        removed=now.removed,
+        truncated=now.truncated,
+    )
+    return merge_changes([work.found, later])
 
 
 def _check_backend(place: Place) -> None:
@@ -101,13 +110,15 @@ def _check_image(place: Place, record: TrialRecord) -> None:
         )
 
 
-def _agent_result(record: TrialRecord, round_: Round) -> AgentResult:
-    steps = {step.name: step.agent_result for step in record.steps}
-    result = steps.get(round_.name or "") if round_.step else record.agent_result
-    if result is None:
+def _ended(record: TrialRecord, round_: Round) -> tuple[AgentResult, VerifierRun | None]:
+    """How the agent of a round ended, and how its verifier was run, if it was."""
+    told: TrialRecord | StepRecord | None = record
+    if round_.step:
+        told = next((step for step in record.steps if step.name == round_.name), None)
+    if told is None or told.agent_result is None:
         where = f", step {round_.name}" if round_.step else ""
         raise UsageError(f"{record.trial_id}{where}: its agent never came to an end, so there is nothing to judge")
-    return result
+    return told.agent_result, told.verifier_run
 
 
 def _kept_artifacts(folder: Path) -> tuple[KeptArtifact, ...]:

@@ -9,7 +9,7 @@ import posixpath
 import tarfile
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,15 +72,15 @@ def _opaque_mark(folder: Path) -> dict[str, str]:
     return found
 
 
-async def lay_out_snapshot(sandbox: Sandbox, archive: Path, omit: Set[str] = frozenset()) -> None:
-    """Make a fresh sandbox of the same image what it was when the archive was made; paths in `omit` are left as is.
+async def lay_out_snapshot(sandbox: Sandbox, archive: Path) -> None:
+    """Make a fresh sandbox of the same image what it was when the archive was made.
 
     Files, links and directories come back with their owners and modes, and what was removed is removed; pipes and
     sockets, which nobody holds open any more, do not. Raises ContentError for what is no such archive, and
     SandboxError where the sandbox cannot be made so.
     """
     with tempfile.TemporaryFile() as plain:
-        layer = await asyncio.to_thread(_unpack, archive, plain, omit)
+        layer = await asyncio.to_thread(_unpack, archive, plain)
         # First of all: what is gone may have been replaced by something else, a directory also by a file.
         await _for_each(sandbox, _REMOVE, layer.gone)
         await _for_each(sandbox, _REMOVE_FOLDERS, layer.files)
@@ -101,7 +101,7 @@ class _Layer:
     folders: defaultdict[tuple[int, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
-def _unpack(archive: Path, plain: BinaryIO, omit: Set[str]) -> _Layer:
+def _unpack(archive: Path, plain: BinaryIO) -> _Layer:
     """Write what a sandbox can unpack to `plain`; a stranger's archive must not fill the disk."""
     layer, room = _Layer(), spare_bytes(Path(tempfile.gettempdir()))
     try:
@@ -114,15 +114,14 @@ def _unpack(archive: Path, plain: BinaryIO, omit: Set[str]) -> _Layer:
                 room -= member.size
                 if room < 0:
                     raise ContentError(f"{archive}: there is no room for what is in it on this machine")
-                path = posixpath.normpath(f"/{member.name}")
-                if path not in omit:
-                    _take(member, path, layer, source, target)
+                _take(member, layer, source, target)
     except (OSError, EOFError, tarfile.TarError, zstandard.ZstdError) as error:
         raise ContentError(f"{archive}: not the end state of a sandbox: {error}") from error
     return layer
 
 
-def _take(member: tarfile.TarInfo, path: str, layer: _Layer, source: tarfile.TarFile, target: tarfile.TarFile) -> None:
+def _take(member: tarfile.TarInfo, layer: _Layer, source: tarfile.TarFile, target: tarfile.TarFile) -> None:
+    path = posixpath.normpath(f"/{member.name}")
     if member.ischr() and (member.devmajor, member.devminor) == (0, 0):  # overlayfs marks by this what is gone
         layer.gone.append(path)
         return

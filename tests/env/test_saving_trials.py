@@ -4,7 +4,7 @@ import pytest
 
 import seatrial as vf
 from seatrial.cli.main import run
-from seatrial.env.state import PLACE, RECORD
+from seatrial.env.state import rollout_of
 from seatrial.model.record import TaskRef
 from seatrial.store.job_store import JobStore
 from tests.env.games import Guessing, counting
@@ -29,11 +29,12 @@ class Trials(Guessing):
         return file.model_copy(update={"tasks": locked, "driver": "environment", "id": "this one"})
 
     async def post_rollout(self, state):
-        place = state[PLACE]
+        place = rollout_of(state).place
+        assert place is not None
         self.ran.append(place.trial_id)
         (place.folder / "agent.txt").write_text(state["completion"][0]["content"])
         failed = place.trial_id in self.broken
-        state[RECORD] = record(
+        rollout_of(state).record = record(
             state["task"],
             place.attempt,
             trial_id=place.trial_id,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.agents.api import AgentLaunch
-from seatrial.env.agent_state import AGENT, AgentState, agent_of
+from seatrial.env.agent_state import AgentState, agent_of
 from seatrial.env.client import chat_request
 from seatrial.env.decorators import cleanup, stop, teardown
 from seatrial.env.hooks import blaming, settled
@@ -16,7 +16,7 @@ from seatrial.env.response import Response, as_response
 from seatrial.env.results import Results
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
-from seatrial.env.state import PLACE, State
+from seatrial.env.state import State, rollout_of
 from seatrial.env.workplace import PlainWorkplace, Workplace
 from seatrial.errors import UsageError
 from seatrial.model.job import ImageFallback
@@ -121,8 +121,8 @@ class CliAgentEnv(MultiTurnEnv):
             docker_image = await settled(self.get_docker_image(state))
         interception = Interception(state["model"])
         agent = AgentState(interception, await self._make_workplace(state, docker_image, _access(interception)))
-        state[AGENT] = agent
-        self._sandboxes.resources(state).push_async_callback(agent.model.aclose)
+        rollout_of(state).agent = agent
+        rollout_of(state).resources.push_async_callback(agent.model.aclose)
         agent.access = await agent.model.enter_async_context(agent.workplace.open_model(self.interception_port or 0))
         state["interception_base_url"] = agent.model_variables["OPENAI_BASE_URL"]
         with blaming("build_env_vars"):
@@ -143,9 +143,8 @@ class CliAgentEnv(MultiTurnEnv):
 
     def _folder(self, state: State) -> Path:
         """Where the rollout's files go: where it is stored, else into a directory that is gone with it."""
-        if state[PLACE] is not None:
-            return Path(state[PLACE].folder)
-        return self._sandboxes.resources(state).enter_context(Scratch())
+        rollout = rollout_of(state)
+        return rollout.place.folder if rollout.place else rollout.resources.enter_context(Scratch())
 
     async def start_agent(self, state: State) -> None:
         """Start the agent's command; the rollout's loop answers it from now on."""
@@ -157,7 +156,7 @@ class CliAgentEnv(MultiTurnEnv):
         if agent.access is not None:
             agent.access.session.waits.agent_starts(self.timeout_seconds)
         agent.run = AgentRun(agent.interception, agent.workplace.run(launch, agent.access))
-        self._sandboxes.resources(state).push_async_callback(agent.run.stop, RolloutEnded(503, "the rollout is over"))
+        rollout_of(state).resources.push_async_callback(agent.run.stop, RolloutEnded(503, "the rollout is over"))
 
     async def get_prompt_messages(self, state: State) -> Messages:
         """The messages of the agent's next request, when it comes; none when the agent has ended."""
@@ -207,8 +206,8 @@ class CliAgentEnv(MultiTurnEnv):
 
     async def post_rollout(self, state: State) -> None:
         """See the agent to its end. An override that needs what it left in the sandbox calls this one first."""
-        if AGENT in state:
-            await agent_of(state).end(state, self.timeout_seconds)
+        if agent := rollout_of(state).agent:
+            await agent.end(state, self.timeout_seconds)
 
     async def generate(self, *args: Any, **kwargs: Any) -> Results:
         """Roll out each of the rows given, all on one backend; see Environment."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
-from seatrial.env.agent_state import AGENT
 from seatrial.env.cli_agent import USUAL_SECONDS, CliAgentEnv
 from seatrial.env.decorators import cleanup
 from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
@@ -19,10 +18,10 @@ from seatrial.env.hooks import settled
 from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE
-from seatrial.env.state import PLACE, RECORD, State
+from seatrial.env.state import State, rollout_of
 from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, model_options
 from seatrial.env.workplace import Workplace
-from seatrial.errors import SeatrialError, UsageError
+from seatrial.errors import HookError, SeatrialError, UsageError
 from seatrial.images.choice import why_refused
 from seatrial.images.resolver import ResolvedImage
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from seatrial.trial.spec import TrialSpec
 
 _AGENT_NAME = "command"
-_WORKPLACE = "_workplace"
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +127,7 @@ class HarborEnv(CliAgentEnv):
     async def post_rollout(self, state: State) -> None:
         """See the agent to its end, then judge what it left."""
         await super().post_rollout(state)
-        agent = state.get(AGENT)
+        agent = rollout_of(state).agent
         if state["error"] is None and agent is not None and agent.run is not None:
             await self._workplace(state).agent_ended(agent.run.result())
             state["reward"] = await self._reward(state)
@@ -171,18 +169,18 @@ class HarborEnv(CliAgentEnv):
     @cleanup(priority=50)
     async def keep_record(self, state: State) -> None:
         """Leave the trial's record on the state, before the sandbox is gone. The reward of one that failed is 0.0."""
-        error = state["error"]
+        error, rollout = state["error"], rollout_of(state)
         if error is not None:
             state["reward"] = 0.0
-        if state.get(_WORKPLACE) is not None and state["reward"] is not None:
-            state[RECORD] = await self._workplace(state).record(error, state["reward"])
+        if rollout.trial is not None and state["reward"] is not None:
+            rollout.record = await rollout.trial.record(error, state["reward"])
         elif error is not None and "harbor_task_dir" in state:  # it has not come so far as to have a sandbox
             from seatrial.trial.events import unobserved  # noqa: PLC0415 - as in `_make_workplace`
             from seatrial.trial.log import TrialLog  # noqa: PLC0415
 
             log = TrialLog(self._spec(state, self.docker_image), unobserved)
             log.fail(error)
-            state[RECORD] = log.record()
+            rollout.record = log.record()
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.
@@ -195,11 +193,11 @@ class HarborEnv(CliAgentEnv):
         machinery = await self._sandboxes.machinery(state)
         spec = replace(self._spec(state, docker_image), model=model, images=machinery.images)
         log = TrialLog(spec, unobserved)
-        resources = self._sandboxes.resources(state)
         opening = open_trial(spec, machinery.backend, self._folder(state), log)
-        trial = await resources.enter_async_context(opening)
+        rollout = rollout_of(state)
+        trial = await rollout.resources.enter_async_context(opening)
         turn = trial.begin(Round(spec.task))
-        workplace = state[_WORKPLACE] = TrialWorkplace(trial, turn, self.agent_workdir)
+        workplace = rollout.trial = TrialWorkplace(trial, turn, self.agent_workdir)
         used = ResolvedImage(trial.place.sandbox.image, trial.place.image_from)
         self._sandboxes.note_image(state, agent_image(spec.task).title, used)
         await self._sandboxes.introduce(state, trial.sandbox, turn.network)
@@ -209,7 +207,7 @@ class HarborEnv(CliAgentEnv):
         from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
 
         found = self._task(state)
-        place, task = state[PLACE], self._adapted(found, docker_image)
+        place, task = rollout_of(state).place, self._adapted(found, docker_image)
         of_strangers = (found.config.environment.docker_image, state["info"].get("docker_image"))
         by_user = docker_image == self.docker_image or docker_image not in of_strangers
         return TrialSpec(
@@ -263,8 +261,11 @@ class HarborEnv(CliAgentEnv):
         return self._digests[folder]
 
     def _workplace(self, state: State) -> TrialWorkplace:
-        workplace: TrialWorkplace = state[_WORKPLACE]
-        return workplace
+        """The trial of a rollout. Raises HookError for one that has none yet."""
+        trial = rollout_of(state).trial
+        if trial is None:
+            raise HookError("the rollout has no sandbox yet: an override of setup_state calls that of HarborEnv first")
+        return trial
 
     def job_file(self, plan: RunPlan, name: str) -> JobFile | None:
         """The job that these rollouts amount to."""

@@ -3,12 +3,12 @@
 import logging
 import shutil
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 
 from seatrial.env.sandbox_client import SandboxClient
 from seatrial.env.sandbox_settings import SandboxSettings
 from seatrial.env.shared_backend import Machinery, SharedBackend
-from seatrial.env.state import State
+from seatrial.env.state import State, rollout_of
 from seatrial.errors import SandboxError
 from seatrial.images.choice import HOST, ImageRequest, is_plain_python
 from seatrial.images.resolver import ResolvedImage
@@ -18,7 +18,6 @@ from seatrial.sandbox.transfer import put_file
 
 _log = logging.getLogger(__name__)
 
-_RESOURCES = "_resources"
 _IDLE = "tail -f /dev/null"
 """What keeps containers alive; sandboxes here live without."""
 
@@ -27,7 +26,7 @@ _PYTHON = b'#!/bin/sh\nexec python3 "$@"\n'
 
 
 class RolloutSandboxes:
-    """What environments with sandboxes have in common. Everything of a rollout is on a stack that `release` unwinds."""
+    """What environments with sandboxes have in common. What a rollout holds is on a stack that `release` unwinds."""
 
     def __init__(self, settings: SandboxSettings, backend: str | SandboxBackend, start_command: str | None) -> None:
         self.settings = settings
@@ -44,14 +43,9 @@ class RolloutSandboxes:
         """Close what is kept open for rollouts to come."""
         await self._backend.close()
 
-    def resources(self, state: State) -> AsyncExitStack:
-        """What a rollout holds and has to give back."""
-        stack: AsyncExitStack = state.setdefault(_RESOURCES, AsyncExitStack())
-        return stack
-
     async def machinery(self, state: State) -> Machinery:
         """The backend and its images, open until the rollout ends."""
-        return await self.resources(state).enter_async_context(self._backend.use())
+        return await rollout_of(state).resources.enter_async_context(self._backend.use())
 
     async def make(
         self, state: State, docker_image: str, workdir: str, env: Mapping[str, str]
@@ -63,7 +57,7 @@ class RolloutSandboxes:
         capabilities = await machinery.backend.probe()
         network = self.settings.reach(capabilities)
         spec = self.settings.sandbox_spec(resolved.image, capabilities, workdir, env)
-        sandbox = await self.resources(state).enter_async_context(open_sandbox(machinery.backend, spec))
+        sandbox = await rollout_of(state).resources.enter_async_context(open_sandbox(machinery.backend, spec))
         await self.introduce(state, sandbox, network)
         return sandbox, network
 
@@ -82,7 +76,7 @@ class RolloutSandboxes:
     async def introduce(self, state: State, sandbox: Sandbox, network: Network) -> None:
         """Let hooks reach the sandbox of a rollout, and start what is to run in it all the time."""
         state["sandbox_id"] = sandbox_id = self.client.add(sandbox, network)
-        self.resources(state).push_async_callback(self.client.remove, sandbox_id)
+        rollout_of(state).resources.push_async_callback(self.client.remove, sandbox_id)
         if _lacks_python(state):
             await self._give_python(sandbox)
         if self._start_command:
@@ -103,9 +97,7 @@ class RolloutSandboxes:
 
     async def release(self, state: State) -> None:
         """Give back everything a rollout holds, and destroy its sandbox."""
-        stack: AsyncExitStack | None = state.pop(_RESOURCES, None)
-        if stack is not None:
-            await stack.aclose()
+        await rollout_of(state).resources.aclose()
 
 
 def _lacks_python(state: State) -> bool:

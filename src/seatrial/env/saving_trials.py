@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seatrial.env.results import Output, make_output
+from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
 from seatrial.env.rows import Row
 from seatrial.env.saving import RunRow
-from seatrial.env.state import PLACE, RECORD, RolloutPlace
+from seatrial.env.state import rollout_of
 from seatrial.env.stored import dump_output, load_output
 from seatrial.errors import JobError
 from seatrial.jobs.api import job_name
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from seatrial.env.environment import Environment
     from seatrial.env.running import RunPlan
 
-ROLLOUT = "rollout.json"
+ROLLOUT_FILE = "rollout.json"
 _MAX_ROLLOUT_BYTES = 2**31
 _NO_RESULT = ("infrastructure_error", "cancelled")
 _KEPT = "; what is there is kept in damaged/, and the rollout is made again"
@@ -60,9 +61,9 @@ class JobShelf:
             draft = await self._room.use(lambda: self._draft(stack, name))
             file = self._store.file
             place = RolloutPlace(name, draft.path, attempt, file.spec.name, file.id)
-            state = await run({**row, PLACE: place})
+            state = await run({**row, ROLLOUT: Rollout(place)})
             output = make_output(state, self._columns)
-            record = state.get(RECORD)
+            record = rollout_of(state).record
             if record is not None:  # without one nothing was tried, so there is nothing to keep
                 line = await asyncio.to_thread(dump_output, output)
                 await self._room.use(lambda: _write(draft, line))
@@ -76,7 +77,7 @@ class JobShelf:
 
     def _load(self, name: str) -> Output | None:
         """The output that is kept of a trial; None for one that is damaged, which is put aside."""
-        path = self._store.path / "trials" / name / ROLLOUT
+        path = self._store.path / "trials" / name / ROLLOUT_FILE
         try:
             return load_output(read_plain(path, _MAX_ROLLOUT_BYTES))
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -87,7 +88,7 @@ class JobShelf:
 
 async def _write(draft: Draft, line: bytes) -> None:
     with storing(draft.path):
-        create_file(f"{draft.path}/{ROLLOUT}", line)
+        create_file(f"{draft.path}/{ROLLOUT_FILE}", line)
 
 
 def _log_notice(event: Event) -> None:

@@ -1,12 +1,13 @@
 """CliAgentEnv: a command in a sandbox is the agent, and each of its requests to a model is a turn of the rollout."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.env.agent_state import AgentState, agent_of
+from seatrial.env.arguments import passes_on
 from seatrial.env.client import chat_request
 from seatrial.env.decorators import cleanup, stop, teardown
 from seatrial.env.hooks import blaming, settled
@@ -19,8 +20,6 @@ from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSetting
 from seatrial.env.state import State, rollout_of
 from seatrial.env.workplace import PlainWorkplace, Workplace
 from seatrial.errors import UsageError
-from seatrial.model.job import ImageFallback
-from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.scratch import Scratch
 
 if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the first rollout imports them
@@ -41,10 +40,11 @@ class CliAgentEnv(MultiTurnEnv):
     the end of `timeout_seconds` it is ended at once.
 
     `environment_vars` are the agent's besides those of `build_env_vars`. `interception_port` is the port at which the
-    model is found inside the sandbox, a free one if it is None. `backend` is the name of a sandbox backend, or one that
-    is open. Which image is used instead of one that is not here is up to `image`, `image_map` and `image_fallback`.
+    model is found inside the sandbox, a free one if it is None. What may be said about the sandbox is in
+    SandboxSettings: `backend`, resources, `image`, `image_map`, `image_fallback` and so on.
     """
 
+    @passes_on(SandboxSettings)
     def __init__(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
         self,
         run_command: str,
@@ -54,44 +54,18 @@ class CliAgentEnv(MultiTurnEnv):
         timeout_seconds: float | None = USUAL_SECONDS,
         poll_interval: float | None = None,
         docker_image: str = DEFAULT_IMAGE,
-        start_command: str | None = None,
-        cpu_cores: float | None = None,
-        memory_gb: float | None = None,
-        disk_size_gb: float | None = None,
-        gpu_count: int = 0,
-        timeout_minutes: float | None = None,
-        environment_vars: Mapping[str, str] | None = None,
-        labels: Sequence[str] | None = None,
-        *,
-        backend: str | SandboxBackend = "embedded",
-        image: str = "auto",
-        image_map: Mapping[str, str] | None = None,
-        image_fallback: ImageFallback = "python",
-        network: Literal["public", "none"] = "public",
-        enforcement: Literal["required", "partial"] = "required",
         **kwargs: Any,
     ) -> None:
-        super().__init__(max_turns=max_turns, timeout_seconds=_least(timeout_seconds, timeout_minutes), **kwargs)
+        settings = SandboxSettings.take_from(kwargs)
+        super().__init__(max_turns=max_turns, timeout_seconds=settings.seconds_within(timeout_seconds), **kwargs)
         if interception_url is not None:
             raise UsageError("interception_url: agents find the model inside their sandbox, so leave it out")
-        settings = SandboxSettings(
-            image=image,
-            image_map=image_map or {},
-            image_fallback=image_fallback,
-            cpu_cores=cpu_cores,
-            memory_gb=memory_gb,
-            disk_size_gb=disk_size_gb,
-            gpu_count=gpu_count,
-            network=network,
-            enforcement=enforcement,
-            labels=tuple(labels or ()),
-        )
         self.run_command = run_command
         self.interception_port = interception_port
         self.poll_interval = poll_interval  # kept for those who ask; nothing is polled
         self.docker_image = docker_image
-        self.environment_vars = dict(environment_vars or {})
-        self._sandboxes = RolloutSandboxes(settings, backend, start_command)
+        self.environment_vars = dict(settings.environment_vars or {})
+        self._sandboxes = RolloutSandboxes(settings)
         self.sandbox_client = self._sandboxes.client
 
     async def get_docker_image(self, state: State) -> str:
@@ -223,11 +197,6 @@ class CliAgentEnv(MultiTurnEnv):
     async def close_sandboxes(self) -> None:
         """Close the backend, which stays open for a moment after a rollout."""
         await self._sandboxes.close()
-
-
-def _least(seconds: float | None, minutes: float | None) -> float | None:
-    known = [each for each in (seconds, None if minutes is None else 60 * minutes) if each is not None]
-    return min(known, default=None)
 
 
 def _access(interception: "Interception") -> "ModelAccess":

@@ -77,7 +77,7 @@ class HarborEnv(CliAgentEnv):
         settings = self._sandboxes.settings
         self.trial_options = TrialOptions(
             image=settings.image,
-            image_map=dict(settings.image_map),
+            image_map=dict(settings.policy.mapped),
             image_fallback=settings.image_fallback,
             enforcement=settings.enforcement,
             network="none" if settings.network == "none" else "task",

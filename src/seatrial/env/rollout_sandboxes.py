@@ -12,7 +12,7 @@ from seatrial.env.state import State, rollout_of
 from seatrial.errors import SandboxError
 from seatrial.images.choice import HOST, ImageRequest, is_plain_python
 from seatrial.images.resolver import ResolvedImage
-from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox, SandboxBackend
+from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
 
@@ -28,12 +28,11 @@ _PYTHON = b'#!/bin/sh\nexec python3 "$@"\n'
 class RolloutSandboxes:
     """What environments with sandboxes have in common. What a rollout holds is on a stack that `release` unwinds."""
 
-    def __init__(self, settings: SandboxSettings, backend: str | SandboxBackend, start_command: str | None) -> None:
+    def __init__(self, settings: SandboxSettings) -> None:
         self.settings = settings
         self.client = SandboxClient()
-        self._backend = SharedBackend(backend)
+        self._backend = SharedBackend(settings.backend)
         self._replaced: set[str] = set()
-        self._start_command = None if start_command == _IDLE else start_command
 
     def in_use(self) -> AbstractAsyncContextManager[Machinery]:
         """The backend for the length of a block, open until nobody uses it any more."""
@@ -79,8 +78,9 @@ class RolloutSandboxes:
         rollout_of(state).resources.push_async_callback(self.client.remove, sandbox_id)
         if _lacks_python(state):
             await self._give_python(sandbox)
-        if self._start_command:
-            await self.client.start_background_job(sandbox_id, self._start_command)
+        command = self.settings.start_command
+        if command and command != _IDLE:
+            await self.client.start_background_job(sandbox_id, command)
 
     async def _give_python(self, sandbox: Sandbox) -> None:
         """An ordinary user's sandboxes cannot take it where /usr of this machine is read-only; that is said once."""

@@ -13,7 +13,7 @@ from seatrial.env.hooks import blaming
 from seatrial.env.results import NEEDED, Output, Results, summarize
 from seatrial.env.rows import Row
 from seatrial.env.rubric import as_reward
-from seatrial.env.saving import Shelf, open_shelf
+from seatrial.env.saving import OutputStore, open_outputs
 from seatrial.env.state import State, new_state
 from seatrial.errors import RewardError, SeatrialError
 
@@ -44,13 +44,13 @@ async def run_rollouts(environment: "Environment", plan: RunPlan, client: Client
     outputs: dict[int, Output] = {}
     workers = plan.max_concurrent if plan.max_concurrent > 0 else USUAL_CONCURRENT
 
-    async def work(queue: Iterator[tuple[int, Row]], shelf: Shelf) -> None:
+    async def work(queue: Iterator[tuple[int, Row]], store: OutputStore) -> None:
         for number, row in queue:
-            outputs[number] = await shelf.produce(row, lambda row: run_rollout(environment, row, plan, client))
+            outputs[number] = await store.produce(row, lambda row: run_rollout(environment, row, plan, client))
 
-    async with open_shelf(environment, plan) as shelf:
+    async with open_outputs(environment, plan) as store:
         due = iter(enumerate(plan.rows))
-        await side_by_side(lambda: work(due, shelf), min(workers, len(plan.rows)))
+        await side_by_side(lambda: work(due, store), min(workers, len(plan.rows)))
     done = [outputs[number] for number in sorted(outputs)]
     return {"outputs": done, "metadata": summarize(done, plan, environment.env_id, started)}
 

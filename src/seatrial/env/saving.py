@@ -35,15 +35,15 @@ RunRow = Callable[[Row], Awaitable[State]]
 """Runs the rollout of a row and scores it."""
 
 
-class Shelf(Protocol):
-    """Keeps outputs."""
+class OutputStore(Protocol):
+    """Keeps the outputs of an evaluation."""
 
     async def produce(self, row: Row, run: RunRow) -> Output:
         """The output of a row: one that is kept already, or a new one. Raises StoreError when it cannot be kept."""
         ...
 
 
-class NoShelf:
+class UnstoredOutputs:
     """Keeps nothing."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
@@ -54,7 +54,7 @@ class NoShelf:
         return make_output(await run(row), self._columns)
 
 
-class LineShelf:
+class OutputLines:
     """A file with an output a line. Which row and rollout a line is of is told by a digest."""
 
     def __init__(self, file: BinaryIO, kept: Mapping[str, Output], plan: "RunPlan") -> None:
@@ -79,20 +79,20 @@ class LineShelf:
 
 
 @asynccontextmanager
-async def open_shelf(environment: "Environment", plan: "RunPlan") -> AsyncIterator[Shelf]:
+async def open_outputs(environment: "Environment", plan: "RunPlan") -> AsyncIterator[OutputStore]:
     """Where the outputs of a plan go, for the length of a block. Raises JobError when they cannot go there."""
     if plan.save_to is None:
-        yield NoShelf(plan.state_columns)
+        yield UnstoredOutputs(plan.state_columns)
         return
-    from seatrial.env.saving_trials import job_file_of, open_job_shelf  # noqa: PLC0415 - much, and seldom needed
+    from seatrial.env.saving_trials import job_file_of, open_trial_outputs  # noqa: PLC0415 - much, and seldom needed
 
     job = job_file_of(environment, plan)
-    with _open_lines(plan.save_to, plan) if job is None else open_job_shelf(plan.save_to, job, plan) as shelf:
-        yield shelf
+    with _open_lines(plan.save_to, plan) if job is None else open_trial_outputs(plan.save_to, job, plan) as store:
+        yield store
 
 
 @contextmanager
-def _open_lines(folder: Path, plan: "RunPlan") -> Iterator[Shelf]:
+def _open_lines(folder: Path, plan: "RunPlan") -> Iterator[OutputStore]:
     path = folder / ROLLOUTS
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _open_lines(folder: Path, plan: "RunPlan") -> Iterator[Shelf]:
         with storing(path):
             file = path.open("a+b")
         with file:
-            yield LineShelf(file, _read_lines(file, path), plan)
+            yield OutputLines(file, _read_lines(file, path), plan)
 
 
 def _read_lines(file: BinaryIO, path: Path) -> dict[str, Output]:

@@ -38,7 +38,7 @@ _KEPT = "; what is there is kept in damaged/, and the rollout is made again"
 _log = logging.getLogger(__name__)
 
 
-class JobShelf:
+class TrialOutputs:
     """A job's folder. The task of a row is the one it names; the rollouts of a task are numbered as they come."""
 
     def __init__(self, store: JobStore, writer: Writer, columns: tuple[str, ...]) -> None:
@@ -102,14 +102,14 @@ def job_file_of(environment: "Environment", plan: "RunPlan") -> JobFile | None:
 
 
 @contextmanager
-def open_job_shelf(folder: Path, job: JobFile, plan: "RunPlan") -> Iterator[JobShelf]:
+def open_trial_outputs(folder: Path, job: JobFile, plan: "RunPlan") -> Iterator[TrialOutputs]:
     """The folder of a new job, or of one that is gone on with, for the length of a block. Raises JobError."""
     begun = plan.resume and (folder / JOB).exists()
     store = JobStore.open(folder) if begun else JobStore.create(folder, job)
     with store.lock(), Writer() as writer:
         if begun:
             _go_on(store, job)
-        yield JobShelf(store, writer, plan.state_columns)
+        yield TrialOutputs(store, writer, plan.state_columns)
 
 
 def _go_on(store: JobStore, job: JobFile) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.backends_build import compare_builds
-from seatrial.agents.api import make_agent
 from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import SessionOptions
@@ -32,6 +31,7 @@ from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from seatrial.trial.spec import TrialSpec
 from tests.docker_daemon import busybox_archive, engine_endpoint, why_no
@@ -89,7 +89,7 @@ def small_trial(layer: Path, folder: Path) -> Work:
         (folder / "task" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "task" / name).write_text(text)
     task, numbers = load_task(folder / "task"), count(1)
-    agent = make_agent(AgentOptions(name="command", command=AGENT))
+    agent = AgentOptions(name="command", command=AGENT)
     model = ModelAccess(ScriptedModel([REPLY] * 3), SessionOptions(), PriceTable(models={}))
     digest, options = digest_folder(folder / "task"), TrialOptions(image=str(layer))
 
@@ -97,8 +97,8 @@ def small_trial(layer: Path, folder: Path) -> Work:
         number = next(numbers)
         place = folder / f"trial-{number}"
         place.mkdir()
-        spec = TrialSpec(f"t.{number}", task, digest, agent, options=options, model=model)
-        record = await run_trial(spec, backend, place)
+        spec = TrialSpec(f"t.{number}", task, digest, agent, options=options)
+        record = await run_trial(spec, Machinery(backend, model=model), place)
         assert record.outcome == "pass", record
         assert record.model_usage is not None
         assert record.model_usage.calls == 3

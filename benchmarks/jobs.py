@@ -12,20 +12,22 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.corpus import TASK_COUNT, make_corpus
-from seatrial.jobs.local import carry_out
+from seatrial.jobs.admission import Admission
+from seatrial.jobs.carry_out import carry_out
+from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.plan import plan_trials
-from seatrial.jobs.prepare import prepare_job, prepare_resume
+from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
 from seatrial.model.base import to_json
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions
 from seatrial.model.record import AgentRef, PhaseTime, SandboxRef, TaskRef, TrialRecord
-from seatrial.sandbox.api import SandboxBackend
 from seatrial.store.index import Index, entry_of, stamp_of
 from seatrial.store.job_store import JobStore
 from seatrial.store.seal import signing_key
 from seatrial.tasks.load import load_task
 from seatrial.testing.null import NullBackend
 from seatrial.trial.events import Observer
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.spec import TrialSpec
 
 NOOP = AgentOptions(name="noop")
@@ -100,9 +102,12 @@ def measure_resuming(folder: Path, tasks: int, attempts: int, promised: float) -
     assert len(job.earlier) == tasks * attempts
 
 
-async def instant_trial(spec: TrialSpec, _backend: SandboxBackend, _folder: Path, _observe: Observer) -> TrialRecord:
-    await asyncio.sleep(0)
-    return make_record(spec.trial_id, spec.task.id, spec.attempt)
+class InstantPlaces(LocalPlaces):
+    """Trials that are over at once."""
+
+    async def run(self, spec: TrialSpec, _folder: Path, _observe: Observer) -> TrialRecord:
+        await asyncio.sleep(0)
+        return make_record(spec.trial_id, spec.task.id, spec.attempt)
 
 
 def measure_storing(folder: Path, task: Path, count: int, promised: float | None) -> None:
@@ -110,7 +115,9 @@ def measure_storing(folder: Path, task: Path, count: int, promised: float | None
     loaded = load_task(task).model_copy(update={"id": "task-00000"})
     trials = plan_trials(["task-00000"], [NOOP], count)
     start = cpu_sec()
-    asyncio.run(carry_out(store, trials, {"task-00000": loaded}, NullBackend(), run=instant_trial))
+    job = PreparedJob(store, trials, {"task-00000": loaded})
+    places = InstantPlaces(Machinery(NullBackend()), Admission(4, 1024), 4)
+    asyncio.run(carry_out(job, places, workers=4))
     show(f"run and store each of {count:,} empty trials", (cpu_sec() - start) / count * 1000, promised, "ms")
     assert len(store.finished()) == count
 

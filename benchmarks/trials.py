@@ -22,9 +22,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seatrial.cli.long_run import settle_in
-from seatrial.jobs.local import carry_out
+from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
+from seatrial.jobs.carry_out import carry_out
 from seatrial.jobs.lock import make_job_file
+from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.plan import plan_trials
+from seatrial.jobs.prepare import PreparedJob
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import DEFAULT_PATH, SandboxBackend
@@ -32,6 +35,7 @@ from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.dataset import load_dataset
 from seatrial.testing.null import NullBackend
+from seatrial.trial.machinery import Machinery
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "tasks"
 NULL_COUNTS = (1_000, 10_000)
@@ -111,7 +115,10 @@ async def run_trials(
     store = JobStore.create(folder / "job", make_job_file(spec, tasks))
     trials = plan_trials([task.id for task in tasks], agents, attempts, None)
     with store.lock():
-        return (await carry_out(store, trials, {task.id: task for task in tasks}, backend)).finished
+        job = PreparedJob(store, trials, {task.id: task for task in tasks})
+        limited = LimitedStarts(backend, 2 * cores())
+        places = LocalPlaces(Machinery(limited), Admission(concurrent, machine_memory_mb()), concurrent)
+        return (await carry_out(job, places, workers=concurrent)).finished
 
 
 async def null_cost(count: int, place: str | None = MEMORY) -> float:

@@ -21,8 +21,10 @@ settings.load_profile("seatrial")
 # Tests speak to this machine only; those of registries bring their own and say so.
 os.environ["SEATRIAL_OFFLINE"] = "1"
 
-# Shells start what runs in the background with Ctrl-C ignored, and programs started by tests would inherit that.
+# Shells start what runs in the background with Ctrl-C ignored, nohup with SIGHUP, and programs started by tests would
+# inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The key that seals jobs is a test's own, not the one of whoever runs the tests.
 _STATE = tempfile.TemporaryDirectory(prefix="seatrial-tests-")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from seatrial.jobs.api import run_job, run_trial
-    from seatrial.jobs.local import JobOutcome
+    from seatrial.jobs.engine import JobOutcome
     from seatrial.model.agent import AgentResult
     from seatrial.model.annotation import Annotation, Judgment
     from seatrial.model.artifacts import RawArtifacts, RawFile
@@ -91,7 +91,7 @@ _HOMES = {
     "InfraError": "errors",
     "InvalidModelResponseError": "errors",
     "JobError": "errors",
-    "JobOutcome": "jobs.local",
+    "JobOutcome": "jobs.engine",
     "JobSpec": "model.job",
     "JobStore": "store.job_store",
     "Judgment": "model.annotation",

@@ -1,7 +1,7 @@
 """Trying an attack: run it as an agent in its place, and say what every attack must have come to."""
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -38,9 +38,8 @@ class Arena:
             pytest.skip(f"no {lacking[0]} on this machine")
         task = write_task(self.desk.new_folder() / "task", files=attack.against, toml=attack.toml)
         spec = trial_spec(task, f"echo {answer} > {ANSWER}\n{attack.command}", **options)
-        if attack.place == "workshop":
-            spec = replace(spec, images=OneImage(self.image))  # type: ignore[arg-type]
-        return self.desk.run_spec(spec)
+        images: dict[str, Any] = {"images": OneImage(self.image)} if attack.place == "workshop" else {}
+        return self.desk.run_spec(spec, **images)
 
 
 def assert_stopped(attack: Attack, ran: Ran) -> None:

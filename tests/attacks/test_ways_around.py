@@ -1,7 +1,5 @@
 """Ways around the whole mechanism: too much to look at, too large to copy, another round, times that were set back."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.attacks.arena import Arena
@@ -63,7 +61,6 @@ def test_what_one_round_plants_the_verifier_of_the_next_does_not_meet(arena: Are
     files |= {"steps/one/tests/test.sh": SHELL_TEST, "steps/two/tests/test.sh": BY_PYTHON["tests/test.sh"]}
     task = write_task(arena.desk.new_folder() / "task", toml=toml, files=files)
     once = f"if [ ! -e /app/planted ]; then touch /app/planted\n{plant(f'{SITE}/apport_python_hook.py', FORGE_PY)}\nfi"
-    spec = replace(trial_spec(task, f"echo wrong > {ANSWER}\n{once}"), images=OneImage(arena.image))  # type: ignore[arg-type]
-    ran = arena.desk.run_spec(spec)
+    ran = arena.desk.run_spec(trial_spec(task, f"echo wrong > {ANSWER}\n{once}"), images=OneImage(arena.image))
     assert ran.reward == 0.0
     assert "verifier_tools_restored" in ran.tags

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.jobs.api import PreparedJob
-from seatrial.jobs.local import JobOutcome, carry_out
+from seatrial.jobs.engine import JobOutcome
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, trial_id
@@ -25,11 +25,10 @@ from seatrial.model.record import (
     TrialRecord,
     VerifierRun,
 )
-from seatrial.sandbox.api import SandboxBackend
 from seatrial.store.job_store import JobStore
-from seatrial.testing.null import NullBackend
 from seatrial.trial.events import Observer, PhaseStarted
 from seatrial.trial.spec import TrialSpec
+from tests.jobs.samples import carry_out_here
 
 DIGEST = "d" * 64
 BEGUN = dt.datetime(2026, 5, 1, 12, 0, tzinfo=dt.UTC)
@@ -152,9 +151,9 @@ class ScriptedEngine:
     async def __call__(self, job: PreparedJob, observe: Observer) -> JobOutcome:
         self.jobs.append(job)
         with job.store.lock():
-            return await carry_out(job.store, job.trials, job.tasks, NullBackend(), observe, self._trial)
+            return await carry_out_here(job, self._trial, observe)
 
-    async def _trial(self, spec: TrialSpec, _: SandboxBackend, __: Path, observe: Observer) -> TrialRecord:
+    async def _trial(self, spec: TrialSpec, _: Path, observe: Observer) -> TrialRecord:
         self.ran.append(spec.trial_id)
         observe(PhaseStarted(spec.trial_id, "setup"))
         does = self.script[spec.task.id]
@@ -166,4 +165,4 @@ class ScriptedEngine:
         assert isinstance(result, float | str | Failure)
         task = TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest)
         told = {"trial_id": spec.trial_id, "job": spec.job, "job_id": spec.job_id, "task": task}
-        return record(spec.task.id, result, spec.agent.ref.name, spec.attempt, **told)
+        return record(spec.task.id, result, spec.agent.title, spec.attempt, **told)

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from seatrial.gateway.session import SessionOptions
 from seatrial.sandbox.api import SandboxSpec
 from seatrial.sandbox.session import open_sandbox, run_shell
 from seatrial.testing.fake_provider import Say, Step
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from tests.gateway import sdk_program
 from tests.gateway.layers import LayeredBackend
@@ -92,8 +92,8 @@ async def run(layer: Path, folder: Path, script: Sequence[Step], *parts: str, **
     trial.mkdir()
     async with LayeredBackend(layer) as backend, provider(*script, retries=0) as (upstream, _):
         access = ModelAccess(upstream, SessionOptions(**options), PriceTable(models={}))
-        spec = replace(trial_spec(write_task(folder / "task"), command, network="none"), model=access)
-        return Ran(await run_trial(spec, backend, trial), trial)
+        spec = trial_spec(write_task(folder / "task"), command, network="none")
+        return Ran(await run_trial(spec, Machinery(backend, model=access), trial), trial)
 
 
 def test_all_ways_of_asking_work_inside_a_sandbox(layer, tmp_path):

@@ -89,7 +89,7 @@ class Bench:
             env = {"PATH": f"{VENV}/bin:{DEFAULT_PATH}"} if case.image == "venv" else {}
             image = Image(AGED, (self.layer,), "host", config=ImageConfig(env))
             images = ImageResolver(OneImage(image), lambda _: None)
-            spec = replace(spec, options=TrialOptions(image=AGED), images=images)
+            return self.desk.run_spec(replace(spec, options=TrialOptions(image=AGED)), images=images)
         return self.desk.run_spec(spec)
 
     def judge(self, case: Case) -> Ran:

@@ -1,20 +1,26 @@
 """Values and fakes that the tests of stores and jobs share."""
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from seatrial.jobs.admission import Admission, machine_memory_mb
+from seatrial.jobs.carry_out import carry_out
+from seatrial.jobs.engine import JobOutcome
+from seatrial.jobs.places import TrialPlace, memory_of
+from seatrial.jobs.prepare import PreparedJob
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions, trial_id
 from seatrial.model.record import AgentRef, Failure, PhaseTime, SandboxRef, TaskRef, TrialRecord
-from seatrial.sandbox.api import SandboxBackend
-from seatrial.trial.events import Event, Observer, PhaseStarted
+from seatrial.trial.events import Event, Observer, PhaseStarted, unobserved
 from seatrial.trial.spec import TrialSpec
 
 DIGEST = "0123456789abcdef" * 4
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 NOOP = AgentOptions(name="noop")
+RunTrial = Callable[[TrialSpec, Path, Observer], Coroutine[Any, Any, TrialRecord]]
 
 
 def job_spec(**changes: Any) -> JobSpec:
@@ -65,12 +71,37 @@ class FakeTrials:
         self.ran: list[str] = []
         self._act = act or (lambda spec, _: record_for(spec))
 
-    async def __call__(self, spec: TrialSpec, backend: SandboxBackend, folder: Path, observe: Observer) -> TrialRecord:
+    async def __call__(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
         self.ran.append(spec.trial_id)
         observe(PhaseStarted(spec.trial_id, "agent"))
         (folder / "agent").mkdir()
         (folder / "agent" / "stdout.txt").write_text(f"try {self.ran.count(spec.trial_id)}\n")
         return self._act(spec, self.ran.count(spec.trial_id))
+
+
+class FakePlaces:
+    """This machine's room for trials that come to what a function says."""
+
+    node = None
+
+    def __init__(self, run: RunTrial, slots: int = 4) -> None:
+        self._run = run
+        self.slots = slots
+        self._admission = Admission(slots, machine_memory_mb())
+
+    @asynccontextmanager
+    async def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AsyncIterator[TrialPlace]:
+        async with self._admission.place(memory_of(spec.task, spec.options)):
+            yield self
+
+    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
+        return await self._run(spec, folder, observe)
+
+
+async def carry_out_here(job: PreparedJob, run: RunTrial, observe: Observer = unobserved) -> JobOutcome:
+    """Carry out a job on this machine, with trials that come to what a function says."""
+    slots = job.store.file.spec.run.concurrent or 4
+    return await carry_out(job, FakePlaces(run, slots), observe, workers=slots)
 
 
 class Watcher:

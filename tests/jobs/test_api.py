@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from seatrial.errors import JobError, TaskFormatError, UsageError
-from seatrial.jobs import api
+from seatrial.jobs import api, places
 from seatrial.jobs.api import job_name, new_job_folder, prepare_resume, run_job, run_prepared, run_trial
 from seatrial.jobs.prepare import prepare_job
 from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.usefixtures("null_sandboxes")
 def trials(monkeypatch) -> FakeTrials:
     """Trials are played instead of run."""
     fake = FakeTrials()
-    monkeypatch.setattr(
-        api, "run_one", lambda spec, backend, folder, observe=print: fake(spec, backend, folder, observe)
-    )
+    for module in (api, places):
+        name = "run_one" if module is api else "run_trial"
+        monkeypatch.setattr(module, name, lambda spec, _, folder, observe=print: fake(spec, folder, observe))
     return fake
 
 
@@ -73,7 +73,7 @@ def test_errors_come_out_as_they_are(trials, tasks, tmp_path):
 def test_a_job_with_nothing_left_needs_neither_lock_nor_sandbox(trials, spec, tmp_path, monkeypatch):
     job = prepare_job(spec, tmp_path / "job")
     asyncio.run(run_prepared(job))
-    monkeypatch.setattr(api, "make_backend", lambda _: pytest.fail("a sandbox was asked for"))
+    monkeypatch.setattr("seatrial.jobs.machinery.make_backend", lambda _: pytest.fail("a sandbox was asked for"))
     left = prepare_resume(tmp_path / "job")
     with job.store.lock():
         outcome = asyncio.run(run_prepared(left))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.jobs.attempt import memory_of
+from seatrial.jobs.places import memory_of
 from seatrial.model.job import TrialOptions
 from seatrial.tasks.load import load_task
 

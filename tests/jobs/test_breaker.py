@@ -13,11 +13,11 @@ def failed(cause="SandboxError", phase="setup"):
 
 
 def test_a_machine_that_starts_nothing_any_more_ends_the_job():
-    breaker = Breaker(3)
-    breaker.note(failed())
-    breaker.note(failed())
-    with pytest.raises(SandboxError, match=r"3 trials in a row, last: no spawner.*--retry-failed"):
-        breaker.note(failed())
+    breaker = Breaker()
+    for _ in range(15):
+        breaker.note(failed(), slots=8)
+    with pytest.raises(SandboxError, match=r"16 trials in a row, last: no spawner.*--retry-failed"):
+        breaker.note(failed(), slots=8)
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,16 @@ def test_a_machine_that_starts_nothing_any_more_ends_the_job():
     ids=["judged", "the task's fault", "later"],
 )
 def test_anything_else_shows_that_the_machine_works(other):
-    breaker = Breaker(2)
+    breaker = Breaker()
     for _ in range(5):
-        breaker.note(failed())
-        breaker.note(other)
+        for _ in range(9):
+            breaker.note(failed(), slots=1)
+        breaker.note(other, slots=1)
 
 
 def test_a_machine_that_has_no_room_for_anything_ends_the_job():
-    breaker = Breaker(2)
-    breaker.note(failed(cause="HostExhaustedError", phase="verify"))
-    with pytest.raises(HostExhaustedError, match=r"2 trials in a row had no room.*--retry-failed"):
-        breaker.note(failed(cause="HostExhaustedError", phase="agent"))
+    breaker = Breaker()
+    for _ in range(9):
+        breaker.note(failed(cause="HostExhaustedError", phase="verify"), slots=1)
+    with pytest.raises(HostExhaustedError, match=r"10 trials in a row had no room.*--retry-failed"):
+        breaker.note(failed(cause="HostExhaustedError", phase="agent"), slots=1)

@@ -8,7 +8,7 @@ from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
 from seatrial.report.summary import planned_trials
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import NOOP, FakeTrials, job_spec
-from tests.jobs.test_local import run
+from tests.jobs.test_carry_out import run
 
 ORACLE = AgentOptions(name="oracle")
 SOLVED = {"solution/solve.sh": "#!/bin/sh\n"}

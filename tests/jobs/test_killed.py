@@ -16,7 +16,7 @@ from seatrial.store.job_store import JobStore
 ENGINE = """
 import asyncio, os, sys
 from pathlib import Path
-from seatrial.jobs import api, backends
+from seatrial.jobs import api, backends, places
 from seatrial.testing.null import NullBackend
 from seatrial.trial.events import TrialFinished
 from tests.jobs.samples import record_for
@@ -26,7 +26,7 @@ folder, stuck = Path(sys.argv[1]), sys.argv[2]
 def say(*words):
     os.write(1, (" ".join(words) + "\\n").encode())
 
-async def trial(spec, backend, place, observe):
+async def trial(spec, machinery, place, observe):
     say("ran", spec.trial_id)
     (place / "log.txt").write_text(spec.trial_id)
     if spec.task.id == stuck:
@@ -43,7 +43,7 @@ def observe(event):
         say("finished", event.record.trial_id)
 
 backends.BACKENDS = {"embedded": NullBackend}
-api.run_one = trial
+places.run_trial = trial
 outcome = asyncio.run(api.run_prepared(api.prepare_resume(folder), observe))
 say("outcome", outcome.stopped, str(outcome.finished))
 """

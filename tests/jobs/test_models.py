@@ -7,19 +7,13 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.calls import read_calls
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
-from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.jobs.api import prepare_job, run_prepared
-from seatrial.jobs.models import check_model, model_access, model_notices, with_model
+from seatrial.jobs.models import check_model, model_access, model_notices
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
-from seatrial.model.record import TrialRecord
-from seatrial.trial.events import unobserved
-from seatrial.trial.spec import TrialSpec
-from tests.jobs.samples import record
-from tests.trial.support import ANSWER, trial_spec, write_task
+from tests.trial.support import ANSWER, write_task
 
 ASK = f"""/usr/bin/python3 -I -c '
 import json, os, urllib.request
@@ -99,23 +93,6 @@ def test_the_upstream_is_open_as_long_as_the_block_and_no_longer():
                 await access.upstream.__aenter__()
         async with access.upstream:
             pass
-
-    asyncio.run(scenario())
-
-
-def test_every_trial_gets_the_model_of_the_job(tmp_path):
-    seen: list[ModelAccess | None] = []
-
-    async def run(spec: TrialSpec, *_: object) -> TrialRecord:
-        seen.append(spec.model)
-        return record()
-
-    async def scenario() -> None:
-        spec = trial_spec(write_task(tmp_path / "task"))
-        access = ModelAccess(ScriptedModel([]), SessionOptions(), prices=None)  # type: ignore[arg-type]
-        for model in (access, None):
-            await with_model(run, model)(spec, None, tmp_path, unobserved)  # type: ignore[arg-type]
-        assert seen == [access, None]
 
     asyncio.run(scenario())
 

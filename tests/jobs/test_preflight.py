@@ -11,7 +11,7 @@ from seatrial.errors import HealthcheckError, PreflightError
 from seatrial.jobs import api
 from seatrial.jobs.api import prepare_job, prepare_resume, run_prepared
 from seatrial.jobs.backends import BACKENDS
-from seatrial.jobs.local import JobOutcome
+from seatrial.jobs.engine import JobOutcome
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, answer

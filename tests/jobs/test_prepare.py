@@ -9,7 +9,7 @@ from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.expected import resolve_output
 from tests.jobs.samples import NOOP, FakeTrials, broken_machine, record_for
-from tests.jobs.test_local import run
+from tests.jobs.test_carry_out import run
 
 LABELLED = AgentOptions(name="noop", label="again")
 

@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from seatrial.agents.api import Agent, make_agent
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import AgentOptions, TrialOptions
@@ -21,6 +20,7 @@ from seatrial.sandbox.embedded.requests import Mode
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.events import Event, Observer, unobserved
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from seatrial.trial.spec import TrialSpec
 
@@ -64,16 +64,14 @@ def write_task(
     return root
 
 
-def trial_spec(root: Path, agent: Agent | str | None = None, **options: Any) -> TrialSpec:
+def trial_spec(root: Path, agent: AgentOptions | str | None = None, **options: Any) -> TrialSpec:
     """One attempt at a task; a text is a command, None does nothing, `oracle` is the oracle."""
-    if agent is None or isinstance(agent, str):
-        agent = make_agent(_agent_options(agent))
     task = load_task(root)
     return TrialSpec(
         trial_id=f"{task.id}.agent.1",
         task=task,
         task_digest=digest_folder(root),
-        agent=agent,
+        agent=agent if isinstance(agent, AgentOptions) else _agent_options(agent),
         options=TrialOptions(image="host", **options),
     )
 
@@ -167,12 +165,12 @@ class Desk:
 
         return self._runner.run(bounded())
 
-    def run(self, root: Path, agent: Agent | str | None = None, **options: Any) -> Ran:
+    def run(self, root: Path, agent: AgentOptions | str | None = None, **options: Any) -> Ran:
         """Run a trial of an agent at a task; `options` are fields of TrialOptions."""
         return self.run_spec(trial_spec(root, agent, **options))
 
-    def run_spec(self, spec: TrialSpec, observe: Observer = unobserved) -> Ran:
-        """Run a trial and keep what happened."""
+    def run_spec(self, spec: TrialSpec, observe: Observer = unobserved, **machinery: Any) -> Ran:
+        """Run a trial and keep what happened; `machinery` are fields of Machinery besides the backend."""
         events: list[Event] = []
 
         def watch(event: Event) -> None:
@@ -180,7 +178,7 @@ class Desk:
             observe(event)
 
         folder = self.new_folder()
-        return Ran(self.wait(run_trial(spec, self.backend, folder, watch)), folder, events)
+        return Ran(self.wait(run_trial(spec, Machinery(self.backend, **machinery), folder, watch)), folder, events)
 
     def attack(self, command: str, *, files: Mapping[str, str] | None = None, toml: str = "", **options: Any) -> Ran:
         """Run a command as the agent of a fresh task."""

@@ -42,7 +42,7 @@ def ran(desk, tmp_path_factory):
     task = write_task(root / "task", files={"tests/test.sh": LOOKING_TEST}, toml="[agent]\ntimeout_sec = 50\n")
     limits = {"memory_mb": 96, "agent_timeout_sec": 40.0, "enforcement": "partial"}
     spec = trial_spec(task, TAMPERING, ca_file=str(root / "both.pem"), **limits)
-    return desk.run_spec(replace(spec, agent_files=(files,)))
+    return desk.run_spec(replace(spec, agent=spec.agent.model_copy(update={"files": (files,)})))
 
 
 def test_the_agent_works_with_its_files_and_the_record_names_them(ran):

@@ -1,7 +1,5 @@
 """Agents that never really ran: their trials keep the verifier's reward and say how little it tells."""
 
-from dataclasses import replace
-
 import pytest
 
 from seatrial.gateway.access import ModelAccess
@@ -89,7 +87,7 @@ def test_only_the_first_cause_is_named(tmp_path):
 def warned(desk: Desk, command: str) -> tuple[float, list[str], str]:
     spec = trial_spec(write_task(desk.new_folder() / "task"), command)
     model = ModelAccess(ScriptedModel([{"text": "right"}]), SessionOptions(), PriceTable(models={}))
-    ran = desk.run_spec(replace(spec, model=model))
+    ran = desk.run_spec(spec, model=model)
     return ran.reward, [each.code for each in ran.record.warnings], "".join(w.message for w in ran.record.warnings)
 
 
@@ -121,4 +119,4 @@ def test_the_oracle_needs_no_model(desk):
     files = {"solution/solve.sh": "#!/bin/sh\necho right > /app/answer.txt\nno-such-tool\n"}
     spec = trial_spec(write_task(desk.new_folder() / "task", files=files), "oracle")
     model = ModelAccess(ScriptedModel([]), SessionOptions(), PriceTable(models={}))
-    assert desk.run_spec(replace(spec, model=model)).record.warnings == ()
+    assert desk.run_spec(spec, model=model).record.warnings == ()

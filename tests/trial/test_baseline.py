@@ -11,6 +11,7 @@ from seatrial.model.record import Outcome
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
 from seatrial.trial.events import Event, Notice, notices_once
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, PYTHON_FILES, Desk, trial_spec, write_task
@@ -143,8 +144,8 @@ def test_trials_that_run_side_by_side_share_one_baseline(tmp_path):
             folders = [tmp_path / str(number) for number in range(5)]
             for folder in folders:
                 folder.mkdir()
-            trials = [group.create_task(run_trial(spec, backend, folder)) for folder in folders]
-        later = await run_trial(spec, backend, tmp_path / "0")
+            trials = [group.create_task(run_trial(spec, Machinery(backend), folder)) for folder in folders]
+        later = await run_trial(spec, Machinery(backend), tmp_path / "0")
         return [trial.result().outcome for trial in trials] + [later.outcome]
 
     assert asyncio.run(run()) == ["fail"] * 6
@@ -158,10 +159,10 @@ def test_other_tests_or_options_are_another_question(tmp_path):
     root = write_task(tmp_path / "task")
 
     async def run() -> None:
-        await run_trial(trial_spec(root, "work"), backend, tmp_path)
-        await run_trial(trial_spec(root, "work", verifier_timeout_multiplier=2.0), backend, tmp_path)
+        await run_trial(trial_spec(root, "work"), Machinery(backend), tmp_path)
+        await run_trial(trial_spec(root, "work", verifier_timeout_multiplier=2.0), Machinery(backend), tmp_path)
         (root / "tests/test.sh").write_text("#!/bin/sh\n")
-        await run_trial(trial_spec(root, "work"), backend, tmp_path)
+        await run_trial(trial_spec(root, "work"), Machinery(backend), tmp_path)
 
     asyncio.run(run())
     assert verifier.judged == 3
@@ -182,7 +183,7 @@ def test_a_baseline_that_the_machinery_fails_is_a_failure_and_no_score(tmp_path)
     spec = trial_spec(write_task(tmp_path / "task"), "work")
 
     async def run() -> list[Outcome]:
-        return [(await run_trial(spec, backend, tmp_path)).outcome for _ in range(2)]
+        return [(await run_trial(spec, Machinery(backend), tmp_path)).outcome for _ in range(2)]
 
     assert asyncio.run(run()) == ["infrastructure_error", "fail"]
 

@@ -11,6 +11,7 @@ import pytest
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, FakeSandbox, answer
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from tests.sandbox.host.fakes import FakeGauge, on_watch, shortage
 from tests.trial.support import ANSWER, trial_spec, write_task
@@ -36,7 +37,7 @@ def run(tmp_path, reward, *, during="agent", wrote=0, fail_on=None):
 
     async def scene():
         watch = on_watch(gauge)
-        record = await run_trial(trial_spec(write_task(tmp_path / "task"), "work"), backend, tmp_path)
+        record = await run_trial(trial_spec(write_task(tmp_path / "task"), "work"), Machinery(backend), tmp_path)
         assert not watch._inside
         return record
 
@@ -113,9 +114,9 @@ def test_a_silent_verifier_is_not_taken_for_broken_by_a_full_machine(tmp_path):
     async def scene():
         on_watch(gauge)
         spec = trial_spec(write_task(tmp_path / "task"), "work")
-        first = await run_trial(spec, backend, tmp_path / "first")
+        first = await run_trial(spec, Machinery(backend), tmp_path / "first")
         gauge.found = None
-        second = await run_trial(spec, backend, tmp_path / "second")
+        second = await run_trial(spec, Machinery(backend), tmp_path / "second")
         return first, second, len(backend.sandboxes)
 
     first, second, made = asyncio.run(asyncio.wait_for(scene(), 20))

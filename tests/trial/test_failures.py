@@ -8,6 +8,7 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
 from seatrial.trial.events import PhaseStarted
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from tests.trial.support import ANSWER, trial_spec, write_task
 
@@ -36,7 +37,7 @@ def honest(spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
 def test_a_failure_is_recorded_with_phase_and_cause_and_never_as_a_reward(tmp_path, method, error, phase, retryable):
     backend = FakeBackend(honest, fail_on={method: error})
     spec = trial_spec(write_task(tmp_path / "task"), "work")
-    record = asyncio.run(run_trial(spec, backend, tmp_path))
+    record = asyncio.run(run_trial(spec, Machinery(backend), tmp_path))
     assert record.failure is not None
     assert (record.failure.phase, record.failure.cause) == (phase, type(error).__name__)
     assert record.failure.message == str(error)
@@ -50,7 +51,7 @@ def test_a_failure_is_recorded_with_phase_and_cause_and_never_as_a_reward(tmp_pa
 def test_what_fails_after_the_verdict_changes_no_result(tmp_path, method):
     backend = FakeBackend(honest, fail_on={method: SandboxError("too late to matter")})
     spec = trial_spec(write_task(tmp_path / "task"), "work", keep="snapshot")
-    record = asyncio.run(run_trial(spec, backend, tmp_path))
+    record = asyncio.run(run_trial(spec, Machinery(backend), tmp_path))
     assert (record.failure, record.outcome) == (None, "pass")
 
 
@@ -70,7 +71,7 @@ def test_a_cancelled_trial_leaves_no_sandbox_and_no_record(tmp_path, phase):
                 if event.phase == phase and (phase != "setup" or len(seen) == 2):
                     task.cancel()
 
-        await run_trial(spec, backend, tmp_path, watch)
+        await run_trial(spec, Machinery(backend), tmp_path, watch)
         await asyncio.sleep(0)  # where a cancellation in the last phase arrives
 
     with pytest.raises(asyncio.CancelledError):
@@ -93,7 +94,7 @@ def test_a_trial_that_is_cancelled_while_it_waits_leaves_no_sandbox(tmp_path, wa
 
     async def cancel() -> None:
         started.append(asyncio.Event())
-        trial = asyncio.ensure_future(run_trial(spec, backend, tmp_path))
+        trial = asyncio.ensure_future(run_trial(spec, Machinery(backend), tmp_path))
         await started[0].wait()
         trial.cancel()
         await trial
@@ -106,13 +107,15 @@ def test_a_trial_that_is_cancelled_while_it_waits_leaves_no_sandbox(tmp_path, wa
 def test_a_separate_sandbox_goes_with_the_first_one(tmp_path):
     backend = FakeBackend(honest)
     spec = trial_spec(write_task(tmp_path / "task"), "work", isolation="separate")
-    record = asyncio.run(run_trial(spec, backend, tmp_path))
+    record = asyncio.run(run_trial(spec, Machinery(backend), tmp_path))
     assert (record.outcome, record.verifier_run and record.verifier_run.isolation) == ("pass", "separate")
     assert [sandbox.journal[-1] for sandbox in backend.sandboxes] == ["destroy", "destroy"]
 
 
 def test_a_backend_that_cannot_keep_them_apart_says_so(tmp_path):
-    record = asyncio.run(run_trial(trial_spec(write_task(tmp_path / "task"), "work"), FakeBackend(honest), tmp_path))
+    record = asyncio.run(
+        run_trial(trial_spec(write_task(tmp_path / "task"), "work"), Machinery(FakeBackend(honest)), tmp_path)
+    )
     assert record.verifier_run is not None
     assert record.verifier_run.isolation == "exposed"
 
@@ -120,5 +123,5 @@ def test_a_backend_that_cannot_keep_them_apart_says_so(tmp_path):
 def test_a_bug_of_ours_is_not_taken_for_anybodys_failure(tmp_path):
     backend = FakeBackend(honest, fail_on={"changes": ZeroDivisionError()})
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(run_trial(trial_spec(write_task(tmp_path / "task"), "work"), backend, tmp_path))
+        asyncio.run(run_trial(trial_spec(write_task(tmp_path / "task"), "work"), Machinery(backend), tmp_path))
     assert backend.sandboxes[0].destroyed

@@ -54,7 +54,7 @@ def images(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ima
 
 def run(desk: Desk, images: ImageResolver, root: Path, command: str, **options: str) -> Ran:
     spec = trial_spec(root, command)
-    return desk.run_spec(replace(spec, options=TrialOptions(**options), images=images))  # type: ignore[arg-type]
+    return desk.run_spec(replace(spec, options=TrialOptions(**options)), images=images)  # type: ignore[arg-type]
 
 
 def test_a_trial_takes_place_in_the_image_of_its_dockerfile(desk, images, tmp_path):

@@ -1,7 +1,6 @@
 """Trials whose agent asks a model: what is kept, what it cost, and whose failure a failed call is."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Say, Step
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from tests.trial.support import ANSWER, Desk, Ran, python_command, trial_spec, write_task
 
@@ -53,7 +53,7 @@ def access(upstream: Upstream, **options: Any) -> ModelAccess:
 
 def run(desk: Desk, work: str, model: ModelAccess, **task: Any) -> Ran:
     spec = trial_spec(write_task(desk.new_folder() / "task", **task), agent(work))
-    return desk.run_spec(replace(spec, model=model))
+    return desk.run_spec(spec, model=model)
 
 
 def test_what_the_model_says_is_kept_and_counted(desk):
@@ -125,7 +125,7 @@ def test_a_failing_provider_ends_the_trial_at_once_and_kills_the_agent(desk):
             root = write_task(desk.new_folder() / "task")
             spec = trial_spec(root, agent("ask('?'); ask('!'); import time; time.sleep(1000)"))
             folder = desk.new_folder()
-            return Ran(await run_trial(replace(spec, model=access(upstream)), desk.backend, folder), folder)
+            return Ran(await run_trial(spec, Machinery(desk.backend, model=access(upstream)), folder), folder)
 
     ran = desk.wait(scenario())
     assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("agent", "ProviderError", True)
@@ -152,8 +152,8 @@ def run_with(desk, code: str, *script: Step, seconds: float = 30.0, **options: A
             asyncio.get_running_loop().call_later(_LATE_SEC, fake.release)
             root = write_task(desk.new_folder() / "task", toml=f"[agent]\ntimeout_sec = {seconds}\n")
             folder = desk.new_folder()
-            spec = replace(trial_spec(root, agent(code)), model=access(upstream))
-            return Ran(await run_trial(spec, desk.backend, folder), folder)
+            machinery = Machinery(desk.backend, model=access(upstream))
+            return Ran(await run_trial(trial_spec(root, agent(code)), machinery, folder), folder)
 
     ran: Ran = desk.wait(scenario())
     return ran
@@ -194,9 +194,9 @@ def test_a_run_that_is_cancelled_while_the_model_thinks_ends(desk):
     async def scenario() -> None:
         async with FakeProvider(Hang()) as fake, provider(fake.base_url) as upstream:
             root = write_task(desk.new_folder() / "task")
-            spec = replace(trial_spec(root, agent("ask('?')")), model=access(upstream))
+            spec, machinery = trial_spec(root, agent("ask('?')")), Machinery(desk.backend, model=access(upstream))
             async with asyncio.TaskGroup() as group:
-                running = group.create_task(run_trial(spec, desk.backend, desk.new_folder()))
+                running = group.create_task(run_trial(spec, machinery, desk.new_folder()))
                 await fake.arrived(1)
                 running.cancel()
             assert running.cancelled()
@@ -252,8 +252,11 @@ def test_the_providers_key_is_nowhere_in_the_sandbox(desk, monkeypatch):
     async def scenario() -> Ran:
         async with FakeProvider() as fake, provider(fake.base_url) as upstream:
             root, folder = write_task(desk.new_folder() / "task"), desk.new_folder()
-            spec = replace(trial_spec(root, python_command(AGENT + search)), model=access(upstream))
-            ran = Ran(await run_trial(spec, desk.backend, folder), folder)
+            spec, machinery = (
+                trial_spec(root, python_command(AGENT + search)),
+                Machinery(desk.backend, model=access(upstream)),
+            )
+            ran = Ran(await run_trial(spec, machinery, folder), folder)
             assert f"Bearer {PROVIDER_KEY}" in fake.received[0].headers["authorization"]
             return ran
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.api import make_agent
 from seatrial.model.base import to_json
 from seatrial.model.job import AgentOptions
 from tests.sandbox.embedded.support import needs_root
@@ -98,7 +97,7 @@ def test_working_directories_and_files_of_the_environment(desk):
 
 def test_documented_variables_of_an_agent(desk, tmp_path):
     root = write_task(tmp_path / "my-task")
-    agent = make_agent(AgentOptions(name="command", command="env", model="some/model", env={"EXTRA": "x"}))
+    agent = AgentOptions(name="command", command="env", model="some/model", env={"EXTRA": "x"})
     found = variables(desk.run_spec(trial_spec(root, agent)).text("agent/stdout.txt"))
     expected = {
         "HARBOR_TASK_NAME": "my-task",

@@ -5,7 +5,6 @@ import glob
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -186,14 +185,17 @@ class HarborEnv(CliAgentEnv):
         # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.
         from seatrial.trial.events import unobserved  # noqa: PLC0415
         from seatrial.trial.log import TrialLog  # noqa: PLC0415
+        from seatrial.trial.machinery import Machinery  # noqa: PLC0415
         from seatrial.trial.place import agent_image  # noqa: PLC0415
         from seatrial.trial.rounds import Round  # noqa: PLC0415
         from seatrial.trial.steps import open_trial  # noqa: PLC0415
 
-        machinery = await self._sandboxes.machinery(state)
-        spec = replace(self._spec(state, docker_image), model=model, images=machinery.images)
+        shared = await self._sandboxes.machinery(state)
+        spec = self._spec(state, docker_image)
+        agent = RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"]))
+        machinery = Machinery(shared.backend, shared.images, model, {_AGENT_NAME: agent})
         log = TrialLog(spec, unobserved)
-        opening = open_trial(spec, machinery.backend, self._folder(state), log)
+        opening = open_trial(spec, machinery, self._folder(state), log)
         rollout = rollout_of(state)
         trial = await rollout.resources.enter_async_context(opening)
         turn = trial.begin(Round(spec.task))
@@ -214,7 +216,7 @@ class HarborEnv(CliAgentEnv):
             trial_id=place.trial_id if place else f"{state['task']}.{state['trajectory_id']}",
             task=task,
             task_digest=self._digest(task),
-            agent=RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"])),
+            agent=AgentOptions(name=_AGENT_NAME, command=self.run_command, model=state["model"]),
             attempt=place.attempt if place else 1,
             job=place.job if place else None,
             job_id=place.job_id if place else None,

@@ -4,10 +4,11 @@ import logging
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 from seatrial.env.sandbox_client import SandboxClient
 from seatrial.env.sandbox_settings import SandboxSettings
-from seatrial.env.shared_backend import Machinery, SharedBackend
+from seatrial.env.shared_backend import SharedBackend
 from seatrial.env.state import State, rollout_of
 from seatrial.errors import SandboxError
 from seatrial.images.choice import HOST, ImageRequest, is_plain_python
@@ -15,6 +16,9 @@ from seatrial.images.resolver import ResolvedImage
 from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
+
+if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the first rollout
+    from seatrial.trial.machinery import Machinery
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +38,7 @@ class RolloutSandboxes:
         self._backend = SharedBackend(settings.backend)
         self._replaced: set[str] = set()
 
-    def in_use(self) -> AbstractAsyncContextManager[Machinery]:
+    def in_use(self) -> "AbstractAsyncContextManager[Machinery]":
         """The backend for the length of a block, open until nobody uses it any more."""
         return self._backend.use()
 
@@ -42,7 +46,7 @@ class RolloutSandboxes:
         """Close what is kept open for rollouts to come."""
         await self._backend.close()
 
-    async def machinery(self, state: State) -> Machinery:
+    async def machinery(self, state: State) -> "Machinery":
         """The backend and its images, open until the rollout ends."""
         return await rollout_of(state).resources.enter_async_context(self._backend.use())
 

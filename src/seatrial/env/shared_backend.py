@@ -9,24 +9,18 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from seatrial.concurrency import finish
-from seatrial.images.resolver import ImageResolver
-from seatrial.jobs.admission import LimitedStarts, cores
-from seatrial.jobs.backends import check_backend, make_backend
+from seatrial.jobs.backends import check_backend
 from seatrial.sandbox.api import SandboxBackend
+
+if TYPE_CHECKING:
+    from seatrial.trial.machinery import Machinery
 
 _LINGER_SEC = 2.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Machinery:
-    """An open backend, and where its images come from."""
-
-    backend: SandboxBackend
-    images: ImageResolver
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +64,7 @@ class SharedBackend:
         self._keepers: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def use(self) -> AsyncIterator[Machinery]:
+    async def use(self) -> AsyncIterator["Machinery"]:
         """The backend, open at least as long as the block lasts. Raises HostUnsupportedError or SandboxError."""
         loop = asyncio.get_running_loop()
         kept = self._kept.get(loop)
@@ -111,13 +105,11 @@ class SharedBackend:
                 kept.ready.set_exception(error)
                 kept.ready.exception()  # seen: there may be nobody left to raise it
 
-    async def _open(self, stack: AsyncExitStack) -> Machinery:
-        from seatrial.jobs.images import open_images  # noqa: PLC0415 - much, and only needed to run something
+    async def _open(self, stack: AsyncExitStack) -> "Machinery":
+        from seatrial.jobs.machinery import open_machinery  # noqa: PLC0415 - much, and only needed to run something
 
-        given = self._given
-        backend = await stack.enter_async_context(make_backend(given)) if isinstance(given, str) else given
-        images = await stack.enter_async_context(open_images(backend, lambda line: _log.warning("%s", line)))
-        return Machinery(LimitedStarts(backend, 2 * cores()) if isinstance(given, str) else backend, images)
+        opening = open_machinery(self._given, say=lambda line: _log.warning("%s", line))
+        return await stack.enter_async_context(opening)
 
     def _forget(self, kept: _Kept) -> None:
         if self._kept.get(kept.ready.get_loop()) is kept:

@@ -3,23 +3,27 @@
 from seatrial.errors import HostExhaustedError, SandboxError
 from seatrial.model.record import TrialRecord
 
+_MANY_IN_A_ROW = 10
+
 
 class Breaker:
     """Counts trials in a row for which no sandbox or no room could be had. A single other one clears the count."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._in_a_row = 0
 
-    def note(self, record: TrialRecord) -> None:
-        """Take notice of a finished trial. Raises SandboxError or HostExhaustedError when too many were in a row."""
+    def note(self, record: TrialRecord, slots: int) -> None:
+        """Take notice of a finished trial, of those that run `slots` at once.
+
+        Raises SandboxError or HostExhaustedError when so many were in a row that it was not one bad moment for all.
+        """
         failure = record.failure
         exhausted = failure is not None and failure.cause == HostExhaustedError.__name__
         if failure is None or not (exhausted or (failure.phase == "setup" and failure.cause == SandboxError.__name__)):
             self._in_a_row = 0
             return
         self._in_a_row += 1
-        if self._in_a_row < self._limit:
+        if self._in_a_row < max(_MANY_IN_A_ROW, 2 * slots):
             return
         if exhausted:
             raise HostExhaustedError(

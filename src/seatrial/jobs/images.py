@@ -3,18 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from pathlib import Path
 
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, ImageSource, Say, open_resolver, unheard
-from seatrial.jobs.attempt import TrialRunner
 from seatrial.jobs.backends import AutoBackend
-from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Image, SandboxBackend
 from seatrial.sandbox.way_out import STRAIGHT, WayOut
-from seatrial.trial.events import Observer
-from seatrial.trial.spec import TrialSpec
 
 OpenSource = Callable[[SandboxBackend, WayOut], AbstractAsyncContextManager[ImageSource]]
 
@@ -88,12 +82,3 @@ _SOURCES: dict[str, OpenSource] = {
     "docker": _from_the_daemon,
     "podman": _from_the_daemon,
 }
-
-
-def with_images(run: TrialRunner, images: ImageResolver) -> TrialRunner:
-    """A runner of trials that take place in these images."""
-
-    async def run_with_images(spec: TrialSpec, backend: SandboxBackend, folder: Path, observe: Observer) -> TrialRecord:
-        return await run(replace(spec, images=images), backend, folder, observe)
-
-    return run_with_images

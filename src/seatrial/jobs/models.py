@@ -2,18 +2,12 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seatrial.errors import JobError
 from seatrial.gateway.pricing import find_price, load_prices
-from seatrial.jobs.attempt import TrialRunner
 from seatrial.model.job import WITHOUT_MODEL, AgentOptions, JobSpec, ModelOptions
-from seatrial.model.record import TrialRecord
-from seatrial.sandbox.api import SandboxBackend
-from seatrial.trial.events import Observer
-from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
     from seatrial.gateway.access import ModelAccess
@@ -66,12 +60,3 @@ async def model_access(options: ModelOptions, ca_file: str | None = None) -> Asy
     prices = load_prices(Path(options.prices) if options.prices else None)
     async with open_upstream(options.upstream, ca_file=ca_file) as upstream:
         yield ModelAccess(upstream, limits, prices)
-
-
-def with_model(run: TrialRunner, access: "ModelAccess | None") -> TrialRunner:
-    """A runner of trials whose agents have access to the model."""
-
-    async def run_with_model(spec: TrialSpec, backend: SandboxBackend, folder: Path, observe: Observer) -> TrialRecord:
-        return await run(replace(spec, model=access), backend, folder, observe)
-
-    return run_with_model if access else run

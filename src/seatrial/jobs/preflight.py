@@ -7,9 +7,9 @@ again and never count it as a zero.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,22 +17,22 @@ from seatrial.agents.api import AgentLaunch, is_reference, make_agents
 from seatrial.agents.environ import agent_variables
 from seatrial.agents.shell_line import needed_by
 from seatrial.errors import PreflightError, TrialError, UsageError
-from seatrial.images.resolver import ImageResolver
 from seatrial.jobs.attempt import trial_spec
 from seatrial.jobs.plan import TrialPlan
+from seatrial.jobs.prepare import PreparedJob
 from seatrial.model.task import Task
-from seatrial.sandbox.api import ExecSpec, SandboxBackend
+from seatrial.sandbox.api import ExecSpec
 from seatrial.sandbox.scratch import Scratch
-from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Notice, Observer, unobserved
 from seatrial.trial.log import TrialLog
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import agent_image
 from seatrial.trial.rounds import rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.steps import Turn, open_trial
 
 if TYPE_CHECKING:  # an HTTP server and client, which most jobs do without
-    from seatrial.gateway.access import ModelAccess
+    from seatrial.gateway.api import Upstream
 
 _TIMEOUT_SEC = 60.0
 _MOST_TRIED = 3
@@ -61,78 +61,84 @@ fi
 
 
 @dataclass(frozen=True, slots=True)
-class Preflight:
-    """What agents are tried out with."""
+class PreflightPlan:
+    """What is to be tried out: the upstream's models, and each agent at a few trials. Plain data, as specs are."""
 
-    store: JobStore
-    tasks: Mapping[str, Task]
-    backend: SandboxBackend
-    images: ImageResolver
-    model: "ModelAccess | None"
-    tell: Observer = unobserved
+    upstream: str | None
+    models: tuple[str | None, ...]
+    agents: Mapping[str, tuple[TrialSpec, ...]]
 
-    async def run(self, trials: Iterable[TrialPlan]) -> None:
-        """Try out every agent that has trials. Raises PreflightError that says what cannot work, and what to do."""
-        agents = make_agents(self.store.file.spec.agents)
-        plans: dict[str, list[TrialPlan]] = defaultdict(list)
-        for plan in trials:
-            if not is_reference(agents[plan.agent.title]):
-                plans[plan.agent.title].append(plan)
-        await self._try_models({its[0].agent.model for its in plans.values()})
-        digests = {task.id: task.digest for task in self.store.file.tasks}
-        for title, its in plans.items():
-            specs = [
-                trial_spec(self.store.file, plan, task, agents[title], digests[plan.task_id])
-                for plan, task in self._different(its)
-            ]
-            await self._try_agent(title, [replace(spec, model=self.model, images=self.images) for spec in specs])
 
-    def _different(self, plans: Sequence[TrialPlan]) -> list[tuple[TrialPlan, Task]]:
-        """The first trial, and a few at tasks where an agent may find other programs and files than there."""
-        own_images = self.store.file.spec.trial.image == "auto"
-        first = {plan.task_id: plan for plan in reversed(plans)}
-        found: dict[object, tuple[TrialPlan, Task]] = {}
-        for task_id in islice(dict.fromkeys(plan.task_id for plan in plans), _MOST_LOOKED_AT):
-            task = self.tasks[task_id]
-            files = task_id if task.layout.environment_files else None
-            found.setdefault((agent_image(task) if own_images else None, files), (first[task_id], task))
-        return list(found.values())[:_MOST_TRIED]
+def plan_preflight(job: PreparedJob) -> PreflightPlan:
+    """What to try out before the trials of a job."""
+    file = job.store.file
+    agents = make_agents(file.spec.agents)
+    plans: dict[str, list[TrialPlan]] = defaultdict(list)
+    for plan in job.trials:
+        if not is_reference(agents[plan.agent.title]):
+            plans[plan.agent.title].append(plan)
+    digests = {task.id: task.digest for task in file.tasks}
+    specs = {
+        title: tuple(trial_spec(file, plan, task, digests[plan.task_id]) for plan, task in _different(job, its))
+        for title, its in plans.items()
+    }
+    models = {its[0].agent.model for its in plans.values()}
+    return PreflightPlan(file.spec.model.upstream, tuple(sorted(models, key=str)), specs)
 
-    async def _try_models(self, models: Iterable[str | None]) -> None:
-        if self.model is None:
-            return
-        from seatrial.gateway.upstreams.tiny_call import try_upstream  # noqa: PLC0415 - an HTTP client
 
-        name = self.store.file.spec.model.upstream
-        for model in sorted(models, key=str):
-            tried = await try_upstream(self.model.upstream, model)
-            asked = f"the model {model!r}" if model else "its list of models"
-            if tried and tried.verdict == "refuses":
-                raise PreflightError(
-                    f"the upstream {name!r} was asked for {asked}, and trials would get no further: {tried.said}; "
-                    f"correct the key, the address or the name of the model; {_OFF}"
-                )
-            if tried and tried.verdict == "unclear":
-                self.tell(Notice(f"the upstream {name!r} was asked for {asked}: {tried.said}; the trials start anyway"))
+def _different(job: PreparedJob, plans: Sequence[TrialPlan]) -> list[tuple[TrialPlan, Task]]:
+    """The first trial, and a few at tasks where an agent may find other programs and files than there."""
+    own_images = job.store.file.spec.trial.image == "auto"
+    first = {plan.task_id: plan for plan in reversed(plans)}
+    found: dict[object, tuple[TrialPlan, Task]] = {}
+    for task_id in islice(dict.fromkeys(plan.task_id for plan in plans), _MOST_LOOKED_AT):
+        task = job.tasks[task_id]
+        files = task_id if task.layout.environment_files else None
+        found.setdefault((agent_image(task) if own_images else None, files), (first[task_id], task))
+    return list(found.values())[:_MOST_TRIED]
 
-    async def _try_agent(self, title: str, specs: Sequence[TrialSpec]) -> None:
-        """Look into the sandbox of the first trial; what is missing there may be in others, and then stops nothing."""
-        missing: list[PreflightError] = []
-        for spec in specs:
-            try:
-                with Scratch() as folder:
-                    async with open_trial(spec, self.backend, folder, TrialLog(spec, unobserved)) as trial:
-                        await _look_around(trial.begin(rounds_of(spec.task)[0]), title)
-            except PreflightError as error:
-                missing.append(error)
-                continue
-            except (TrialError, UsageError) as error:
-                self.tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
-            break
-        else:
-            raise missing[0]
-        for lacking in missing:
-            self.tell(Notice(f"{lacking} (but not in every task, so the trials start)", urgent=True))
+
+async def preflight(plan: PreflightPlan, machinery: Machinery, tell: Observer) -> None:
+    """Try out every agent that has trials. Raises PreflightError that says what cannot work, and what to do."""
+    if machinery.model is not None:
+        for model in plan.models:
+            await _try_model(machinery.model.upstream, plan.upstream, model, tell)
+    for title, specs in plan.agents.items():
+        await _try_agent(title, specs, machinery, tell)
+
+
+async def _try_model(upstream: "Upstream", name: str | None, model: str | None, tell: Observer) -> None:
+    from seatrial.gateway.upstreams.tiny_call import try_upstream  # noqa: PLC0415 - an HTTP client
+
+    tried = await try_upstream(upstream, model)
+    asked = f"the model {model!r}" if model else "its list of models"
+    if tried and tried.verdict == "refuses":
+        raise PreflightError(
+            f"the upstream {name!r} was asked for {asked}, and trials would get no further: {tried.said}; "
+            f"correct the key, the address or the name of the model; {_OFF}"
+        )
+    if tried and tried.verdict == "unclear":
+        tell(Notice(f"the upstream {name!r} was asked for {asked}: {tried.said}; the trials start anyway"))
+
+
+async def _try_agent(title: str, specs: Sequence[TrialSpec], machinery: Machinery, tell: Observer) -> None:
+    """Look into the sandbox of the first trial; what is missing there may be in others, and then stops nothing."""
+    missing: list[PreflightError] = []
+    for spec in specs:
+        try:
+            with Scratch() as folder:
+                async with open_trial(spec, machinery, folder, TrialLog(spec, unobserved)) as trial:
+                    await _look_around(trial.begin(rounds_of(spec.task)[0]), title)
+        except PreflightError as error:
+            missing.append(error)
+            continue
+        except (TrialError, UsageError) as error:
+            tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
+        break
+    else:
+        raise missing[0]
+    for lacking in missing:
+        tell(Notice(f"{lacking} (but not in every task, so the trials start)", urgent=True))
 
 
 async def _look_around(turn: Turn, title: str) -> None:
@@ -155,7 +161,7 @@ async def _look_for_program(turn: Turn, launch: AgentLaunch, variables: Mapping[
         turn,
         ExecSpec(
             ("/bin/sh", "-c", _LOOK, "sh", needed.program, needed.script or ""),
-            env={**agent_variables(spec.task, spec.task.workdir, spec.agent.ref.model), **variables},
+            env={**agent_variables(spec.task, spec.task.workdir, turn.trial.agent.ref.model), **variables},
             cwd=launch.cwd,
             user=turn.round.agent.user,
             timeout_sec=_TIMEOUT_SEC,

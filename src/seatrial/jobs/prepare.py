@@ -8,6 +8,7 @@ from seatrial.agents.api import make_agents
 from seatrial.errors import JobError
 from seatrial.jobs.agents import changed_agents, with_locked_agents
 from seatrial.jobs.backends import check_backend
+from seatrial.jobs.engine import check_engine
 from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.models import check_model, model_notices
@@ -67,6 +68,10 @@ class PreparedJob:
     earlier: Sequence[TrialEntry] = ()
     is_new: bool = False
 
+    def needed_tasks(self) -> Iterator[Task]:
+        """The tasks of the trials that are to be run, each once."""
+        return (self.tasks[task_id] for task_id in dict.fromkeys(plan.task_id for plan in self.trials))
+
 
 def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     """A new job in a new folder, with everything checked that can be before anything starts.
@@ -77,6 +82,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     ensure_free(folder)
     spec = with_locked_agents(_with_whole_paths(spec))
     check_backend(spec.trial.backend)
+    check_engine(spec.run)
     _check_ca_file(spec)
     check_model(spec.model, spec.agents)
     make_agents(spec.agents)
@@ -134,6 +140,7 @@ def prepare_resume(
     if trials:
         spec = store.file.spec
         check_backend(spec.trial.backend)
+        check_engine(spec.run)
         _check_ca_file(spec)
         check_model(spec.model, spec.agents)
         make_agents(spec.agents)

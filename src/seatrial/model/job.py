@@ -180,13 +180,16 @@ class ModelOptions(StrictModel):
 
 
 class RunOptions(StrictModel):
-    """How a job is carried out on this machine, which has no part in what its results mean.
+    """How and where a job is carried out, which has no part in what its results mean.
 
     With `preflight`, each agent is tried out before its first trial. A job whose agent never really runs in its first
     trials is stopped, unless it is to `keep_going`.
     When this machine is out of disk, processes or memory, the job waits `host_wait_sec` for it to have some again.
+    The `engine` says on which machines: `local` is this one. `address` is where an engine with several finds them.
     """
 
+    engine: str = "local"
+    address: str | None = None
     concurrent: Count | None = None
     starting: Count | None = None
     retries: NonNegativeInt = 2

@@ -231,7 +231,7 @@ class TrialRecord(StrictModel):
     `attempt` counts the trials of one agent at one task, all of which count; `tries` how often this one had to be
     started because the machinery failed, of which only the last counts. `disputed_reward` is what the reward would be
     if verdicts on the agent's own system were believed, where they are higher. `warnings` say why its verdict may tell
-    little.
+    little. `node` is the machine it ran on, where there were several.
     """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
@@ -245,6 +245,7 @@ class TrialRecord(StrictModel):
     sandbox: SandboxRef
     attempt: Annotated[int, Field(ge=1)] = 1
     tries: Annotated[int, Field(ge=1)] = 1
+    node: str | None = None
     times: tuple[PhaseTime, ...] = ()
     resources: ResourceUse | None = None
     agent_result: AgentResult | None = None

@@ -108,7 +108,7 @@ def _is_first(round_: Round) -> bool:
 async def _ask(verification: Verification, host: Attendance) -> Baseline:
     """Have the verifier judge a fresh sandbox in which nobody has done anything."""
     untouched = replace(verification, folder=verification.folder / "baseline", earlier=FileChanges())
-    async with open_sandbox(verification.backend, verification.place.sandbox) as fresh:
+    async with open_sandbox(verification.machinery.backend, verification.place.sandbox) as fresh:
         try:
             await _furnish(verification, fresh)
         except (AgentSetupError, HealthcheckError):

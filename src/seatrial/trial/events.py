@@ -11,12 +11,13 @@ from seatrial.model.record import Failure, Phase, TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class TrialStarted:
-    """A trial has been given its turn; `tries` is 1 for the first time."""
+    """A trial has been given its turn, for the first time when `tries` is 1; `node` is where, if there are several."""
 
     trial_id: str
     task_id: str
     agent: str
     tries: int = 1
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

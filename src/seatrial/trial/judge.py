@@ -188,7 +188,7 @@ async def _verifier_sandbox(
     for artifact in work.kept:
         if artifact.reason and artifact.reason.startswith(NO_ROOM):
             raise HostExhaustedError(f"{artifact.source} cannot be handed to the verifier: {artifact.reason}")
-    async with open_sandbox(verification.backend, place.sandbox) as fresh:
+    async with open_sandbox(verification.machinery.backend, place.sandbox) as fresh:
         for artifact in work.kept:
             if artifact.status == "ok":
                 await _hand_over(fresh, artifact, verification.folder / "artifacts" / artifact.destination)
@@ -198,7 +198,7 @@ async def _verifier_sandbox(
 async def _separate_place(verification: Verification, request: ImageRequest) -> Place:
     round_, options = verification.round, verification.spec.options
     environment = round_.verifier.environment or round_.task.config.environment
-    image = await verification.spec.images.resolve(request, image_policy(options))
+    image = await verification.machinery.images.resolve(request, image_policy(options))
     return choose_place(round_.task, environment, image, options, verification.place.capabilities)
 
 

@@ -28,7 +28,7 @@ from seatrial.model.record import (
 )
 from seatrial.trial.agent_trace import AgentTrace, find_warnings
 from seatrial.trial.combine import combine
-from seatrial.trial.events import Notice, Observer, PhaseStarted
+from seatrial.trial.events import Notice, Observer, PhaseStarted, unobserved
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verifier_tools import TOOL_MISSING, about_missing_tools
@@ -61,6 +61,7 @@ class TrialLog:
         self._times: list[PhaseTime] = []
         self._failure: Failure | None = None
         self._complete = False
+        self.agent = AgentRef(name=spec.agent.title, command=spec.agent.command, model=spec.agent.model)
         self.rounds: list[RoundLog] = []
         options = spec.options
         self.sandbox = SandboxRef(backend=options.backend, image=options.image, network="", reproducible=False)
@@ -101,12 +102,14 @@ class TrialLog:
         """All rounds have been judged: whatever fails from now on changes no result."""
         self._complete = True
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """The machinery failed in the present phase. The first failure counts."""
         if not self._complete and self._failure is None:
             retryable = isinstance(error, TrialError) and error.retryable
+            # Names of files may come with bytes that no text can hold.
+            message = str(error).encode("utf-8", "backslashreplace").decode() or "no message"
             cause = type(error).__name__
-            self._failure = Failure(phase=self._phase, cause=cause, message=str(error), retryable=retryable)
+            self._failure = Failure(phase=self._phase, cause=cause, message=message, retryable=retryable)
 
     def _warnings(self) -> tuple[TrialWarning, ...]:
         tools = sorted({tool for log in self.rounds for tool in log.missing_tools})
@@ -122,7 +125,7 @@ class TrialLog:
             job=spec.job,
             job_id=spec.job_id,
             task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
-            agent=_agent_ref(spec),
+            agent=self._agent_ref(),
             sandbox=self.sandbox,
             attempt=spec.attempt,
             times=tuple(self._times),
@@ -141,6 +144,10 @@ class TrialLog:
             failure=self._failure,
         )
 
+    def _agent_ref(self) -> AgentRef:
+        files = describe_files(self._spec.agent.files)
+        return self.agent.model_copy(update={"files": files}) if files else self.agent
+
     def _evaluation(self) -> EvaluationResult:
         return self._combined({log.round.name: log.evaluation for log in self.rounds if log.evaluation})
 
@@ -156,12 +163,6 @@ class TrialLog:
             return judged[None]
         named = {name: evaluation for name, evaluation in judged.items() if name}
         return combine(named, self._spec.task.config.multi_step_reward_strategy)
-
-
-def _agent_ref(spec: TrialSpec) -> AgentRef:
-    if not spec.agent_files:
-        return spec.agent.ref
-    return spec.agent.ref.model_copy(update={"files": describe_files(spec.agent_files)})
 
 
 def _believed(log: RoundLog, evaluation: EvaluationResult) -> EvaluationResult:
@@ -190,3 +191,10 @@ def _step_record(log: RoundLog) -> StepRecord:
 
 def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
+
+
+def failed_record(spec: TrialSpec, error: BaseException) -> TrialRecord:
+    """The record of a trial that an error ended before it could say anything itself."""
+    log = TrialLog(spec, unobserved)
+    log.fail(error)
+    return log.record()

@@ -10,24 +10,22 @@ from seatrial.descriptors import is_shortage, shortage
 from seatrial.errors import SandboxError, TrialError, UsageError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import TrialRecord
-from seatrial.sandbox.api import SandboxBackend
 from seatrial.trial.events import Observer, unobserved
 from seatrial.trial.log import TrialLog
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.steps import OpenTrial, open_trial
 
 
-async def run_trial(
-    spec: TrialSpec, backend: SandboxBackend, folder: Path, observe: Observer = unobserved
-) -> TrialRecord:
+async def run_trial(spec: TrialSpec, machinery: Machinery, folder: Path, observe: Observer = unobserved) -> TrialRecord:
     """Run one trial; logs and files go into `folder`, whose record is returned and not yet stored.
 
     When the machinery fails, the record says so instead of scoring. Only cancellation and our own bugs raise.
     """
     log = TrialLog(spec, observe)
     try:
-        async with open_trial(spec, backend, folder, log) as trial:
+        async with open_trial(spec, machinery, folder, log) as trial:
             for round_ in rounds_of(spec.task):
                 evaluation = await _play(trial, round_)
                 if not round_.is_good_enough(evaluation):

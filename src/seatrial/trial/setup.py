@@ -43,8 +43,8 @@ async def stage_round(
 ) -> None:
     """Put in place what this round's agent may see, and wait until its surroundings are ready."""
     await put_packed(sandbox, "/", packed_for_agent(spec, round_, launch.trees if launch else {}))
-    if launch and spec.agent_files:
-        await put_packed(sandbox, "/", pack_agent_files(spec.agent_files))
+    if launch and spec.agent.files:
+        await put_packed(sandbox, "/", pack_agent_files(spec.agent.files))
     if files := round_.workdir_files():
         await put_packed(sandbox, place.workdir, packed_tree(spec, files))
         if (files / "setup.sh").is_file():

@@ -108,7 +108,7 @@ async def _decide(
     if verification.trusts_agent:
         return Curated(kept=tuple(change.path for change in each(system)))
     image = verification.place.sandbox.image
-    async with open_originals(verification.backend, image) as originals:
+    async with open_originals(verification.machinery.backend, image) as originals:
         facts = await gather_facts(originals, image, system)
         around = Surroundings(
             facts, verification.named, verification.needs, verification.place.workdir, texts, homes=verification.homes
@@ -179,7 +179,7 @@ async def _put_back(verification: Verification, sandbox: Sandbox, work: Work) ->
     paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if curated.anything else None
     if paths or curated.rewritten:
-        async with open_originals(verification.backend, verification.place.sandbox.image) as originals:
+        async with open_originals(verification.machinery.backend, verification.place.sandbox.image) as originals:
             await restore(sandbox, originals, paths, curated.rewritten)
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seatrial.agents.api import AgentContext, AgentLaunch, is_reference
+from seatrial.agents.api import Agent, AgentContext, AgentLaunch, is_reference
+from seatrial.agents.environ import agent_variables
 from seatrial.concurrency import unless
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges, SandboxRef
-from seatrial.sandbox.api import Network, Sandbox, SandboxBackend
+from seatrial.sandbox.api import Network, Sandbox
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
 from seatrial.sandbox.session import open_sandbox
@@ -25,6 +26,7 @@ from seatrial.trial.baseline import broken_verifier, explain_silence, with_basel
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
 from seatrial.trial.judge import Judgement, score, verify
 from seatrial.trial.log import RoundLog, TrialLog
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import (
     Place,
     agent_image,
@@ -53,7 +55,8 @@ class OpenTrial:
     """A trial under way, with its sandbox. Its rounds are begun one after the other, then it is completed."""
 
     spec: TrialSpec
-    backend: SandboxBackend
+    machinery: Machinery
+    agent: Agent
     folder: Path
     log: TrialLog
     place: Place
@@ -94,21 +97,21 @@ class Turn:
         trial = self.trial
         with trial.log.phase("setup", self.round):
             context = AgentContext(self.round.task, self.round.step, trial.place.workdir, os.environ, self._allowed)
-            launch = trial.spec.agent.prepare(context)
+            launch = trial.agent.prepare(context)
             await stage_round(trial.sandbox, trial.spec, self.round, trial.place, launch, self.network)
         return launch
 
     @asynccontextmanager
     async def open_model(self, port: int = 0) -> AsyncIterator["OpenAccess | None"]:
         """The agent's way to its model while the block lasts; None for a trial without one. What it used is noted."""
-        spec, sandbox = self.trial.spec, self.trial.sandbox
-        if spec.model is None:
+        trial, model = self.trial, self.trial.machinery.model
+        if model is None:
             yield None
             return
-        listener = await sandbox.listen(port)
+        listener = await trial.sandbox.listen(port)
         secrets = tuple(self._allowed.values())
-        keys: Keys = "any" if self.trial.place.capabilities.private_loopback else "own"
-        async with spec.model.open(listener, self._verification.folder, spec.agent.ref.model, secrets, keys) as access:
+        keys: Keys = "any" if trial.place.capabilities.private_loopback else "own"
+        async with model.open(listener, self._verification.folder, trial.agent.ref.model, secrets, keys) as access:
             try:
                 yield access
             finally:
@@ -122,16 +125,17 @@ class Turn:
         with self.trial.log.phase("agent", self.round):
             # An agent that does not come to its end by a failure of ours has no result.
             self.notes.agent_result = await self._run(launch, access) if launch else DID_NOTHING
-        if launch and not is_reference(self.trial.spec.agent):
+        if launch and not is_reference(self.trial.agent):
             tally = access.session.tally if access else None
             self.notes.trace = trace_agent(self.notes.agent_result, self._verification.folder / "agent", tally)
         return self.notes.agent_result
 
     async def _run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
         trial, folder = self.trial, self._verification.folder / "agent"
+        usual = agent_variables(self.round.task, self.round.task.workdir, trial.agent.ref.model)
+        reached = replace(launch, env={**usual, **(access.variables if access else {}), **launch.env})
         if access is None:
-            return await run_agent(trial.sandbox, trial.spec, self.round, launch, self.network, folder)
-        reached = replace(launch, env={**access.variables, **launch.env})
+            return await run_agent(trial.sandbox, trial.spec, self.round, reached, self.network, folder)
         running = run_agent(trial.sandbox, trial.spec, self.round, reached, self.network, folder)
         access.session.waits.agent_starts(self.round.agent_seconds(trial.spec.options))
         result = await unless(access.session.broken, running)
@@ -188,33 +192,35 @@ class Turn:
         trial = self.trial
         earlier = merge_changes(trial.changes[:-1])
         return Verification(
-            trial.spec, self.round, trial.place, trial.backend, trial.folder / self.round.folder, earlier
+            trial.spec, self.round, trial.place, trial.machinery, trial.folder / self.round.folder, earlier
         )
 
 
 @asynccontextmanager
-async def open_trial(spec: TrialSpec, backend: SandboxBackend, folder: Path, log: TrialLog) -> AsyncIterator[OpenTrial]:
+async def open_trial(spec: TrialSpec, machinery: Machinery, folder: Path, log: TrialLog) -> AsyncIterator[OpenTrial]:
     """A trial with a furnished sandbox that is gone when the block is left. Raises TrialError or UsageError."""
     async with host_watch().attend(spec.trial_id, folder, spec.company) as host, AsyncExitStack() as stack:
         host.agent_at_work = lambda: log.agent_was_at_work(SAMPLE_SEC)
         try:
             with log.phase("setup"):
-                place = await _choose(spec, backend, log)
-                sandbox = await stack.enter_async_context(open_sandbox(backend, place.sandbox))
+                agent = machinery.agent(spec.agent)
+                log.agent = agent.ref
+                place = await _choose(spec, machinery, log)
+                sandbox = await stack.enter_async_context(open_sandbox(machinery.backend, place.sandbox))
                 host.furnish(sandbox, place.capabilities.state_folders)
                 log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
                 await stage_task(sandbox, spec, rounds_of(spec.task)[0], place)
-            yield OpenTrial(spec, backend, folder, log, place, sandbox, host)
+            yield OpenTrial(spec, machinery, agent, folder, log, place, sandbox, host)
         except MAY_BE_SHORTAGE as error:
             await explain(host, log, error)
 
 
-async def _choose(spec: TrialSpec, backend: SandboxBackend, log: TrialLog) -> Place:
-    capabilities = await backend.probe()
+async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place:
+    capabilities = await machinery.backend.probe()
     environment = spec.task.config.environment
     refuse_impossible(spec.task, spec.options)
-    setup = agent_setup(spec.agent_setup, spec.agent_files)
-    image = await spec.images.resolve(agent_image(spec.task, setup), image_policy(spec.options))
+    setup = agent_setup(spec.agent.setup, spec.agent.files)
+    image = await machinery.images.resolve(agent_image(spec.task, setup), image_policy(spec.options))
     place = choose_place(spec.task, environment, image, spec.options, capabilities)
     policy = spec.task.config.agent.network or environment.network
     log.sandbox = SandboxRef(

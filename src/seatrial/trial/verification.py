@@ -5,8 +5,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from seatrial.model.record import FileChanges
-from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.division import DOT_ENTRIES, Division, divide
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
@@ -25,7 +25,7 @@ class Verification:
     spec: TrialSpec
     round: Round
     place: Place
-    backend: SandboxBackend
+    machinery: Machinery
     folder: Path
     earlier: FileChanges = field(default_factory=FileChanges)
 
@@ -37,7 +37,7 @@ class Verification:
     @property
     def is_authors_own(self) -> bool:
         """Whether what was judged is the task's own solution: its author has nothing to forge."""
-        return self.spec.agent.ref.name == "oracle"
+        return self.spec.agent.name == "oracle"
 
     @cached_property
     def division(self) -> Division:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.agents.api import AgentLaunch
-from seatrial.agents.environ import agent_variables
 from seatrial.descriptors import raise_if_short
 from seatrial.errors import ContentError
 from seatrial.model.agent import AgentResult
@@ -34,7 +33,7 @@ async def run_agent(
     result = await sandbox.exec(
         ExecSpec(
             launch.argv,
-            env={**agent_variables(round_.task, round_.task.workdir, spec.agent.ref.model), **launch.env},
+            env=launch.env,
             cwd=launch.cwd,
             user=round_.agent.user,
             timeout_sec=round_.agent_seconds(spec.options),

@@ -48,7 +48,7 @@ def play(desk: Desk, agent: str, dockerfile: str = DOCKERFILE) -> Ran:
     spec = trial_spec(write_task(desk.new_folder() / "task", files=files), agent)
     images = ImageResolver(EngineSource(desk.backend.client), unheard)
     options = spec.options.model_copy(update={"image": "auto"})
-    ran = desk.run_spec(replace(spec, options=options, images=images))
+    ran = desk.run_spec(replace(spec, options=options), images=images)
     desk.wait(images.close())
     assert with_label(f"{RUN}={desk.backend.run_name}") == [f"seatrial-{desk.backend.run_name}"], "but for the volume"
     return ran

@@ -65,7 +65,8 @@ def test_an_agent_s_files_and_the_user_s_certificates_are_there_and_the_verifier
     spec = trial_spec(task, command, ca_file=str(tmp_path / "ca.pem"))
     files = (lock_files(AgentFiles(source=str(tmp_path / "words.sh"))),)
     options = spec.options.model_copy(update={"image": str(image)})
-    ran = desk.run_spec(replace(spec, options=options, agent_files=files))
+    agent = spec.agent.model_copy(update={"files": files})
+    ran = desk.run_spec(replace(spec, options=options, agent=agent))
     assert (ran.reward, ran.text("verifier/files/seen.pem")) == (1.0, certificate)
     assert not [path for path in ran.changes.added if path.startswith("/agent")]
 
@@ -146,7 +147,7 @@ def test_an_agent_reaches_its_model(desk, image):
     spec = trial_spec(write_task(desk.new_folder() / "task"), f"{ask} > {ANSWER}")
     model = ModelAccess(ScriptedModel([{"text": "right"}]), SessionOptions(), PriceTable(models={}))
     options = spec.options.model_copy(update={"image": str(image)})
-    ran = desk.run_spec(replace(spec, options=options, model=model))
+    ran = desk.run_spec(replace(spec, options=options), model=model)
     assert ran.reward == 1.0
     assert ran.record.model_usage is not None
     assert ran.record.model_usage.calls == 1

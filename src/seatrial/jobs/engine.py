@@ -1,0 +1,69 @@
+"""Engine: what carries a prepared job out, on this machine or on many. The store decides what counts.
+
+An engine says where trials run (`jobs/places.py`). Queue, budgets, retries and records are the same for all of them
+(`jobs/carry_out.py`).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast
+
+from seatrial.errors import UsageError
+from seatrial.jobs.queue import Stop
+from seatrial.model.job import RunOptions
+from seatrial.plugins import load_plugin, plugin_names
+from seatrial.store.job_store import JobStore
+from seatrial.trial.events import Observer
+
+if TYPE_CHECKING:
+    from seatrial.jobs.prepare import PreparedJob
+
+ENTRY_POINTS = "seatrial.engines"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """How far a job has come. `planned` and `finished` are of the whole job, `started` of this run.
+
+    `reason` says more about a run that was ended while trials were running, and what to do.
+    """
+
+    store: JobStore
+    planned: int
+    finished: int
+    started: int
+    stopped: Stop
+    reason: str | None = None
+
+
+class Engine(Protocol):
+    """Carries out one job."""
+
+    async def run(self, job: "PreparedJob", observe: Observer) -> JobOutcome:
+        """Run the trials that have no record yet.
+
+        Raises UsageError when it turns out before the first trial that the job cannot be done as asked, and otherwise
+        as `carry_out` does. When cancelled, what runs is torn down, and the job can be resumed.
+        """
+        ...
+
+
+class EngineFactory(Protocol):
+    """What a plug-in registers."""
+
+    def __call__(self, options: RunOptions) -> Engine:
+        """An engine for one run. Raises UsageError for options it cannot use."""
+        ...
+
+
+def make_engine(options: RunOptions) -> Engine:
+    """The engine that a run names. Raises UsageError for one that there is not, and for options it cannot use."""
+    factory = cast(EngineFactory, load_plugin(ENTRY_POINTS, options.engine))
+    return factory(options)
+
+
+def check_engine(options: RunOptions) -> None:
+    """Raise UsageError for an engine that there is not, or an address for one that has none."""
+    if options.engine not in plugin_names(ENTRY_POINTS):
+        load_plugin(ENTRY_POINTS, options.engine)
+    if options.address is not None and options.engine == "local":
+        raise UsageError("the local engine runs on this machine alone and takes no --address; add --engine ray")

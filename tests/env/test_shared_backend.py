@@ -8,6 +8,7 @@ import pytest
 from seatrial.env import shared_backend
 from seatrial.env.shared_backend import SharedBackend
 from seatrial.errors import HostUnsupportedError, UsageError
+from seatrial.jobs import machinery
 from seatrial.testing.fake import FakeBackend
 
 
@@ -35,7 +36,7 @@ class Broken(Counted):
 
 @pytest.fixture
 def events(monkeypatch):
-    monkeypatch.setattr(shared_backend, "make_backend", lambda name: Broken() if name == "local" else Counted())
+    monkeypatch.setattr(machinery, "make_backend", lambda name: Broken() if name == "local" else Counted())
     Counted.events = []
     return lambda: Counted.events
 
@@ -44,10 +45,10 @@ def test_all_users_have_the_same_backend_and_the_last_one_closes_it(events):
     shared = SharedBackend("embedded")
 
     async def use(entered, leave):
-        async with shared.use() as machinery:
+        async with shared.use() as opened:
             entered.set()
             await leave.wait()
-            return machinery.backend
+            return opened.backend
 
     async def run():
         leave, entered = asyncio.Event(), [asyncio.Event(), asyncio.Event()]
@@ -145,8 +146,8 @@ def test_the_callers_own_backend_stays_open(events):
     own = Counted()
 
     async def run():
-        async with SharedBackend(own).use() as machinery:
-            return machinery.backend
+        async with SharedBackend(own).use() as opened:
+            return opened.backend
 
     assert asyncio.run(run()) is own
     assert events() == []

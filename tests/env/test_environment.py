@@ -293,6 +293,7 @@ def test_the_chain_signatures_and_defaults_are_pinned():
         "state_columns=()",
         "save_to=None",
         "resume=False",
+        "retries=2",
     ]
     assert shown(vf.Environment.generate)[:5] == [
         "inputs",

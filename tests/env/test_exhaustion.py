@@ -30,7 +30,7 @@ def evaluate(tmp_path, reward, *, wrote=0, kind=vf.HarborEnv):
 
     async def run():
         on_watch(gauge)
-        return await env.evaluate(echo, "gpt-4", state_columns=[*COLUMNS, "error"])
+        return await env.evaluate(echo, "gpt-4", state_columns=[*COLUMNS, "error"], retries=0)
 
     return only(asyncio.run(asyncio.wait_for(run(), 30)))
 

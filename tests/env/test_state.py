@@ -41,7 +41,8 @@ def test_without_its_one_private_key_a_state_can_be_sent(tmp_path):
 
 
 def test_a_rollout_begins_with_what_its_row_says_of_its_place_and_nothing_else(tmp_path):
-    place = RolloutPlace("a.command.1", tmp_path, 1, "job")
+    env = harbor_env(make_tasks(tmp_path))
+    place = RolloutPlace(env.trial_spec(env.get_dataset()[0], "m"), tmp_path)
     begun = Rollout(place, unanswered=[{"role": "user", "content": "from another try"}])
     state = new_state({**ROW, ROLLOUT: begun}, "m", None)
     assert rollout_of(state).place is place

@@ -82,11 +82,11 @@ def harbor_env(folder: Path, kind: type[HarborEnv] = HarborEnv, **options: Any) 
 
 
 def evaluate(env: vf.Environment, client: Any = echo, **options: Any) -> Results:
-    """All rollouts of an environment, within a time that no healthy machine needs."""
+    """All rollouts of an environment, each tried once, within a time that no healthy machine needs."""
 
     async def bounded() -> Results:
         async with asyncio.timeout(60):
-            return await env.evaluate(client, "gpt-4", **{"state_columns": COLUMNS, **options})
+            return await env.evaluate(client, "gpt-4", **{"state_columns": COLUMNS, "retries": 0, **options})
 
     return asyncio.run(bounded())
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from seatrial.concurrency import complete, finish
 from seatrial.env.arguments import arguments_of, constructor_arguments, refuse_unknown
@@ -20,12 +20,13 @@ from seatrial.env.response import Response, as_response
 from seatrial.env.results import Results
 from seatrial.env.rows import DatasetSource, Row, RowFormat, choose, format_row, load_rows
 from seatrial.env.rubric import Rubric
-from seatrial.env.running import RunPlan, run_rollouts
+from seatrial.env.running import USUAL_RETRIES, RunPlan, run_rollouts
 from seatrial.env.state import State, new_state
 from seatrial.errors import UsageError
 
 if TYPE_CHECKING:
-    from seatrial.model.job import JobFile
+    from seatrial.model.job import JobSpec
+    from seatrial.trial.spec import TrialSpec
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ class Environment(ABC):
     `prompt` (messages or text) or a `question`, and whatever else reward functions ask for. Keywords that no class of
     the chain knows are refused.
     """
+
+    rollouts_are_trials: ClassVar[bool] = False
 
     def __init__(  # noqa: PLR0913 - the names that authors of environments know
         self,
@@ -173,12 +176,15 @@ class Environment(ABC):
         state_columns: Sequence[str] = (),
         save_to: Path | str | None = None,
         resume: bool = False,
+        retries: int = USUAL_RETRIES,
         **unknown: Any,
     ) -> Results:
         """Roll out each of the rows given, in their order; see `evaluate`."""
         refuse_unknown("generate", unknown, arguments_of(Environment.generate))
         if resume and save_to is None:
             raise UsageError("resume=True goes on with what is in a folder: name it by save_to")
+        if retries < 0:
+            raise UsageError(f"retries is {retries}, expected 0 or more")
         plan = RunPlan(
             rows=load_rows(inputs, self._format),
             model=model,
@@ -187,6 +193,7 @@ class Environment(ABC):
             state_columns=tuple(state_columns),
             save_to=Path(save_to) if save_to is not None else None,
             resume=resume,
+            retries=retries,
         )
         async with open_client(client) as opened:
             return await run_rollouts(self, plan, opened)
@@ -203,6 +210,7 @@ class Environment(ABC):
         state_columns: Sequence[str] = (),
         save_to: Path | str | None = None,
         resume: bool = False,
+        retries: int = USUAL_RETRIES,
         **unknown: Any,
     ) -> Results:
         """Roll out the first rows to evaluate on, each `rollouts_per_example` times, and score each rollout.
@@ -210,7 +218,8 @@ class Environment(ABC):
         `client` is a ClientConfig, a client with `chat.completions.create`, a function of the messages, or the name of
         an upstream. Returns `{"outputs": [...], "metadata": {...}}`, the rollouts of one row next to each other. What
         goes wrong with one rollout is on its output and in the counts, never in the mean. With `save_to` each is stored
-        there when it ends, and with `resume` those that are there already are not run again.
+        there when it ends, and with `resume` those that are there already are not run again. Rollouts that are trials
+        are tried again up to `retries` times when the machinery fails in a way that may pass.
 
         Raises UsageError before anything starts, StoreError when rollouts cannot be stored. When cancelled, what runs
         is cleaned up first.
@@ -228,6 +237,7 @@ class Environment(ABC):
             state_columns=state_columns,
             save_to=save_to,
             resume=resume,
+            retries=retries,
         )
 
     def generate_sync(self, inputs: DatasetSource, client: Any, model: str, **options: Any) -> Results:
@@ -238,9 +248,13 @@ class Environment(ABC):
         """`evaluate`, waited for; also where an event loop is running, as in a notebook."""
         return complete(lambda: self.evaluate(client, model, **options))
 
-    def job_file(self, plan: RunPlan, name: str) -> "JobFile | None":
-        """What is stored of a job of these rollouts, where each of them is a trial; None where they are none."""
-        return None
+    def trial_spec(self, row: Row, model: str) -> "TrialSpec":
+        """The trial that a rollout on a row is, where rollouts are trials. Raises UsageError where there is no task."""
+        raise NotImplementedError(f"rollouts of {type(self).__name__} are no trials")
+
+    def job_spec(self, plan: RunPlan, name: str) -> "JobSpec":
+        """The job that rollouts of a plan amount to, where each of them is a trial. Raises UsageError."""
+        raise NotImplementedError(f"rollouts of {type(self).__name__} are no trials")
 
     @property
     def _format(self) -> RowFormat:

@@ -1,11 +1,11 @@
 """HarborEnv: rollouts on Harbor tasks. Each is a trial like those of jobs, with the environment's hooks in between."""
 
-import datetime as dt
 import glob
 import logging
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from seatrial.env.cli_agent import USUAL_SECONDS, CliAgentEnv
 from seatrial.env.decorators import cleanup
 from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
 from seatrial.env.hooks import settled
+from seatrial.env.rows import Row
 from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE
@@ -23,10 +24,9 @@ from seatrial.env.workplace import Workplace
 from seatrial.errors import HookError, SeatrialError, UsageError
 from seatrial.images.choice import why_refused
 from seatrial.images.resolver import ResolvedImage
-from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
-from seatrial.store.job_file import new_job_id
 from seatrial.tasks.digest import digest_folder
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class HarborEnv(CliAgentEnv):
 
     Raises DatasetNotFoundError or TaskFormatError for tasks that are not there or cannot be read.
     """
+
+    rollouts_are_trials = True
 
     def __init__(
         self,
@@ -173,13 +175,6 @@ class HarborEnv(CliAgentEnv):
             state["reward"] = 0.0
         if rollout.trial is not None and state["reward"] is not None:
             rollout.record = await rollout.trial.record(error, state["reward"])
-        elif error is not None and "harbor_task_dir" in state:  # it has not come so far as to have a sandbox
-            from seatrial.trial.events import unobserved  # noqa: PLC0415 - as in `_make_workplace`
-            from seatrial.trial.log import TrialLog  # noqa: PLC0415
-
-            log = TrialLog(self._spec(state, self.docker_image), unobserved)
-            log.fail(error)
-            rollout.record = log.record()
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.
@@ -206,29 +201,16 @@ class HarborEnv(CliAgentEnv):
         return workplace
 
     def _spec(self, state: State, docker_image: str) -> "TrialSpec":
-        from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
-
-        found = self._task(state)
-        place, task = rollout_of(state).place, self._adapted(found, docker_image)
+        """The trial of a rollout in an image that a hook has chosen."""
+        found, place = self._task(state), rollout_of(state).place
+        spec = place.spec if place else self.trial_spec(state, state["model"])
         of_strangers = (found.config.environment.docker_image, state["info"].get("docker_image"))
         by_user = docker_image == self.docker_image or docker_image not in of_strangers
-        return TrialSpec(
-            trial_id=place.trial_id if place else f"{state['task']}.{state['trajectory_id']}",
-            task=task,
-            task_digest=self._digest(task),
-            agent=AgentOptions(name=_AGENT_NAME, command=self.run_command, model=state["model"]),
-            attempt=place.attempt if place else 1,
-            job=place.job if place else None,
-            job_id=place.job_id if place else None,
-            options=self._naming(docker_image) if by_user else self.trial_options,
+        return replace(
+            spec,
+            task=self._adapted(found, docker_image).model_copy(update={"id": spec.task.id}),
+            options=_naming(spec.options, docker_image) if by_user else spec.options,
         )
-
-    def _naming(self, image: str) -> TrialOptions:
-        """The options for an image that the user's own program names: it may be a folder, which a task's may not."""
-        options = self.trial_options
-        if not why_refused(image):
-            return options
-        return options.model_copy(update={"image_map": {**options.image_map, glob.escape(image): image}})
 
     def _adapted(self, task: Task, docker_image: str) -> Task:
         """The task with what the environment says instead of it. One with a Dockerfile needs no default image."""
@@ -269,28 +251,38 @@ class HarborEnv(CliAgentEnv):
             raise HookError("the rollout has no sandbox yet: an override of setup_state calls that of HarborEnv first")
         return trial
 
-    def job_file(self, plan: RunPlan, name: str) -> JobFile | None:
+    def trial_spec(self, row: Row, model: str) -> "TrialSpec":
+        """The trial that a rollout on a row is, as long as no hook says otherwise. Raises UsageError."""
+        from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
+
+        task = self._task_of(row["info"])
+        return TrialSpec(
+            trial_id=f"{row['task']}.{uuid.uuid4().hex}",
+            task=self._adapted(task, self.docker_image).model_copy(update={"id": row["task"]}),
+            task_digest=self._digest(task),
+            agent=self._agent_options(model),
+            options=self.trial_options,
+        )
+
+    def job_spec(self, plan: RunPlan, name: str) -> JobSpec:
         """The job that these rollouts amount to."""
-        attempts = Counter(row["task"] for row in plan.rows)
         tasks = {row["task"]: self._task_of(row["info"]) for row in plan.rows}
-        agent = AgentOptions(name=_AGENT_NAME, command=self.run_command, model=plan.model)
-        spec = JobSpec(
+        return JobSpec(
             name=name,
             tasks=tuple(str(task.root) for task in tasks.values()),
-            agents=(agent,),
-            attempts=max(attempts.values()),
+            agents=(self._agent_options(plan.model),),
+            attempts=max(Counter(row["task"] for row in plan.rows).values()),
             trial=self.trial_options,
             model=model_options(plan.sampling_args, self.max_turns),
+            run=RunOptions(concurrent=plan.workers, retries=plan.retries),
         )
-        locked = (
-            LockedTask(id=name, name=task.name, root=str(task.root), digest=self._digest(task))
-            for name, task in tasks.items()
-        )
-        return JobFile(
-            seatrial_version=version("seatrial"),
-            created_at=dt.datetime.now(dt.UTC),
-            spec=spec,
-            tasks=tuple(locked),
-            driver="environment",
-            id=new_job_id(),
-        )
+
+    def _agent_options(self, model: str) -> AgentOptions:
+        return AgentOptions(name=_AGENT_NAME, command=self.run_command, model=model)
+
+
+def _naming(options: TrialOptions, image: str) -> TrialOptions:
+    """The options for an image that the user's own program names: it may be a folder, which a task's may not."""
+    if not why_refused(image):
+        return options
+    return options.model_copy(update={"image_map": {**options.image_map, glob.escape(image): image}})

@@ -15,20 +15,18 @@ if TYPE_CHECKING:  # all dialects of models and everything a trial needs, which 
     from seatrial.env.agent_state import AgentState
     from seatrial.env.trial_workplace import TrialWorkplace
     from seatrial.model.record import TrialRecord
+    from seatrial.trial.spec import TrialSpec
 
 ROLLOUT = "_rollout"
-"""The one private key of a state; in a row, it says where a rollout that is to be stored leaves its files."""
+"""The one private key of a state; in a row, it gives a rollout that is a trial its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlace:
-    """Where a rollout that is to be stored leaves its files, and what it is called there."""
+    """What a rollout is a trial of, and where it leaves its files."""
 
-    trial_id: str
+    spec: "TrialSpec"
     folder: Path
-    attempt: int
-    job: str
-    job_id: str | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -8,14 +8,15 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from seatrial.env.results import Output, make_output
+from seatrial.env.results import Output
 from seatrial.env.rows import Row
-from seatrial.env.state import State
+from seatrial.env.run_row import RowPlan, run_row
 from seatrial.env.stored import dump_output, load_output
 from seatrial.errors import JobError
 from seatrial.store.files import storing
@@ -31,46 +32,44 @@ _KEY = "key"
 
 _log = logging.getLogger(__name__)
 
-RunRow = Callable[[Row], Awaitable[State]]
-"""Runs the rollout of a row and scores it."""
-
 
 class OutputStore(Protocol):
     """Keeps the outputs of an evaluation."""
 
-    async def produce(self, row: Row, run: RunRow) -> Output:
+    async def produce(self, row: Row) -> Output:
         """The output of a row: one that is kept already, or a new one. Raises StoreError when it cannot be kept."""
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class UnstoredOutputs:
     """Keeps nothing."""
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self._columns = columns
+    environment: "Environment"
+    plan: RowPlan
 
-    async def produce(self, row: Row, run: RunRow) -> Output:
+    async def produce(self, row: Row) -> Output:
         """A new output."""
-        return make_output(await run(row), self._columns)
+        return (await run_row(self.environment, row, self.plan)).output
 
 
 class OutputLines:
     """A file with an output a line. Which row and rollout a line is of is told by a digest."""
 
-    def __init__(self, file: BinaryIO, kept: Mapping[str, Output], plan: "RunPlan") -> None:
+    def __init__(self, unstored: UnstoredOutputs, file: BinaryIO, kept: Mapping[str, Output]) -> None:
+        self._unstored = unstored
         self._file = file
         self._kept = kept
-        self._plan = plan
         self._seen: dict[str, int] = {}
 
-    async def produce(self, row: Row, run: RunRow) -> Output:
+    async def produce(self, row: Row) -> Output:
         """An output that is in the file already, or a new one that is put there."""
-        row_digest = _digest(row, self._plan)
+        row_digest = _digest(row, self._unstored.plan)
         number = self._seen[row_digest] = self._seen.get(row_digest, 0) + 1
         key = f"{row_digest}.{number}"
         if key in self._kept:
             return self._kept[key]
-        output = make_output(await run(row), self._plan.state_columns)
+        output = await self._unstored.produce(row)
         line = await asyncio.to_thread(dump_output, {**output, _KEY: key})
         with storing(Path(self._file.name)):
             self._file.write(line)
@@ -78,33 +77,43 @@ class OutputLines:
         return output
 
 
-@asynccontextmanager
-async def open_outputs(environment: "Environment", plan: "RunPlan") -> AsyncIterator[OutputStore]:
+@contextmanager
+def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> Iterator[OutputStore]:
     """Where the outputs of a plan go, for the length of a block. Raises JobError when they cannot go there."""
-    if plan.save_to is None:
-        yield UnstoredOutputs(plan.state_columns)
-        return
-    from seatrial.env.saving_trials import job_file_of, open_trial_outputs  # noqa: PLC0415 - much, and seldom needed
+    with ExitStack() as stack:
+        if environment.rollouts_are_trials:
+            yield _trials(stack, environment, plan, row_plan)
+        elif plan.save_to is None:
+            yield UnstoredOutputs(environment, row_plan)
+        else:
+            unstored = UnstoredOutputs(environment, row_plan)
+            yield stack.enter_context(_open_lines(plan.save_to, unstored, resume=plan.resume))
 
-    job = job_file_of(environment, plan)
-    with _open_lines(plan.save_to, plan) if job is None else open_trial_outputs(plan.save_to, job, plan) as store:
-        yield store
+
+def _trials(stack: ExitStack, environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> OutputStore:
+    # Everything a trial needs, and only those who have tasks need it.
+    from seatrial.env.saving_trials import open_trials  # noqa: PLC0415
+    from seatrial.env.trial_rollouts import UnstoredTrials  # noqa: PLC0415
+
+    if plan.save_to is None:
+        return UnstoredTrials(environment, plan, row_plan)
+    return stack.enter_context(open_trials(environment, plan, row_plan, plan.save_to))
 
 
 @contextmanager
-def _open_lines(folder: Path, plan: "RunPlan") -> Iterator[OutputStore]:
+def _open_lines(folder: Path, unstored: UnstoredOutputs, *, resume: bool) -> Iterator[OutputLines]:
     path = folder / ROLLOUTS
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / JOB).exists():
             raise JobError(f"{folder}: holds a job, expected {ROLLOUTS} or nothing; save to another folder")
-        if path.exists() and not plan.resume:
+        if path.exists() and not resume:
             raise JobError(f"{path}: is there already; go on with it by `resume=True`, or choose another folder")
     with locked(folder):
         with storing(path):
             file = path.open("a+b")
         with file:
-            yield OutputLines(file, _read_lines(file, path), plan)
+            yield OutputLines(unstored, file, _read_lines(file, path))
 
 
 def _read_lines(file: BinaryIO, path: Path) -> dict[str, Output]:
@@ -125,7 +134,7 @@ def _read_lines(file: BinaryIO, path: Path) -> dict[str, Output]:
     return {key: output for key, output in kept.items() if not (output["error"] or {}).get("retryable")}
 
 
-def _digest(row: Row, plan: "RunPlan") -> str:
+def _digest(row: Row, plan: RowPlan) -> str:
     """What tells one row, asked of one model in one way, from every other."""
     meant: Any = [row, plan.model, dict(plan.sampling_args)]
     return hashlib.sha256(json.dumps(meant, sort_keys=True, default=str).encode()).hexdigest()[:24]

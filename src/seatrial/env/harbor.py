@@ -18,7 +18,7 @@ from seatrial.env.rows import Row
 from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE
-from seatrial.env.state import State, rollout_of
+from seatrial.env.state import State, read_info, rollout_of
 from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, model_options
 from seatrial.env.workplace import Workplace
 from seatrial.errors import HookError, SeatrialError, UsageError
@@ -117,7 +117,7 @@ class HarborEnv(CliAgentEnv):
 
     async def setup_state(self, state: State) -> State | None:
         """Make the task's sandbox, furnish it, and start the agent."""
-        task = self._task(state)
+        task = self._task_of(state)
         state["harbor_config"], state["harbor_task_dir"] = read_toml(task), str(task.root)
         return await super().setup_state(state)
 
@@ -202,7 +202,7 @@ class HarborEnv(CliAgentEnv):
 
     def _spec(self, state: State, docker_image: str) -> "TrialSpec":
         """The trial of a rollout in an image that a hook has chosen."""
-        found, place = self._task(state), rollout_of(state).place
+        found, place = self._task_of(state), rollout_of(state).place
         spec = place.spec if place else self.trial_spec(state, state["model"])
         of_strangers = (found.config.environment.docker_image, state["info"].get("docker_image"))
         by_user = docker_image == self.docker_image or docker_image not in of_strangers
@@ -225,11 +225,9 @@ class HarborEnv(CliAgentEnv):
             update={"config": config.model_copy(update={"environment": environment, "agent": agent})}
         )
 
-    def _task(self, state: State) -> Task:
-        return self._task_of(state["info"])
-
-    def _task_of(self, info: Mapping[str, Any]) -> Task:
-        folder = info.get("task_dir")
+    def _task_of(self, row: Mapping[str, Any]) -> Task:
+        info = read_info(row)
+        folder = info.get("task_dir") if isinstance(info, Mapping) else None
         if not isinstance(folder, str):
             raise UsageError("a row for HarborEnv needs info['task_dir'], the folder of its task")
         if folder not in self._tasks:
@@ -255,10 +253,10 @@ class HarborEnv(CliAgentEnv):
         """The trial that a rollout on a row is, as long as no hook says otherwise. Raises UsageError."""
         from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
 
-        task = self._task_of(row["info"])
+        task = self._task_of(row)
         return TrialSpec(
             trial_id=f"{row['task']}.{uuid.uuid4().hex}",
-            task=self._adapted(task, self.docker_image).model_copy(update={"id": row["task"]}),
+            task=self._adapted(task, self.docker_image).model_copy(update={"id": str(row["task"])}),
             task_digest=self._digest(task),
             agent=self._agent_options(model),
             options=self.trial_options,
@@ -266,7 +264,7 @@ class HarborEnv(CliAgentEnv):
 
     def job_spec(self, plan: RunPlan, name: str) -> JobSpec:
         """The job that these rollouts amount to."""
-        tasks = {row["task"]: self._task_of(row["info"]) for row in plan.rows}
+        tasks = {row["task"]: self._task_of(row) for row in plan.rows}
         return JobSpec(
             name=name,
             tasks=tuple(str(task.root) for task in tasks.values()),

@@ -33,8 +33,8 @@ def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, An
     """The state of a rollout that has not begun, on a row that is its own. Raises TypeError or ValueError for a row."""
     given = {name: value for name, value in row.items() if name != ROLLOUT}
     own = copy.deepcopy(given)
-    if isinstance(own.get("info"), str):  # as datasets hold tables of which no two are alike
-        own["info"] = orjson.loads(own["info"])
+    if "info" in own:
+        own["info"] = read_info(own)
     own["prompt"] = as_messages(own.get("prompt"))
     state = State(
         {"answer": "", "task": "default", "info": {}, "example_id": 0, **own},
@@ -61,6 +61,12 @@ def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, An
     begun: Rollout | None = row.get(ROLLOUT)
     state[ROLLOUT] = Rollout(begun.place if begun else None)
     return state
+
+
+def read_info(row: Mapping[str, Any]) -> Any:
+    """The `info` of a row, which datasets hold as text where no two rows are alike. Raises ValueError."""
+    info = row.get("info", {})
+    return orjson.loads(info) if isinstance(info, str) else info
 
 
 def rollout_of(state: State) -> Rollout:

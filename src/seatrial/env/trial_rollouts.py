@@ -11,7 +11,7 @@ from seatrial.env.results import Output
 from seatrial.env.rollout import RolloutPlace
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, RowResult, failed_row, run_row
-from seatrial.errors import HostExhaustedError, TrialError, UsageError
+from seatrial.errors import HostExhaustedError, TrialError
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.jobs.attempt import TryOptions, settle
 from seatrial.jobs.keeping import Keeper, ScratchKeeper
@@ -119,6 +119,6 @@ class UnstoredTrials:
         """A new output. A row that no trial can be made of is rolled out nevertheless, and says why itself."""
         try:
             spec = self._environment.trial_spec(row, self._plan.model)
-        except UsageError:
+        except Exception:  # noqa: BLE001 - a stranger's row; its rollout runs into the same, and says so
             return (await run_row(self._environment, row, self._plan)).output
         return await self._runner.run(row, spec)

@@ -1,5 +1,7 @@
 """Going on with a job: what is added to it, what is run again, and what forbids it. `test_prepare` has the whole."""
 
+from typing import Any
+
 import pytest
 
 from seatrial.errors import JobError
@@ -26,9 +28,10 @@ def test_nobody_extends_a_job_that_another_run_is_at(make_job):
 
 def test_what_the_machinery_failed_is_left_to_do_again(make_job):
     store = make_job().store
-    ours = {"job_id": store.file.id, "job": store.file.spec.name}
+    ours: dict[str, Any] = {"job_id": store.file.id, "job": store.file.spec.name}
+    failed: dict[str, Any] = {"failure": broken_machine()}
     digests = {task.id: task.digest for task in store.file.tasks}
-    for name, changes in (("add", {"failure": broken_machine()}), ("sort", {})):
+    for name, changes in (("add", failed), ("sort", {})):
         told = record(name, **ours, **changes)
         told = told.model_copy(update={"task": told.task.model_copy(update={"digest": digests[name]})})
         with store.draft(told.trial_id) as draft:

@@ -1,6 +1,7 @@
 """Tries are kept in a job's folder, those that count apart from the others; or nowhere."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,8 @@ def keep(store, told, *, counts):
 @pytest.mark.parametrize(("counts", "place"), [(True, "trials/add.noop.1"), (False, "tries/add.noop.1.1")])
 def test_a_try_is_kept_with_its_files(make_job, counts, place):
     store = make_job().store
-    told = record("add", job_id=store.file.id, **({} if counts else {"failure": broken_machine()}))
+    changes: dict[str, Any] = {} if counts else {"failure": broken_machine()}
+    told = record("add", job_id=store.file.id, **changes)
     keep(store, told, counts=counts)
     assert (store.path / place / "log.txt").read_text() == "what happened"
     assert (store.path / place / "record.json").exists()

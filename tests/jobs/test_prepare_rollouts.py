@@ -44,7 +44,7 @@ def test_what_is_not_the_same_is_refused(prepare, tasks):
     with pytest.raises(JobError, match="holds a job already"):
         prepare("add")
     (tasks / "add/instruction.md").write_text("Something else.\n")
-    with pytest.raises(JobError, match="not the same evaluation.*\n.*task add: its files have changed"):
+    with pytest.raises(JobError, match=r"not the same evaluation.*\n.*task add: its files have changed"):
         prepare("add", resume=True)
 
 

@@ -5,10 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from seatrial.env import shared_backend
 from seatrial.env.shared_backend import SharedBackend
 from seatrial.errors import HostUnsupportedError, UsageError
-from seatrial.jobs import machinery
 from seatrial.testing.fake import FakeBackend
 
 
@@ -36,7 +34,7 @@ class Broken(Counted):
 
 @pytest.fixture
 def events(monkeypatch):
-    monkeypatch.setattr(machinery, "make_backend", lambda name: Broken() if name == "local" else Counted())
+    monkeypatch.setattr("seatrial.jobs.machinery.make_backend", lambda name: Broken() if name == "local" else Counted())
     Counted.events = []
     return lambda: Counted.events
 
@@ -45,10 +43,10 @@ def test_all_users_have_the_same_backend_and_the_last_one_closes_it(events):
     shared = SharedBackend("embedded")
 
     async def use(entered, leave):
-        async with shared.use() as opened:
+        async with shared.use() as machinery:
             entered.set()
             await leave.wait()
-            return opened.backend
+            return machinery.backend
 
     async def run():
         leave, entered = asyncio.Event(), [asyncio.Event(), asyncio.Event()]
@@ -77,7 +75,7 @@ def test_it_stays_open_for_a_moment_for_whoever_comes_back(events):
 
 
 def test_it_is_closed_when_nobody_comes_back(events, monkeypatch):
-    monkeypatch.setattr(shared_backend, "_LINGER_SEC", 0)
+    monkeypatch.setattr("seatrial.env.shared_backend._LINGER_SEC", 0)
     shared = SharedBackend("embedded")
 
     async def run():
@@ -146,8 +144,8 @@ def test_the_callers_own_backend_stays_open(events):
     own = Counted()
 
     async def run():
-        async with SharedBackend(own).use() as opened:
-            return opened.backend
+        async with SharedBackend(own).use() as machinery:
+            return machinery.backend
 
     assert asyncio.run(run()) is own
     assert events() == []

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -26,9 +27,9 @@ class JsonDisplay:
 
     def _event(self, event: Event) -> None:
         match event:
-            case TrialStarted(trial_id=trial_id, task_id=task_id, agent=agent, tries=tries):
+            case TrialStarted(trial_id=trial_id, agent=agent):
                 self._agents[trial_id] = agent
-                _write("trial_started", trial_id=trial_id, task_id=task_id, agent=agent, tries=tries)
+                _write("trial_started", **asdict(event))
             case PhaseStarted(trial_id=trial_id, phase=phase, step=step):
                 _write("phase", trial_id=trial_id, phase=phase, step=step)
             case TrialRetried(trial_id=trial_id, tries=tries, failure=failure):
@@ -61,6 +62,7 @@ def _finished(record: TrialRecord, agent: str) -> dict[str, Any]:
         "agent": agent,
         "attempt": record.attempt,
         "tries": record.tries,
+        "node": record.node,
         "outcome": record.outcome,
         "reward": record.evaluation.reward if record.evaluation else None,
         "failure": record.failure.model_dump(mode="json") if record.failure else None,

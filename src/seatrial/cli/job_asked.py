@@ -53,6 +53,8 @@ _KEYS = {
     "max_tokens": "model.max_tokens",
     "max_cost_usd": "model.max_cost_usd",
     "prices": "model.prices",
+    "engine": "run.engine",
+    "address": "run.address",
     "concurrent": "run.concurrent",
     "retries": "run.retries",
     "max_trials": "run.max_trials",
@@ -86,6 +88,8 @@ def changed_job(spec: JobSpec, options: Options) -> JobSpec:
         raise JobError("-m names the model of agents that are added to the job; give -a or --command too")
     added["tasks"] = [*values["tasks"], *(path for path in added.get("tasks", ()) if path not in values["tasks"])]
     added["agents"] = with_agents(values["agents"], added.get("agents", ()))
+    if options.get("engine") and not options.get("address"):
+        values.get("run", {}).pop("address", None)  # that of the engine it had
     _merge(values, added)
     return build_spec(values, "command line")
 

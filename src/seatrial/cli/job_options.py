@@ -70,8 +70,10 @@ LIMITS = OptionGroup(
             "concurrent",
             type=_AT_LEAST_1,
             metavar="N",
-            help="Trials at a time.  [the number of cores, at least 4]",
+            help="Trials at a time.  [the number of cores, at least 4; of a cluster, of all its nodes]",
         ),
+        click.option("--engine", metavar="NAME", help="Where trials run: local, or ray for a cluster.  [local]"),
+        click.option("--address", metavar="ADDRESS", help="The Ray cluster, such as auto.  [a new one, here]"),
         click.option(
             *("--retries", "-r", "--max-retries"),
             "retries",
@@ -152,7 +154,7 @@ SANDBOX = OptionGroup(
             *("-e", "--backend", "--env"),
             "backend",
             metavar="BACKEND",
-            help="embedded, docker, podman, auto or local.  [embedded]",
+            help="embedded, docker, podman, auto, local or a plug-in.  [embedded]",
         ),
         click.option(
             "--image", metavar="IMAGE", help="For all tasks: host, a reference, or a folder.  [the task's own]"
@@ -268,7 +270,7 @@ def _only(group: OptionGroup, *names: str) -> OptionGroup:
 _OF_RESUMED_JOB = (
     _only(TASKS, "paths", "attempts"),
     AGENTS,
-    _only(LIMITS, "concurrent", "retries", "max_trials", "max_wall_sec"),
+    _only(LIMITS, "concurrent", "engine", "address", "retries", "max_trials", "max_wall_sec"),
 )
 RESUMED_JOB = (*_OF_RESUMED_JOB, OptionGroup("Output", (*DISPLAY.options, gate_options)))
 

@@ -151,6 +151,8 @@ def _counts(board: Board) -> Text:
     ]
     if board.retries:
         words.append((f"{board.retries} retried", "magenta"))
+    if nodes := {trial.node for trial in board.running.values() if trial.node}:
+        words.append((f"on {len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}", ""))
     if means := board.means():
         words.append((f"mean: {', '.join(f'{harmless(agent)} {mean:.3f}' for agent, mean in means.items())}", "bold"))
     if board.cost_usd is not None:
@@ -162,11 +164,13 @@ def _running(board: Board, now: float, room: int) -> Table:
     """The trials that run, oldest first: those are the ones to wonder about."""
     table = Table.grid(padding=(0, 2))
     for trial in islice(board.running.values(), room):
+        where = f"on {trial.node}" if trial.node else ""
         again = f"try {trial.tries}" if trial.tries > 1 else ""
         table.add_row(
             Text(harmless(trial.trial_id), overflow="ellipsis", no_wrap=True),
             Text(harmless(trial.phase), style="cyan"),
             Text(format_duration(now - trial.since)),
+            Text(harmless(where), style="dim"),
             Text(again),
         )
     if (hidden := len(board.running) - room) > 0:

@@ -18,6 +18,7 @@ class RunningTrial:
     agent: str = ""
     phase: str = "waiting"
     tries: int = 1
+    node: str | None = None
 
 
 @dataclass(slots=True)
@@ -65,8 +66,8 @@ class Board:
     def apply(self, event: Event, now: float) -> None:
         """Take note of an event."""
         match event:
-            case TrialStarted(trial_id=trial_id, agent=agent, tries=tries):
-                self.running[trial_id] = RunningTrial(trial_id, now, agent, tries=tries)
+            case TrialStarted(trial_id=trial_id, agent=agent, tries=tries, node=node):
+                self.running[trial_id] = RunningTrial(trial_id, now, agent, tries=tries, node=node)
             case PhaseStarted(trial_id=trial_id, phase=phase, step=step):
                 trial = self.running.get(trial_id) or RunningTrial(trial_id, now)
                 self.running[trial_id] = replace(trial, phase=f"{phase} ({step})" if step else phase)

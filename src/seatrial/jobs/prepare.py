@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seatrial.agents.api import make_agents
+from seatrial.backends.named import check_backend
 from seatrial.errors import JobError
 from seatrial.jobs.agents import changed_agents, with_locked_agents
-from seatrial.jobs.backends import check_backend
 from seatrial.jobs.continuing import (
     extend_job,
     plan_rest,

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from seatrial.errors import JobError
-from seatrial.model.job import AgentOptions, JobSpec
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.environ import templates_in
 
@@ -24,7 +24,12 @@ def require_own(store: JobStore) -> None:
 
 def describe(spec: JobSpec) -> list[str]:
     """What a job does to this machine and with what the user has, in plain words; quoted, since it may be anything."""
-    return [*_place(spec), *_model(spec), *(line for agent in spec.agents for line in _agent(agent))]
+    return [
+        *_place(spec),
+        *_engine(spec.run),
+        *_model(spec),
+        *(line for agent in spec.agents for line in _agent(agent)),
+    ]
 
 
 def _place(spec: JobSpec) -> Iterator[str]:
@@ -46,6 +51,12 @@ def _place(spec: JobSpec) -> Iterator[str]:
         yield "tasks may reach services of this machine and its network"
     if trial.enforcement == "partial":
         yield "limits and networks that cannot be enforced here are left out"
+
+
+def _engine(run: RunOptions) -> Iterator[str]:
+    if run.engine != "local":
+        where = f" at {run.address!r}, with your keys" if run.address else ""
+        yield f"trials run on the engine {run.engine!r}{where}"
 
 
 def _model(spec: JobSpec) -> Iterator[str]:

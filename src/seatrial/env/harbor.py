@@ -98,7 +98,10 @@ class HarborEnv(CliAgentEnv):
         """What rollouts are made on: the tasks, or what an override of `load_harbor_dataset` makes of them."""
         if type(self).load_harbor_dataset is not HarborEnv.load_harbor_dataset:
             return self.load_harbor_dataset
-        return lambda: task_rows(self._tasks.values())
+        return self._own_rows
+
+    def _own_rows(self) -> list[Row]:
+        return task_rows(self._tasks.values())
 
     async def get_docker_image(self, state: State) -> str:
         """The image that the task names, else the one for all."""
@@ -117,7 +120,8 @@ class HarborEnv(CliAgentEnv):
 
     async def setup_state(self, state: State) -> State | None:
         """Make the task's sandbox, furnish it, and start the agent."""
-        task = self._task_of(state)
+        place = rollout_of(state).place
+        task = place.spec.task if place else self._task_of(state)
         state["harbor_config"], state["harbor_task_dir"] = read_toml(task), str(task.root)
         return await super().setup_state(state)
 
@@ -202,23 +206,22 @@ class HarborEnv(CliAgentEnv):
 
     def _spec(self, state: State, docker_image: str) -> "TrialSpec":
         """The trial of a rollout in an image that a hook has chosen."""
-        found, place = self._task_of(state), rollout_of(state).place
+        place = rollout_of(state).place
         spec = place.spec if place else self.trial_spec(state, state["model"])
-        of_strangers = (found.config.environment.docker_image, state["info"].get("docker_image"))
+        of_strangers = (spec.task.config.environment.docker_image, state["info"].get("docker_image"))
         by_user = docker_image == self.docker_image or docker_image not in of_strangers
+        built = spec.task.layout.dockerfile is not None and docker_image == self.docker_image
         return replace(
             spec,
-            task=self._adapted(found, docker_image).model_copy(update={"id": spec.task.id}),
+            task=spec.task if built else _in_image(spec.task, docker_image),  # what is built needs no default image
             options=_naming(spec.options, docker_image) if by_user else spec.options,
         )
 
-    def _adapted(self, task: Task, docker_image: str) -> Task:
-        """The task with what the environment says instead of it. One with a Dockerfile needs no default image."""
+    def _adapted(self, task: Task) -> Task:
+        """The task with what the environment says of time and resources instead of it."""
         config = task.config
         limits = {name: value for name, value in self._sandboxes.settings.limits if value is not None}
-        built = task.layout.dockerfile is not None and docker_image == self.docker_image
-        image = config.environment.docker_image if built else docker_image
-        environment = config.environment.model_copy(update={"docker_image": image, **limits})
+        environment = config.environment.model_copy(update=limits)
         seconds = config.agent.timeout_sec or (USUAL_SECONDS if self.timeout_seconds is None else None)
         agent = config.agent.model_copy(update={"timeout_sec": seconds})
         return task.model_copy(
@@ -256,7 +259,7 @@ class HarborEnv(CliAgentEnv):
         task = self._task_of(row)
         return TrialSpec(
             trial_id=f"{row['task']}.{uuid.uuid4().hex}",
-            task=self._adapted(task, self.docker_image).model_copy(update={"id": str(row["task"])}),
+            task=self._adapted(task).model_copy(update={"id": str(row["task"])}),
             task_digest=self._digest(task),
             agent=self._agent_options(model),
             options=self.trial_options,
@@ -277,6 +280,11 @@ class HarborEnv(CliAgentEnv):
 
     def _agent_options(self, model: str) -> AgentOptions:
         return AgentOptions(name=_AGENT_NAME, command=self.run_command, model=model)
+
+
+def _in_image(task: Task, docker_image: str) -> Task:
+    environment = task.config.environment.model_copy(update={"docker_image": docker_image})
+    return task.model_copy(update={"config": task.config.model_copy(update={"environment": environment})})
 
 
 def _naming(options: TrialOptions, image: str) -> TrialOptions:

@@ -4,13 +4,13 @@ import logging
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from seatrial.env.sandbox_client import SandboxClient
 from seatrial.env.sandbox_settings import SandboxSettings
 from seatrial.env.shared_backend import SharedBackend
 from seatrial.env.state import State, rollout_of
-from seatrial.errors import SandboxError
+from seatrial.errors import SandboxError, UsageError
 from seatrial.images.choice import HOST, ImageRequest, is_plain_python
 from seatrial.images.resolver import ResolvedImage
 from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox
@@ -30,13 +30,24 @@ _PYTHON = b'#!/bin/sh\nexec python3 "$@"\n'
 
 
 class RolloutSandboxes:
-    """What environments with sandboxes have in common. What a rollout holds is on a stack that `release` unwinds."""
+    """What environments with sandboxes have in common. What a rollout holds is on a stack that `release` unwinds.
 
-    def __init__(self, settings: SandboxSettings) -> None:
+    Sent to another process, it opens a backend of the same name there.
+    """
+
+    def __init__(self, settings: SandboxSettings, client: SandboxClient | None = None) -> None:
         self.settings = settings
-        self.client = SandboxClient()
+        self.client = client or SandboxClient()
         self._backend = SharedBackend(settings.backend)
         self._replaced: set[str] = set()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[SandboxSettings, SandboxClient]]:
+        if not isinstance(self.settings.backend, str):
+            raise UsageError(
+                "an environment with a backend that is open cannot be sent to another process; name one, as in "
+                "backend='embedded'"
+            )
+        return type(self), (self.settings, self.client)
 
     def in_use(self) -> "AbstractAsyncContextManager[Machinery]":
         """The backend for the length of a block, open until nobody uses it any more."""

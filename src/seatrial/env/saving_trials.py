@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from seatrial.env.results import Output
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, RowResult
-from seatrial.env.stored import dump_output, load_output
+from seatrial.env.stored import dump_output, read_output, write_output
 from seatrial.env.trial_rollouts import TrialRunner, make_places, make_room, make_runner
 from seatrial.errors import UsageError
 from seatrial.jobs.api import job_name
@@ -25,15 +25,13 @@ from seatrial.jobs.writer import Writer
 from seatrial.model.job import LockedTask
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.host.watch import host_watch
-from seatrial.store.files import create_file, read_plain, storing
 from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
     from seatrial.env.running import RunPlan
 
-ROLLOUT_FILE = "rollout.json"
-_MAX_ROLLOUT_BYTES = 2**31
+_DAMAGED = "%s: its output cannot be read (%s); what is there is kept in damaged/, and the rollout is made again"
 
 _log = logging.getLogger(__name__)
 
@@ -62,11 +60,11 @@ class StoredTrials:
 
     def _load(self, name: str) -> Output | None:
         """The output that is kept of a trial; None for one that is damaged, which is put aside."""
-        path = self._job.store.path / "trials" / name / ROLLOUT_FILE
+        folder = self._job.store.path / "trials" / name
         try:
-            return load_output(read_plain(path, _MAX_ROLLOUT_BYTES))
+            return read_output(folder)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            _log.warning("%s: cannot be read (%s); it is kept in damaged/, and the rollout is made again", path, error)
+            _log.warning(_DAMAGED, folder, error)
             self._job.store.set_uncounted_aside([name])
             return None
 
@@ -101,8 +99,7 @@ class _TryWithOutput:
         await self.opened.keep(record, counts=counts)
 
     async def _write(self, line: bytes) -> None:
-        with storing(self.folder):
-            create_file(f"{self.folder}/{ROLLOUT_FILE}", line)
+        write_output(self.folder, line)
 
 
 @contextmanager

@@ -294,6 +294,8 @@ def test_the_chain_signatures_and_defaults_are_pinned():
         "save_to=None",
         "resume=False",
         "retries=2",
+        "engine='local'",
+        "address=None",
     ]
     assert shown(vf.Environment.generate)[:5] == [
         "inputs",

@@ -8,6 +8,7 @@ import pytest
 
 import seatrial as vf
 from seatrial.env import trial_rollouts
+from seatrial.env.row_places import LocalRows
 from seatrial.env.run_row import RowPlan
 from seatrial.env.trial_rollouts import RolloutPlaces
 from seatrial.errors import HostExhaustedError, SandboxError
@@ -105,7 +106,7 @@ def test_a_rollout_that_a_full_machine_spoiled_is_tried_again_and_at_last_alone(
 def test_rollouts_wait_for_the_memory_that_their_tasks_declare(tmp_path):
     env = harbor_env(make_tasks(tmp_path, toml="[environment]\nmemory_mb = 600\n"))
     spec = env.trial_spec(env.get_dataset()[0], "m")
-    places = RolloutPlaces(env, RowPlan(echo, "m", {}), 2, Admission(2, 1000))
+    places = RolloutPlaces(LocalRows(env, RowPlan(echo, "m", {}), 2, Admission(2, 1000)))
 
     async def scenario():
         async with places.place(spec, frozenset()):

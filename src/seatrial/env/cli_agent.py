@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
-from seatrial.env.results import Results
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.state import State, rollout_of
@@ -183,10 +183,9 @@ class CliAgentEnv(MultiTurnEnv):
         if agent := rollout_of(state).agent:
             await agent.end(state, self.timeout_seconds)
 
-    async def generate(self, *args: Any, **kwargs: Any) -> Results:
-        """Roll out each of the rows given, all on one backend; see Environment."""
-        async with self._sandboxes.in_use():
-            return await super().generate(*args, **kwargs)
+    def in_use(self) -> AbstractAsyncContextManager[object]:
+        """The backend of all rollouts, open for the length of a block."""
+        return self._sandboxes.in_use()
 
     @cleanup(priority=-100)
     async def destroy_sandbox(self, state: State) -> None:

@@ -6,6 +6,7 @@ What a rollout is, subclasses say. Here is how many of them run side by side, no
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -139,6 +140,10 @@ class Environment(ABC):
                 errors.append(str(error))
         state["cleanup_errors"] = errors
 
+    def in_use(self) -> AbstractAsyncContextManager[object]:
+        """What all rollouts share, open for the length of a block; nothing, unless a subclass has something."""
+        return nullcontext()
+
     async def teardown(self) -> None:
         """End the use of this environment: run all teardown handlers, each even if another fails.
 
@@ -177,12 +182,16 @@ class Environment(ABC):
         save_to: Path | str | None = None,
         resume: bool = False,
         retries: int = USUAL_RETRIES,
+        engine: str = "local",
+        address: str | None = None,
         **unknown: Any,
     ) -> Results:
         """Roll out each of the rows given, in their order; see `evaluate`."""
         refuse_unknown("generate", unknown, arguments_of(Environment.generate))
         if resume and save_to is None:
             raise UsageError("resume=True goes on with what is in a folder: name it by save_to")
+        if address is not None and engine == "local":
+            raise UsageError("address is that of a cluster: name its engine too, as in engine='ray'")
         if retries < 0:
             raise UsageError(f"retries is {retries}, expected 0 or more")
         plan = RunPlan(
@@ -194,6 +203,8 @@ class Environment(ABC):
             save_to=Path(save_to) if save_to is not None else None,
             resume=resume,
             retries=retries,
+            engine=engine,
+            address=address,
         )
         async with open_client(client) as opened:
             return await run_rollouts(self, plan, opened)
@@ -211,6 +222,8 @@ class Environment(ABC):
         save_to: Path | str | None = None,
         resume: bool = False,
         retries: int = USUAL_RETRIES,
+        engine: str = "local",
+        address: str | None = None,
         **unknown: Any,
     ) -> Results:
         """Roll out the first rows to evaluate on, each `rollouts_per_example` times, and score each rollout.
@@ -219,7 +232,8 @@ class Environment(ABC):
         an upstream. Returns `{"outputs": [...], "metadata": {...}}`, the rollouts of one row next to each other. What
         goes wrong with one rollout is on its output and in the counts, never in the mean. With `save_to` each is stored
         there when it ends, and with `resume` those that are there already are not run again. Rollouts that are trials
-        are tried again up to `retries` times when the machinery fails in a way that may pass.
+        are tried again up to `retries` times when the machinery fails in a way that may pass; they run where `engine`
+        says, at its `address` if it has one.
 
         Raises UsageError before anything starts, StoreError when rollouts cannot be stored. When cancelled, what runs
         is cleaned up first.
@@ -238,6 +252,8 @@ class Environment(ABC):
             save_to=save_to,
             resume=resume,
             retries=retries,
+            engine=engine,
+            address=address,
         )
 
     def generate_sync(self, inputs: DatasetSource, client: Any, model: str, **options: Any) -> Results:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ class RunPlan:
     save_to: Path | None = None
     resume: bool = False
     retries: int = USUAL_RETRIES
+    engine: str = "local"
+    address: str | None = None
 
     @property
     def workers(self) -> int:
@@ -50,8 +53,13 @@ async def run_rollouts(environment: "Environment", plan: RunPlan, client: Client
         for number, row in queue:
             outputs[number] = await store.produce(row)
 
-    with open_outputs(environment, plan, row_plan) as store:
+    async with _in_use(environment, plan), open_outputs(environment, plan, row_plan) as store:
         due = iter(enumerate(plan.rows))
         await side_by_side(lambda: work(due, store), min(plan.workers, len(plan.rows)))
     done = [outputs[number] for number in sorted(outputs)]
     return {"outputs": done, "metadata": summarize(done, plan, environment.env_id, started)}
+
+
+def _in_use(environment: "Environment", plan: RunPlan) -> AbstractAsyncContextManager[object]:
+    """What the rollouts share on this machine, if they run here."""
+    return environment.in_use() if plan.engine == "local" else nullcontext()

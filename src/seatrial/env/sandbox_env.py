@@ -1,12 +1,12 @@
 """SandboxEnv: a conversation beside a sandbox, one for each rollout, which hooks reach by `self.sandbox_client`."""
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from seatrial.env.arguments import passes_on
 from seatrial.env.decorators import cleanup, teardown
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.multi_turn import MultiTurnEnv
-from seatrial.env.results import Results
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.state import State
@@ -44,10 +44,9 @@ class SandboxEnv(MultiTurnEnv):
     async def post_sandbox_setup(self, state: State) -> None:
         """After the sandbox was made and before the first turn."""
 
-    async def generate(self, *args: Any, **kwargs: Any) -> Results:
-        """Roll out each of the rows given, all on one backend; see Environment."""
-        async with self._sandboxes.in_use():
-            return await super().generate(*args, **kwargs)
+    def in_use(self) -> AbstractAsyncContextManager[object]:
+        """The backend of all rollouts, open for the length of a block."""
+        return self._sandboxes.in_use()
 
     @cleanup(priority=-100)
     async def destroy_sandbox(self, state: State) -> None:

@@ -8,8 +8,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -18,7 +18,7 @@ from seatrial.env.results import Output
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, run_row
 from seatrial.env.stored import dump_output, load_output
-from seatrial.errors import JobError
+from seatrial.errors import JobError, UsageError
 from seatrial.store.files import storing
 from seatrial.store.job_file import JOB
 from seatrial.store.lock import locked
@@ -77,27 +77,31 @@ class OutputLines:
         return output
 
 
-@contextmanager
-def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> Iterator[OutputStore]:
+@asynccontextmanager
+async def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> AsyncIterator[OutputStore]:
     """Where the outputs of a plan go, for the length of a block. Raises JobError when they cannot go there."""
-    with ExitStack() as stack:
+    unstored = UnstoredOutputs(environment, row_plan)
+    async with AsyncExitStack() as stack:
         if environment.rollouts_are_trials:
-            yield _trials(stack, environment, plan, row_plan)
+            yield await stack.enter_async_context(_open_trials(environment, plan, row_plan))
+        elif plan.engine != "local":
+            raise UsageError(f"engine={plan.engine!r} is for rollouts that are trials, as those of HarborEnv")
         elif plan.save_to is None:
-            yield UnstoredOutputs(environment, row_plan)
+            yield unstored
         else:
-            unstored = UnstoredOutputs(environment, row_plan)
             yield stack.enter_context(_open_lines(plan.save_to, unstored, resume=plan.resume))
 
 
-def _trials(stack: ExitStack, environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> OutputStore:
+def _open_trials(
+    environment: "Environment", plan: "RunPlan", row_plan: RowPlan
+) -> AbstractAsyncContextManager[OutputStore]:
     # Everything a trial needs, and only those who have tasks need it.
-    from seatrial.env.saving_trials import open_trials  # noqa: PLC0415
-    from seatrial.env.trial_rollouts import UnstoredTrials  # noqa: PLC0415
+    from seatrial.env.saving_trials import open_stored_trials  # noqa: PLC0415
+    from seatrial.env.trial_rollouts import open_unstored_trials  # noqa: PLC0415
 
     if plan.save_to is None:
-        return UnstoredTrials(environment, plan, row_plan)
-    return stack.enter_context(open_trials(environment, plan, row_plan, plan.save_to))
+        return open_unstored_trials(environment, plan, row_plan)
+    return open_stored_trials(environment, plan, row_plan, plan.save_to)
 
 
 @contextmanager

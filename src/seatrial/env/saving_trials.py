@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +13,10 @@ from seatrial.env.results import Output
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, RowResult
 from seatrial.env.stored import dump_output, read_output, write_output
-from seatrial.env.trial_rollouts import TrialRunner, make_places, make_room, make_runner
+from seatrial.env.trial_rollouts import TrialRunner, make_room, open_places
 from seatrial.errors import UsageError
 from seatrial.jobs.api import job_name
-from seatrial.jobs.attempt import trial_spec
+from seatrial.jobs.attempt import TryOptions, trial_spec
 from seatrial.jobs.continuing import plan_rest
 from seatrial.jobs.keeping import OpenTry, StoreKeeper
 from seatrial.jobs.prepare import PreparedJob
@@ -102,21 +102,24 @@ class _TryWithOutput:
         write_output(self.folder, line)
 
 
-@contextmanager
-def open_trials(environment: "Environment", plan: "RunPlan", row_plan: RowPlan, folder: Path) -> Iterator[StoredTrials]:
+@asynccontextmanager
+async def open_stored_trials(
+    environment: "Environment", plan: "RunPlan", row_plan: RowPlan, folder: Path
+) -> AsyncIterator[StoredTrials]:
     """The folder of a new job, or of one that is gone on with, for the length of a block. Raises JobError."""
     specs = _specs(environment, plan)
     locked = [_lock(each) for each in specs.values()]
     tasks = {name: each.task for name, each in specs.items()}
     spec = environment.job_spec(plan, job_name(folder))
-    job = prepare_rollouts(folder, spec, tasks, locked, resume=plan.resume)
-    for line in job.notices:
-        _log.warning("%s", line)
     room = make_room("resume=True")
-    places = make_places(environment, plan, row_plan)
-    with job.store.lock(), host_watch().guarding(job.store.path), Writer() as writer:
-        keeper = _OutputKeeper(StoreKeeper(job.store, writer, room), places.results)
-        yield StoredTrials(job, make_runner(places, keeper, room, plan.retries))
+    async with open_places(environment, plan, row_plan) as places:
+        job = prepare_rollouts(folder, spec, tasks, locked, resume=plan.resume)
+        for line in job.notices:
+            _log.warning("%s", line)
+        with job.store.lock(), host_watch().guarding(job.store.path), Writer() as writer:
+            keeper = _OutputKeeper(StoreKeeper(job.store, writer, room), places.results)
+            options = TryOptions(places, keeper, room, room.observe, plan.retries)
+            yield StoredTrials(job, TrialRunner(row_plan, places, options))
 
 
 def _specs(environment: "Environment", plan: "RunPlan") -> dict[str, TrialSpec]:

@@ -3,20 +3,23 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seatrial.env.results import Output
-from seatrial.env.rollout import RolloutPlace
+from seatrial.env.row_places import LocalRows, RowPlace, RowPlaces
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, RowResult, failed_row, run_row
-from seatrial.errors import HostExhaustedError, TrialError
+from seatrial.env.sent_rows import SentRows, check_rows, portable
+from seatrial.errors import HostExhaustedError, SandboxError, TrialError, UsageError
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.jobs.attempt import TryOptions, settle
-from seatrial.jobs.keeping import Keeper, ScratchKeeper
-from seatrial.jobs.places import TrialPlace, memory_of
+from seatrial.jobs.engine import SendingEngine, make_engine
+from seatrial.jobs.keeping import ScratchKeeper
+from seatrial.jobs.places import TrialPlace
 from seatrial.jobs.room import Room
+from seatrial.model.job import RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.host.watch import USUAL_WAIT_SEC
 from seatrial.trial.events import Event, Notice, Observer, TrialRetried
@@ -29,32 +32,43 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class RolloutPlaces:
-    """This machine. Rollouts wait for a slot, and for the memory that their tasks declare.
+    """Places where trials are rollouts.
 
     `rows` are those that are being rolled out, `results` what has become of them, by the ids of their trials.
     """
 
-    environment: "Environment"
-    plan: RowPlan
-    slots: int
-    admission: Admission
+    inner: RowPlaces
     rows: dict[str, Row] = field(default_factory=dict)
     results: dict[str, RowResult] = field(default_factory=dict)
-    node: None = None
+
+    @property
+    def slots(self) -> int:
+        """How many rollouts can run at once."""
+        return self.inner.slots
 
     @asynccontextmanager
     async def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AsyncIterator[TrialPlace]:
-        """Room on this machine."""
-        async with self.admission.place(memory_of(spec.task, spec.options)):
-            yield self
+        """Room for one try."""
+        async with self.inner.place(spec, avoid) as place:
+            yield _RolloutPlace(self, place)
+
+
+@dataclass(frozen=True, slots=True)
+class _RolloutPlace:
+    places: RolloutPlaces
+    place: RowPlace
+
+    @property
+    def node(self) -> str | None:
+        return self.place.node
 
     async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
         """Roll out the row of the trial."""
-        plan = replace(self.plan, place=RolloutPlace(spec, folder))
-        self.results.pop(spec.trial_id, None)  # of the try before
-        self.results[spec.trial_id] = result = await run_row(self.environment, self.rows[spec.trial_id], plan)
+        rows, results = self.places.rows, self.places.results
+        results.pop(spec.trial_id, None)  # of the try before
+        results[spec.trial_id] = result = await self.place.run(rows[spec.trial_id], spec, folder, observe)
         assert result.record is not None  # noqa: S101 - it has a place
         return result.record
 
@@ -63,6 +77,7 @@ class RolloutPlaces:
 class TrialRunner:
     """Carries out the rollouts of a plan that are trials."""
 
+    plan: RowPlan
     places: RolloutPlaces
     options: TryOptions
 
@@ -74,31 +89,44 @@ class TrialRunner:
             record = await settle(self.options, spec, earlier)
             result = places.results.get(spec.trial_id)
         except HostExhaustedError as error:
-            return failed_row(row, places.plan, error)
+            return failed_row(row, self.plan, error)
         finally:
             del places.rows[spec.trial_id]
             places.results.pop(spec.trial_id, None)
-        if result is None:  # a bug of ours, which the record tells of
-            return failed_row(row, places.plan, TrialError(str(record and record.failure)))
+        if result is None:  # a machine that is gone or a bug of ours, of which only the record tells
+            return failed_row(row, self.plan, _error_of(record))
         return result.output
 
 
-def make_places(environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> RolloutPlaces:
-    """The room that rollouts of a plan have."""
-    return RolloutPlaces(environment, row_plan, plan.workers, Admission(plan.workers, machine_memory_mb()))
+def _error_of(record: TrialRecord | None) -> TrialError:
+    failure = record.failure if record else None
+    error = SandboxError if failure and failure.retryable else TrialError
+    return error(failure.message if failure else "the rollout has no output")
 
 
-def make_runner(places: RolloutPlaces, keeper: Keeper, room: Room, retries: int) -> TrialRunner:
-    """What carries out rollouts there."""
-    return TrialRunner(places, TryOptions(places, keeper, room, room.observe, retries))
+@asynccontextmanager
+async def open_places(environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> AsyncIterator[RolloutPlaces]:
+    """The room that rollouts of a plan have, for the length of a block. Raises UsageError."""
+    if plan.engine == "local":
+        admission = Admission(plan.workers, machine_memory_mb())
+        yield RolloutPlaces(LocalRows(environment, row_plan, plan.workers, admission))
+        return
+    engine = make_engine(RunOptions(engine=plan.engine, address=plan.address, concurrent=plan.workers))
+    if not isinstance(engine, SendingEngine):
+        raise UsageError(f"the engine {plan.engine} runs jobs only; rollouts need one that environments can be sent to")
+    check_rows(plan.rows)
+    options = environment.trial_spec(plan.rows[0], plan.model).options if plan.rows else TrialOptions()
+    async with engine.open_places(portable(environment, row_plan), options, log_event) as places:
+        yield RolloutPlaces(SentRows(places))
 
 
 def make_room(remedy: str) -> Room:
     """Waits for room on this machine, which is logged; when there is none for long, says what to do then."""
-    return Room(remedy, USUAL_WAIT_SEC, _log_event)
+    return Room(remedy, USUAL_WAIT_SEC, log_event)
 
 
-def _log_event(event: Event) -> None:
+def log_event(event: Event) -> None:
+    """Log what those who evaluate should know of rollouts under way."""
     if isinstance(event, Notice):
         _log.warning("%s", event.text)
     elif isinstance(event, TrialRetried):
@@ -106,19 +134,29 @@ def _log_event(event: Event) -> None:
         _log.warning("%s is tried again after try %s: %s", event.trial_id, event.tries, failure.message)
 
 
+@dataclass(frozen=True, slots=True)
 class UnstoredTrials:
     """Keeps no output of trials."""
 
-    def __init__(self, environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> None:
-        self._environment = environment
-        self._plan = row_plan
-        places = make_places(environment, plan, row_plan)
-        self._runner = make_runner(places, ScratchKeeper(), make_room("another evaluation"), plan.retries)
+    environment: "Environment"
+    runner: TrialRunner
 
     async def produce(self, row: Row) -> Output:
         """A new output. A row that no trial can be made of is rolled out nevertheless, and says why itself."""
+        plan = self.runner.plan
         try:
-            spec = self._environment.trial_spec(row, self._plan.model)
+            spec = self.environment.trial_spec(row, plan.model)
         except Exception:  # noqa: BLE001 - a stranger's row; its rollout runs into the same, and says so
-            return (await run_row(self._environment, row, self._plan)).output
-        return await self._runner.run(row, spec)
+            return (await run_row(self.environment, row, plan)).output
+        return await self.runner.run(row, spec)
+
+
+@asynccontextmanager
+async def open_unstored_trials(
+    environment: "Environment", plan: "RunPlan", row_plan: RowPlan
+) -> AsyncIterator[UnstoredTrials]:
+    """Rollouts of a plan that are trials and kept nowhere, for the length of a block. Raises UsageError."""
+    async with open_places(environment, plan, row_plan) as places:
+        room = make_room("another evaluation")
+        options = TryOptions(places, ScratchKeeper(), room, room.observe, plan.retries)
+        yield UnstoredTrials(environment, TrialRunner(row_plan, places, options))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import seatrial as vf
-from seatrial.env import trial_rollouts
+from seatrial.env import sent_rows
 from seatrial.errors import SandboxError
 from seatrial.jobs.local import LocalEngine
 from seatrial.model.job import RunOptions
@@ -81,7 +81,7 @@ def cluster(monkeypatch, tmp_path):
 
     def make(**options):
         engine = Cluster(tmp_path / "nodes", **options)
-        monkeypatch.setattr(trial_rollouts, "make_engine", lambda _: engine)
+        monkeypatch.setattr(sent_rows, "make_engine", lambda _: engine)
         return engine, backends
 
     return make
@@ -139,7 +139,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_starts(tmp_path, cluster
         Guessing(dataset=ROWS).evaluate_sync(echo, "m", engine="ray")
     with pytest.raises(vf.UsageError, match="name its engine"):
         env.evaluate_sync(echo, "m", address="auto")
-    monkeypatch.setattr(trial_rollouts, "make_engine", lambda _: LocalEngine(RunOptions()))
+    monkeypatch.setattr(sent_rows, "make_engine", lambda _: LocalEngine(RunOptions()))
     with pytest.raises(vf.UsageError, match="runs jobs only"):
         env.evaluate_sync(echo, "m", engine="ray", save_to=tmp_path / "job")
     assert not (tmp_path / "job").exists()

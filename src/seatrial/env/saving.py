@@ -95,12 +95,13 @@ async def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: Ro
 def _open_trials(
     environment: "Environment", plan: "RunPlan", row_plan: RowPlan
 ) -> AbstractAsyncContextManager[OutputStore]:
-    # Everything a trial needs, and only those who have tasks need it.
-    from seatrial.env.saving_trials import open_stored_trials  # noqa: PLC0415
-    from seatrial.env.trial_rollouts import open_unstored_trials  # noqa: PLC0415
-
+    # Everything a trial needs, and all that a job needs: only those who have tasks, or a folder, need it.
     if plan.save_to is None:
+        from seatrial.env.trial_rollouts import open_unstored_trials  # noqa: PLC0415
+
         return open_unstored_trials(environment, plan, row_plan)
+    from seatrial.env.saving_trials import open_stored_trials  # noqa: PLC0415
+
     return open_stored_trials(environment, plan, row_plan, plan.save_to)
 
 

@@ -20,13 +20,16 @@ from seatrial.env.run_row import RowPlan, RowResult, run_row
 from seatrial.env.state import read_info
 from seatrial.env.stored import ROLLOUT_FILE, dump_output, read_output, write_output
 from seatrial.errors import SandboxError, UsageError
+from seatrial.jobs.engine import SendingEngine, make_engine
 from seatrial.jobs.places import Places, TrialPlace
+from seatrial.model.job import RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
+    from seatrial.env.running import RunPlan
 
 
 @dataclass(eq=False, slots=True)
@@ -109,14 +112,28 @@ def _moved(table: dict[str, Any], folder: str | None) -> dict[str, Any]:
     return {**table, "info": {**read_info(table), "task_dir": folder}}
 
 
-def portable(environment: "Environment", plan: RowPlan) -> SentRollouts:
+@asynccontextmanager
+async def open_sent_rows(
+    environment: "Environment", plan: "RunPlan", row_plan: RowPlan, tell: Observer
+) -> AsyncIterator[SentRows]:
+    """The places of the engine that a plan names, for the length of a block. Raises UsageError."""
+    engine = make_engine(RunOptions(engine=plan.engine, address=plan.address, concurrent=plan.workers))
+    if not isinstance(engine, SendingEngine):
+        raise UsageError(f"the engine {plan.engine} runs jobs only; rollouts need one that environments can be sent to")
+    _check_rows(plan.rows)
+    options = environment.trial_spec(plan.rows[0], plan.model).options if plan.rows else TrialOptions()
+    async with engine.open_places(_portable(environment, row_plan), options, tell) as places:
+        yield SentRows(places)
+
+
+def _portable(environment: "Environment", plan: RowPlan) -> SentRollouts:
     """What is sent to other machines; keys that the client has from variables of this one go along."""
     client = plan.client.given if isinstance(plan.client, Client) else plan.client
     sent = client.with_key() if isinstance(client, ClientConfig) else client
     return SentRollouts(environment, replace(plan, client=sent))
 
 
-def check_rows(rows: list[Row]) -> None:
+def _check_rows(rows: list[Row]) -> None:
     """Raise UsageError for a row that cannot be sent."""
     for number, row in enumerate(rows):
         try:

@@ -11,15 +11,12 @@ from seatrial.env.results import Output
 from seatrial.env.row_places import LocalRows, RowPlace, RowPlaces
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, RowResult, failed_row, run_row
-from seatrial.env.sent_rows import SentRows, check_rows, portable
-from seatrial.errors import HostExhaustedError, SandboxError, TrialError, UsageError
+from seatrial.errors import HostExhaustedError, SandboxError, TrialError
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.jobs.attempt import TryOptions, settle
-from seatrial.jobs.engine import SendingEngine, make_engine
 from seatrial.jobs.keeping import ScratchKeeper
 from seatrial.jobs.places import TrialPlace
 from seatrial.jobs.room import Room
-from seatrial.model.job import RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.host.watch import USUAL_WAIT_SEC
 from seatrial.trial.events import Event, Notice, Observer, TrialRetried
@@ -111,13 +108,10 @@ async def open_places(environment: "Environment", plan: "RunPlan", row_plan: Row
         admission = Admission(plan.workers, machine_memory_mb())
         yield RolloutPlaces(LocalRows(environment, row_plan, plan.workers, admission))
         return
-    engine = make_engine(RunOptions(engine=plan.engine, address=plan.address, concurrent=plan.workers))
-    if not isinstance(engine, SendingEngine):
-        raise UsageError(f"the engine {plan.engine} runs jobs only; rollouts need one that environments can be sent to")
-    check_rows(plan.rows)
-    options = environment.trial_spec(plan.rows[0], plan.model).options if plan.rows else TrialOptions()
-    async with engine.open_places(portable(environment, row_plan), options, log_event) as places:
-        yield RolloutPlaces(SentRows(places))
+    from seatrial.env.sent_rows import open_sent_rows  # noqa: PLC0415 - only for those who have several machines
+
+    async with open_sent_rows(environment, plan, row_plan, log_event) as rows:
+        yield RolloutPlaces(rows)
 
 
 def make_room(remedy: str) -> Room:

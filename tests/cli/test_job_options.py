@@ -189,7 +189,7 @@ def test_a_model_alone_goes_to_the_agents_of_the_file(job_file):
         ("[model]\nconcurrent = 3", "model.concurrent: no such key; did you mean run.concurrent?"),
         ("[trail]\ncpus = 3", "trail: no such key; did you mean trial?"),
         ("[[agents]]\nname='x'\nfiles=[{sorce='x'}]", "agents.0.files.0.sorce: no such key; did you mean agents.0."),
-        ("[run]\nzzz = 1", "run.zzz: no such key; the keys of run are concurrent, "),
+        ("[run]\nzzz = 1", "run.zzz: no such key; the keys of run are "),
         ("[trial]\ncpus = {}", "trial.cpus: expected a valid number, found a table"),
         ("[agents]\nname = 'x'", "agents: expected a valid array, found a table"),
         ("zzz = 1", "zzz: no such key; the keys are name, tasks,"),

@@ -50,10 +50,11 @@ async def side_by_side(work: Callable[[], Coroutine[Any, Any, None]], workers: i
             for _ in range(workers):
                 group.create_task(work())
     except BaseExceptionGroup as errors:
-        raise _first(errors) from None
+        raise first_error(errors) from None
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error in a group, however deep."""
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -11,12 +11,15 @@
     │   ├── JobError             a job cannot be planned, started or resumed as asked
     │   │   └── PreflightError   an agent was tried out before its first trial, and cannot work
     │   └── HostUnsupportedError this machine cannot do what was asked
+    │       └── NodeUnfitError   a node of a cluster cannot run trials
     ├── StoreError               results cannot be written or read
     │   └── StoreFullError       there is no room for them
     └── TrialError               a trial could not be run; recorded, never scored
         ├── InfraError           the machinery failed
         │   ├── HostExhaustedError this machine ran out of disk, processes or memory
         │   ├── SandboxError     the sandbox itself failed
+        │   │   ├── NodeLostError the node of a cluster that it was on is gone
+        │   │   │   └── NodeUnreachableError or does not answer just now
         │   │   └── ContentError what is in the sandbox cannot be taken out: the inhabitants' doing
         │   │       └── TooLargeError
         │   ├── GatewayError     the way to the model failed on our side
@@ -94,6 +97,10 @@ class HostUnsupportedError(UsageError):
     """This machine cannot do what was asked; the message says why, and how it could."""
 
 
+class NodeUnfitError(HostUnsupportedError):
+    """A node of a cluster cannot run trials; the message says why."""
+
+
 class TrialError(SeatrialError):
     """The machinery failed, not the agent: recorded as a failure of the trial, never as a reward."""
 
@@ -124,6 +131,14 @@ class ContentError(SandboxError):
 
 class TooLargeError(ContentError):
     """Something in the sandbox is larger than whoever asked for it was ready to take."""
+
+
+class NodeLostError(SandboxError):
+    """A node of a cluster, or our process on it, is gone, and with it the trials that ran there."""
+
+
+class NodeUnreachableError(NodeLostError):
+    """A node does not answer just now; its trials may still be running."""
 
 
 class ImageError(InfraError):

@@ -17,7 +17,7 @@ from seatrial.tasks.ignore import ignored_below
 from seatrial.tasks.layout import Bounds, TaskFiles, list_files
 
 MOST = Bounds(max_bytes=256 * 2**20, entries=20_000)
-_LEFT_OUT = frozenset({".git", "__pycache__"})
+LEFT_OUT = frozenset({".git", "__pycache__"})
 _KEPT = 4  # archives of the agents of a run; beyond that they are packed anew
 
 
@@ -114,7 +114,7 @@ def _digest_file(source: Path) -> str:
 
 def _listed(source: Path) -> TaskFiles:
     """What a folder holds and is not left out of it by a `.harborignore`."""
-    files = list_files(source, MOST, _LEFT_OUT)
+    files = list_files(source, MOST, LEFT_OUT)
     ignored = ignored_below(source, files.regular)
     return replace(
         files,

@@ -1,0 +1,113 @@
+"""Folders on their way between machines: packed into one compressed archive, and unpacked like a stranger's.
+
+Owners and special modes stay behind: what arrives belongs to whoever unpacks it.
+"""
+
+import os
+import shutil
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+import zstandard
+
+from seatrial.errors import SandboxError
+from seatrial.sandbox.archive import closing, open_folder, pack
+from seatrial.sandbox.unpacking import check_kind, safe_parts
+
+_LEVEL = 1  # networks of clusters are fast: more would cost more than it saves
+_LARGEST_WINDOW = 2**27
+_ANY_SIZE = 2**62
+_HEADER_BYTES = 512
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNREADABLE = (tarfile.TarError, zstandard.ZstdError, ValueError, ArithmeticError, EOFError, FileExistsError)
+
+
+def pack_folder(folder: Path, archive: IO[bytes]) -> int:
+    """Pack all that is in a folder; pipes and sockets are left out. Returns how many bytes there are to unpack.
+
+    Raises OSError and SandboxError.
+    """
+    with _compressing(archive) as writer:
+        counted = _Counted(writer)
+        pack(str(folder), cast("BinaryIO", counted), _ANY_SIZE)
+    return counted.total
+
+
+class _Counted:
+    """Counts what is written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.total = 0
+
+    def write(self, data: bytes) -> int:
+        self.total += len(data)
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self.total
+
+
+def pack_files(root: Path, names: Iterable[str], archive: IO[bytes]) -> None:
+    """Pack some files and links of a folder, given by their paths in it. Raises OSError."""
+    with _compressing(archive) as writer, tarfile.open(fileobj=writer, mode="w|", format=tarfile.GNU_FORMAT) as tar:
+        for name in sorted(names):
+            tar.add(f"{root}/{name}", arcname=name, recursive=False)
+
+
+def unpack_archive(archive: IO[bytes], folder: Path, max_bytes: int = _ANY_SIZE) -> None:
+    """Unpack files, folders and links into an empty folder.
+
+    Raises SandboxError for an archive that is broken, leads out of the folder, holds anything else or more than
+    `max_bytes`; OSError when the folder cannot be written.
+    """
+    reader = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).stream_reader(cast("BinaryIO", archive))
+    left = max_bytes
+    try:
+        with closing(os.open(folder, _FOLDER)) as top, _reading(cast("BinaryIO", reader)) as tar:
+            for member in tar:
+                left -= member.size + _HEADER_BYTES
+                if left < 0:
+                    raise SandboxError(f"the archive holds more than {max_bytes:,} bytes")
+                _make(tar, member, top)
+    except _UNREADABLE as error:
+        raise SandboxError(f"the archive cannot be unpacked: {error}") from error
+
+
+def _reading(reader: BinaryIO) -> tarfile.TarFile:
+    return tarfile.open(fileobj=reader, mode="r|", encoding="utf-8", errors="surrogateescape")
+
+
+def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, top: int) -> None:
+    parts = safe_parts(member.name)
+    check_kind(member, parts)
+    if member.isdir():
+        os.close(open_folder(top, parts, missing="make"))
+        return
+    with closing(open_folder(top, parts[:-1], missing="make")) as parent:
+        if member.issym():
+            os.symlink(member.linkname, parts[-1], dir_fd=parent)
+        elif member.isreg():
+            _write(tar, member, os.open(parts[-1], _NEW_FILE, 0o600, dir_fd=parent))
+        else:
+            raise SandboxError(f"archive member {member.name!r}: hard links are refused")
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, target: int) -> None:
+    with os.fdopen(target, "wb") as file:
+        content = tar.extractfile(member)
+        assert content is not None  # noqa: S101 - it is a regular file
+        shutil.copyfileobj(content, file)
+        if file.tell() != member.size:
+            raise SandboxError(f"archive member {member.name!r} ends after {file.tell()} of {member.size} bytes")
+        os.fchmod(target, member.mode & 0o777)
+
+
+@contextmanager
+def _compressing(archive: IO[bytes]) -> Iterator[BinaryIO]:
+    with zstandard.ZstdCompressor(level=_LEVEL).stream_writer(cast("BinaryIO", archive), closefd=False) as writer:
+        yield cast("BinaryIO", writer)

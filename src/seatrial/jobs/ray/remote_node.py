@@ -1,0 +1,241 @@
+"""One node as the coordinator sees it: what it has been sent, which trials it holds, and what it says of them."""
+
+import asyncio
+import io
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from seatrial.concurrency import finish
+from seatrial.errors import (
+    HostExhaustedError,
+    NodeLostError,
+    NodeUnfitError,
+    NodeUnreachableError,
+    SandboxError,
+    TrialError,
+)
+from seatrial.jobs.ray.archives import unpack_archive
+from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
+from seatrial.jobs.ray.delivery import needs_of, pack_need
+from seatrial.jobs.ray.seats import Seat
+from seatrial.jobs.ray.wire import (
+    PIECE_BYTES,
+    Ended,
+    FileNeed,
+    Happened,
+    Lease,
+    NodeReport,
+    RoomAgain,
+    RunnerSettings,
+    read_news,
+    write_spec,
+)
+from seatrial.model.record import TrialRecord
+from seatrial.trial.events import Observer
+from seatrial.trial.spec import TrialSpec
+
+AGAIN_SEC = 1.0
+CUT_OFF_SEC = 30.0
+"""After so long without an answer, the trials of a node are started again elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a trial ended on a node, with what it left if that came along."""
+
+    ended: Ended
+    archive: bytes
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    outcome: "asyncio.Future[Outcome]"
+    observe: Observer
+
+
+@dataclass(frozen=True, slots=True)
+class LateResult:
+    """A trial has ended on a node that was cut off, after it was given up; with the seat that it took until now."""
+
+    outcome: Outcome
+    seat: Seat | None
+
+
+NodeNews = Literal["gone", "cut off", "back again", "short of room", "room again"] | LateResult
+"""What a node says that is of no trial that anybody waits for."""
+
+Listener = Callable[["RemoteNode", NodeNews], None]
+
+
+class RemoteNode:
+    """A node with a runner."""
+
+    def __init__(self, node: ClusterNode, link: RunnerLink, tell: Observer, listener: Listener) -> None:
+        self.node = node
+        self.link = link
+        self.report: NodeReport | None = None
+        self.ghosts: dict[str, Seat | None] = {}
+        """Leases that were given up while the node was cut off: they may still be running, so they take seats."""
+        self._tell = tell
+        self._listener = listener
+        self._calls: dict[str, _Call] = {}
+        self._delivered: set[str] = set()
+        self._delivering: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.node.name
+
+    async def run(self, lease: Lease, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
+        """Carry out a trial there; what it leaves comes into the folder. Raises TrialError, OSError."""
+        key = str(lease)
+        call = self._calls[key] = _Call(asyncio.get_running_loop().create_future(), observe)
+        try:
+            await self.deliver(needs_of(spec))
+            await self._start(key, spec, call)
+            outcome = await call.outcome
+            return await self.fetch(outcome, folder)
+        except NodeLostError as error:
+            if not isinstance(error, NodeUnreachableError):
+                self._listener(self, "gone")
+            raise type(error)(f"node {self.name} was lost: {error}") from error
+        except asyncio.CancelledError:
+            await finish(self._give_up(key))
+            raise
+        finally:
+            del self._calls[key]
+
+    async def settle(self, settings: RunnerSettings) -> NodeReport:
+        """Tell the runner its settings. Raises NodeUnfitError when no trial can run there."""
+        data = settings.model_dump_json().encode()
+        self.report = NodeReport.model_validate_json(await self.link.settle(data))
+        if self.report.capabilities is None:
+            raise NodeUnfitError(self.report.reason or "no reason given")
+        return self.report
+
+    async def deliver(self, needs: Iterable[FileNeed]) -> None:
+        """See that files are on the node. Raises SandboxError when it cannot take them."""
+        for need in needs:
+            async with self._delivering[need.digest]:
+                if need.digest not in self._delivered:
+                    if await self.link.lacks([need.model_dump_json().encode()]):
+                        await self._send(need)
+                    self._delivered.add(need.digest)
+
+    async def fetch(self, outcome: Outcome, folder: Path) -> TrialRecord:
+        """The record of a trial that has ended, and what it left. Raises TrialError for one without, OSError."""
+        ended = outcome.ended
+        if ended.record is None:
+            if ended.shortage:
+                raise HostExhaustedError(f"node {self.name}: {ended.shortage}")
+            raise TrialError(f"on node {self.name}: {ended.error}")
+        if outcome.archive or not ended.size:
+            await asyncio.to_thread(_unpack, io.BytesIO(outcome.archive), folder, ended)
+            return ended.record
+        with tempfile.TemporaryFile(dir=folder) as file:
+            while file.tell() < ended.size:
+                piece = await self._piece(ended.lease, file.tell())
+                if not piece:
+                    raise SandboxError(f"node {self.name} has lost what trial {ended.record.trial_id} left")
+                await asyncio.to_thread(file.write, piece)
+            file.seek(0)
+            await asyncio.to_thread(_unpack, file, folder, ended)
+        await self.link.drop(ended.lease)
+        return ended.record
+
+    async def listen(self) -> None:
+        """Take the news of the node as they come. Raises NodeLostError when it is gone."""
+        seen, heard, cut_off = 0, time.monotonic(), False
+        while True:
+            try:
+                seen, batch = await self.link.news(seen)
+            except NodeUnreachableError as error:
+                if not cut_off and time.monotonic() - heard > CUT_OFF_SEC:
+                    cut_off = True
+                    self._listener(self, "cut off")
+                    self.ghosts |= dict.fromkeys(self._calls)
+                    self.lose(error)
+                await asyncio.sleep(AGAIN_SEC)
+                continue
+            heard = time.monotonic()
+            if cut_off:
+                cut_off = False
+                self._listener(self, "back again")
+            for news, archive in batch:
+                self._take(news, archive)
+
+    def lose(self, error: NodeLostError) -> None:
+        """Nothing more is expected of the trials that run there."""
+        for call in self._calls.values():
+            if not call.outcome.done():
+                call.outcome.set_exception(error)
+
+    def _take(self, data: bytes, archive: bytes) -> None:
+        match read_news(data):
+            case Happened() as happened:
+                call = self._calls.get(happened.lease)
+                if event := happened.phase or happened.notice:
+                    (call.observe if call else self._tell)(event)
+            case Ended() as ended:
+                if ended.shortage:
+                    self._listener(self, "short of room")
+                self._settle_call(Outcome(ended, archive))
+            case RoomAgain():
+                self._listener(self, "room again")
+
+    def _settle_call(self, outcome: Outcome) -> None:
+        lease = outcome.ended.lease
+        if lease in self.ghosts:
+            self._listener(self, LateResult(outcome, self.ghosts.pop(lease)))
+        elif (call := self._calls.get(lease)) and not call.outcome.done():
+            call.outcome.set_result(outcome)
+
+    async def _start(self, key: str, spec: TrialSpec, call: _Call) -> None:
+        """Begin a trial, again if need be: the runner takes no lease twice."""
+        data = write_spec(spec)
+        while not call.outcome.done():
+            try:
+                return await self.link.start(key, data)
+            except NodeUnreachableError:
+                await asyncio.wait((call.outcome,), timeout=AGAIN_SEC)
+        return None
+
+    async def _piece(self, lease: str, offset: int) -> bytes:
+        """A piece of what a trial left, asked for again while the node does not answer."""
+        deadline = time.monotonic() + CUT_OFF_SEC
+        while True:
+            try:
+                return await self.link.piece(lease, offset)
+            except NodeUnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(AGAIN_SEC)
+
+    async def _give_up(self, key: str) -> None:
+        try:
+            await self.link.drop(key)
+        except NodeLostError:
+            return  # with all that ran there
+
+    async def _send(self, need: FileNeed) -> None:
+        archive = await asyncio.to_thread(pack_need, need)
+        with archive:
+            offset = 0
+            while piece := await asyncio.to_thread(archive.read, PIECE_BYTES):
+                self._check(need, await self.link.receive(need.digest, offset, piece))
+                offset += len(piece)
+        self._check(need, await self.link.complete(need.model_dump_json().encode()))
+
+    def _check(self, need: FileNeed, reason: str | None) -> None:
+        if reason:
+            raise SandboxError(f"node {self.name} could not take {need.path}: {reason}")
+
+
+def _unpack(archive: IO[bytes], folder: Path, ended: Ended) -> None:
+    unpack_archive(archive, folder, ended.content)

@@ -1,0 +1,150 @@
+"""Jobs on a real cluster: the same records as on one machine, and none lost with a process or a node."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial.jobs.api import prepare_job, run_prepared
+from seatrial.jobs.engine import JobOutcome
+from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
+from seatrial.model.record import TrialRecord
+from seatrial.testing.fake_provider import FakeProvider
+from seatrial.trial.events import Event, PhaseStarted, TrialStarted
+from tests.jobs.ray.clusters import TestCluster, ray_cluster
+from tests.jobs.samples import Watcher
+
+pytest.importorskip("ray", reason="no Ray: install ray")
+
+ORACLE = AgentOptions(name="oracle")
+Observe = Callable[[Event], None]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TestCluster]:
+    with ray_cluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def tasks(make_task, tmp_path: Path) -> Path:
+    for name in ("add", "sort"):
+        make_task(f"tasks/{name}", files={"solution/solve.sh": "#!/bin/sh\necho done\n"})
+    return tmp_path / "tasks"
+
+
+async def run(folder: Path, tasks: Path, address: str | None, observe: Observe = lambda _: None, **changes: Any):
+    options = RunOptions(engine="ray" if address else "local", address=address, retries=5)
+    usual = {"agents": (ORACLE,), "trial": TrialOptions(image="host"), "run": options}
+    job = prepare_job(JobSpec(name="nightly", tasks=(str(tasks),), **{**usual, **changes}), folder)
+    return await run_prepared(job, observe)
+
+
+def records(outcome: JobOutcome) -> list[TrialRecord]:
+    return [outcome.store.record(trial_id) for trial_id in sorted(outcome.store.finished())]
+
+
+def test_a_job_has_the_same_records_as_on_one_machine(cluster, tasks, tmp_path):
+    watcher = Watcher()
+    here = asyncio.run(run(tmp_path / "here", tasks, None, attempts=6))
+    there = asyncio.run(run(tmp_path / "there", tasks, cluster.address, watcher, attempts=6))
+    assert (there.planned, there.finished, there.started, there.stopped) == (12, 12, 12, "complete")
+    assert list(map(essence, records(there))) == list(map(essence, records(here)))
+    assert {record.node for record in records(there)} == {event.node for event in watcher.of(TrialStarted)}
+    assert {record.node for record in records(there)} <= set(cluster.nodes)
+    assert len({record.node for record in records(there)}) > 1
+    assert left_by(there) == left_by(here)
+    assert Counter(event.phase for event in watcher.of(PhaseStarted))["verify"] == 12
+
+
+def essence(record: TrialRecord) -> dict[str, Any]:
+    """What of a record does not depend on when and where it was made."""
+    data: dict[str, Any] = json.loads(record.model_dump_json())
+    for key in ("job_id", "node", "times", "resources", "agent_result", "verifier_run", "provenance", "artifacts"):
+        data.pop(key)
+    return data
+
+
+def left_by(outcome: JobOutcome) -> dict[str, int]:
+    root = outcome.store.path / "trials"
+    return {
+        str(path.relative_to(root)): path.stat().st_mode
+        for path in root.rglob("*")
+        if path.name != "record.json" and path.is_file()
+    }
+
+
+def test_keys_reach_the_node_and_no_file_of_ray_or_ours(cluster, tasks, tmp_path, monkeypatch):
+    key = "k3y-that-only-the-gateway-may-have"
+    monkeypatch.setenv("MY_KEY", key)
+
+    async def scenario():
+        async with FakeProvider() as provider:
+            outcome = await run(
+                tmp_path / "job",
+                tasks,
+                cluster.address,
+                agents=(AgentOptions(name="command", command="true", model="m"),),
+                model=ModelOptions(upstream=f"{provider.base_url}/v1,key=MY_KEY"),
+                run=RunOptions(engine="ray", address=cluster.address, keep_going=True),
+            )
+            return outcome, provider.received[0].headers["authorization"]
+
+    outcome, sent = asyncio.run(scenario())
+    assert sent == f"Bearer {key}"  # by the preflight, from the node
+    assert outcome.finished == 2
+    files = [path for root in (cluster.folder, outcome.store.path) for path in root.rglob("*") if path.is_file()]
+    assert len(files) > 20
+    assert [path for path in files if key.encode() in path.read_bytes()] == []
+
+
+def test_what_is_killed_is_started_again_and_a_late_node_helps(cluster, tasks, tmp_path):
+    killed = Killed(cluster)
+    outcome = asyncio.run(
+        run(
+            tmp_path / "job",
+            tasks,
+            cluster.address,
+            killed,
+            attempts=30,
+            agents=(AgentOptions(name="command", command="sleep 1"),),
+        )
+    )
+    found = records(outcome)
+    assert (outcome.finished, outcome.stopped) == (60, "complete")
+    assert [record.failure for record in found if record.failure] == []
+    again = [record for record in found if record.tries > 1]
+    assert len(again) >= 2
+    assert {each.node for each in again}.isdisjoint({killed.node})
+    assert cluster.runners(killed.node) == []
+    tries = outcome.store.tries()
+    assert tries.keys() == {record.trial_id for record in again}
+    late = set(cluster.nodes) - killed.before
+    assert late <= {record.node for record in found}
+    for name in cluster.nodes:
+        assert [path.name for path in cluster.state_of(name).glob("*run-*/*")] == []
+
+
+class Killed:
+    """Kills the runner of one node and the daemon of another when they are at work, and adds a node."""
+
+    def __init__(self, cluster: TestCluster) -> None:
+        self.cluster = cluster
+        self.before = set(cluster.nodes)
+        self.runner, self.node = sorted(self.before - {cluster.head})
+        self._nodes: dict[str, str] = {}
+        self._due = {self.runner: cluster.kill_runner, self.node: cluster.kill_node}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TrialStarted) and event.node:
+            self._nodes[event.trial_id] = event.node
+        if isinstance(event, PhaseStarted) and event.phase == "agent":
+            name = self._nodes[event.trial_id]
+            if kill := self._due.pop(name, None):
+                kill(name)
+                if not self._due:
+                    self.cluster.add(wait=False)  # not in a thread: Ray ends what a thread has started with it

@@ -129,6 +129,33 @@ def test_one_that_is_lost_for_good_is_an_error_of_the_infrastructure(tmp_path, c
     assert "was lost" in error["message"]
 
 
+def test_without_any_machine_rollouts_are_errors_and_not_the_evaluation(tmp_path, cluster):
+    engine, _ = cluster()
+
+    @asynccontextmanager
+    async def place(spec, avoid):
+        raise SandboxError("there has been no node for 600 s")
+        yield
+
+    engine.place = place
+    results = rollouts(tmp_path, "a", "b")
+    assert [output["error"]["message"] for output in results["outputs"]] == ["there has been no node for 600 s"] * 2
+
+
+def test_a_row_without_a_task_is_an_error_of_its_rollout_alone(tmp_path, cluster):
+    cluster()
+    env = vf.HarborEnv("run the agent", make_tasks(tmp_path / "tasks"), image="host")
+    results = env.generate_sync([{"prompt": "x"}, *env.get_dataset()], echo, "m", engine="ray")
+    assert [bool(output["error"]) for output in results["outputs"]] == [True, False]
+
+
+def test_ids_of_trials_are_names_of_folders(tmp_path):
+    env = vf.HarborEnv("true", make_tasks(tmp_path / "tasks"), image="host")
+    spec = env.trial_spec({**env.get_dataset()[0], "task": "../org/name"}, "m")
+    assert "/" not in spec.trial_id
+    assert spec.task.id == "../org/name"
+
+
 def test_what_cannot_be_sent_is_refused_before_anything_starts(tmp_path, cluster, monkeypatch):
     cluster()
     env = vf.HarborEnv("true", make_tasks(tmp_path / "tasks"), image="host")

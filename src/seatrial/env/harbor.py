@@ -24,7 +24,7 @@ from seatrial.env.workplace import Workplace
 from seatrial.errors import HookError, SeatrialError, UsageError
 from seatrial.images.choice import why_refused
 from seatrial.images.resolver import ResolvedImage
-from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions, trial_id
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
 from seatrial.tasks.digest import digest_folder
@@ -256,10 +256,10 @@ class HarborEnv(CliAgentEnv):
         """The trial that a rollout on a row is, as long as no hook says otherwise. Raises UsageError."""
         from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
 
-        task = self._task_of(row)
+        task, name = self._task_of(row), str(row["task"])
         return TrialSpec(
-            trial_id=f"{row['task']}.{uuid.uuid4().hex}",
-            task=self._adapted(task).model_copy(update={"id": str(row["task"])}),
+            trial_id=f"{trial_id(name, _AGENT_NAME, 1)}.{uuid.uuid4().hex}",
+            task=self._adapted(task).model_copy(update={"id": name}),
             task_digest=self._digest(task),
             agent=self._agent_options(model),
             options=self.trial_options,

@@ -6,7 +6,7 @@ The output is a file beside the others that a trial leaves, so whatever brings t
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,9 +121,16 @@ async def open_sent_rows(
     if not isinstance(engine, SendingEngine):
         raise UsageError(f"the engine {plan.engine} runs jobs only; rollouts need one that environments can be sent to")
     _check_rows(plan.rows)
-    options = environment.trial_spec(plan.rows[0], plan.model).options if plan.rows else TrialOptions()
-    async with engine.open_places(_portable(environment, row_plan), options, tell) as places:
+    async with engine.open_places(_portable(environment, row_plan), _options(environment, plan), tell) as places:
         yield SentRows(places)
+
+
+def _options(environment: "Environment", plan: "RunPlan") -> TrialOptions:
+    """How rollouts are isolated and judged, and what of this machine's variables they may have: the same for all."""
+    for row in plan.rows:
+        with suppress(UsageError):  # one without a task is an error of its own rollout
+            return environment.trial_spec(row, plan.model).options
+    return TrialOptions()
 
 
 def _portable(environment: "Environment", plan: RowPlan) -> SentRollouts:

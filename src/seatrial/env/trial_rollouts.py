@@ -11,7 +11,7 @@ from seatrial.env.results import Output
 from seatrial.env.row_places import LocalRows, RowPlace, RowPlaces
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, RowResult, failed_row, run_row
-from seatrial.errors import HostExhaustedError, SandboxError, TrialError
+from seatrial.errors import SandboxError, TrialError
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.jobs.attempt import TryOptions, settle
 from seatrial.jobs.keeping import ScratchKeeper
@@ -79,13 +79,13 @@ class TrialRunner:
     options: TryOptions
 
     async def run(self, row: Row, spec: TrialSpec, earlier: int = 0) -> Output:
-        """The output of a row: that of the last try. One for which this machine has no room for long is an error."""
+        """The output of a row: that of the last try. One for which there is no room for long is an error."""
         places = self.places
         places.rows[spec.trial_id] = row
         try:
             record = await settle(self.options, spec, earlier)
             result = places.results.get(spec.trial_id)
-        except HostExhaustedError as error:
+        except TrialError as error:  # no room here, or no machine left: no concern of those that have one
             return failed_row(row, self.plan, error)
         finally:
             del places.rows[spec.trial_id]

@@ -68,6 +68,10 @@ class RunnerActor:
         """See Runner."""
         return await self._do(self._runner.news(seen))
 
+    async def held(self) -> list[str]:
+        """See Runner."""
+        return await self._do(self._runner.held())
+
     async def piece(self, lease: str, offset: int) -> bytes:
         """See Runner."""
         return await self._do(self._runner.piece(lease, offset))

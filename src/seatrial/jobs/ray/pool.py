@@ -28,7 +28,7 @@ from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
 from seatrial.jobs.ray.delivery import needs_of
 from seatrial.jobs.ray.remote_node import LateResult, NodeNews, Outcome, RemoteNode
-from seatrial.jobs.ray.seats import Seats
+from seatrial.jobs.ray.seats import Seat, Seats
 from seatrial.jobs.ray.wire import Lease, NodeReport, RunnerSettings, write_plan
 from seatrial.model.record import TrialRecord
 from seatrial.trial.events import Notice, Observer
@@ -241,6 +241,8 @@ class NodePool:
                 self._seats.rest(remote.name)
             case "back again" | "room again":
                 self._seats.wake(remote.name)
+            case Seat():
+                self._seats.give_back(news)
             case LateResult():
                 if news.seat:
                     self._seats.give_back(news.seat)

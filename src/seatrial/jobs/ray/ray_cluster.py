@@ -128,6 +128,10 @@ class RayLink:
         """See RunnerLink."""
         return cast("Batch", await _answer(self._actor.news.remote(seen)))
 
+    async def held(self) -> list[str]:
+        """See RunnerLink."""
+        return cast("list[str]", await _answer(self._actor.held.remote()))
+
     async def piece(self, lease: str, offset: int) -> bytes:
         """See RunnerLink."""
         return cast("bytes", await _answer(self._actor.piece.remote(lease, offset)))

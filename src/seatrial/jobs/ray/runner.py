@@ -25,6 +25,7 @@ from seatrial.jobs.ray.outbox import Outbox
 from seatrial.jobs.ray.wire import (
     INLINE_BYTES,
     PIECE_BYTES,
+    POLL_SEC,
     Batch,
     Ended,
     FileNeed,
@@ -42,7 +43,6 @@ from seatrial.sandbox.scratch import Scratch, sweep_scratch
 from seatrial.trial.events import Event, Notice, Observer, PhaseStarted
 from seatrial.trial.spec import TrialSpec
 
-_POLL_SEC = 20.0
 _FILES = "files"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -137,7 +137,11 @@ class Runner:
         """
         while self._handed_in and self._handed_in[0][0] <= seen:
             self._held.pop(self._handed_in.popleft()[1], None)
-        return await self._outbox.collect(seen, _POLL_SEC)
+        return await self._outbox.collect(seen, POLL_SEC)
+
+    async def held(self) -> list[str]:
+        """The leases that it has: those that run, and those whose results were not fetched yet."""
+        return list(self._held)
 
     async def piece(self, lease: str, offset: int) -> bytes:
         """A piece of what a trial left that was too large to go with its result; empty behind its end."""

@@ -23,6 +23,9 @@ PIECE_BYTES = 4 * 2**20
 INLINE_BYTES = 2**20
 """What a trial leaves goes with its result up to this size."""
 
+POLL_SEC = 20.0
+"""How long a runner lets its coordinator wait for news, if there are none."""
+
 FileKind = Literal["task", "agent", "file"]
 
 

@@ -34,11 +34,11 @@ class TestCluster:
     def address(self) -> str:
         return str(self._cluster.address)
 
-    def add(self, **options: Any) -> str:
-        """Start another node; returns its name."""
+    def add(self, *, variables: dict[str, str] | None = None, **options: Any) -> str:
+        """Start another node, with some more variables; returns its name."""
         state = self.folder / f"node-{len(self.nodes) + 1}"
-        variables = {"SEATRIAL_STATE_DIR": str(state), "SEATRIAL_CACHE": str(state / "cache")}
-        node = self._cluster.add_node(num_cpus=0, object_store_memory=80 * 2**20, env_vars=variables, **options)
+        own = {"SEATRIAL_STATE_DIR": str(state), "SEATRIAL_CACHE": str(state / "cache"), **(variables or {})}
+        node = self._cluster.add_node(num_cpus=0, object_store_memory=80 * 2**20, env_vars=own, **options)
         name = f"{socket.gethostname()}-{node.node_id[:6]}"
         self.nodes[name] = (node, state)
         return name

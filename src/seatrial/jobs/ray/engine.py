@@ -27,7 +27,7 @@ from seatrial.tasks.environ import templates_in
 from seatrial.trial.events import Observer
 
 _LEAST_WORKERS = 1000  # so that nodes which come later find trials waiting
-_USUAL_KEYS = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY"})
+_USUAL_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
 class RayEngine:
@@ -99,7 +99,8 @@ def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
 
 def variables_needed(spec: JobSpec, tasks: Iterable[Task]) -> frozenset[str]:
     """The variables of this machine that upstream, agents and tasks of a job may have."""
-    keys = (_USUAL_KEYS | keys_of(spec.model.upstream)) if spec.model.upstream else frozenset()
+    upstream = spec.model.upstream or ""
+    keys = {*keys_of(upstream), *(key for name, key in _USUAL_KEYS.items() if name in upstream)}
     return frozenset({*spec.trial.allow_env, *keys, *_of_agents(spec.agents, tasks)})
 
 

@@ -27,13 +27,13 @@ from seatrial.jobs.ray.seats import Seat
 from seatrial.jobs.ray.wire import (
     PIECE_BYTES,
     POLL_SEC,
-    Ended,
     FileNeed,
     Happened,
     Lease,
     NodeReport,
     RoomAgain,
     RunnerSettings,
+    TrialEnded,
     read_news,
     write_spec,
 )
@@ -50,16 +50,16 @@ CUT_OFF_SEC = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NodeOutcome:
     """How a trial ended on a node, with what it left if that came along."""
 
-    ended: Ended
+    ended: TrialEnded
     archive: bytes
 
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    outcome: "asyncio.Future[Outcome]"
+    outcome: "asyncio.Future[NodeOutcome]"
     observe: Observer
     begun: bool = False
 
@@ -68,7 +68,7 @@ class _Call:
 class LateResult:
     """A trial has ended on a node that was cut off, after it was given up; with the seat that it took until now."""
 
-    outcome: Outcome
+    outcome: NodeOutcome
     seat: Seat | None
 
 
@@ -142,7 +142,7 @@ class RemoteNode:
                         await self._send(need)
                     self._delivered.add(need.digest)
 
-    async def fetch(self, outcome: Outcome, folder: Path) -> TrialRecord:
+    async def fetch(self, outcome: NodeOutcome, folder: Path) -> TrialRecord:
         """The record of a trial that has ended, and what it left. Raises TrialError for one without, OSError."""
         ended = outcome.ended
         if ended.record is None:
@@ -207,14 +207,14 @@ class RemoteNode:
                 call = self._calls.get(happened.lease)
                 if event := happened.phase or happened.notice:
                     (call.observe if call else self._tell)(event)
-            case Ended() as ended:
+            case TrialEnded() as ended:
                 if ended.shortage:
                     self._listener(self, "short of room")
-                self._settle_call(Outcome(ended, archive))
+                self._settle_call(NodeOutcome(ended, archive))
             case RoomAgain():
                 self._listener(self, "room again")
 
-    def _settle_call(self, outcome: Outcome) -> None:
+    def _settle_call(self, outcome: NodeOutcome) -> None:
         lease = outcome.ended.lease
         if lease in self.ghosts:
             self._listener(self, LateResult(outcome, self.ghosts.pop(lease)))
@@ -260,5 +260,5 @@ class RemoteNode:
             raise SandboxError(f"node {self.name} could not take {need.path}: {reason}")
 
 
-def _unpack(archive: IO[bytes], folder: Path, ended: Ended) -> None:
+def _unpack(archive: IO[bytes], folder: Path, ended: TrialEnded) -> None:
     unpack_archive(archive, folder, ended.content)

@@ -27,12 +27,12 @@ from seatrial.jobs.ray.wire import (
     PIECE_BYTES,
     POLL_SEC,
     Batch,
-    Ended,
     FileNeed,
     Happened,
     NodeReport,
     RoomAgain,
     RunnerSettings,
+    TrialEnded,
     read_plan,
     read_spec,
 )
@@ -197,14 +197,14 @@ class Runner:
         try:
             folder.mkdir()
             record = await self._opened.run(relocated(read_spec(spec), self._files.places), folder, self._tell(lease))
-            ended = Ended(lease=lease, record=record, shortage=_shortage(record))
+            ended = TrialEnded(lease=lease, record=record, shortage=_shortage(record))
             await self._hand_in(ended, folder)
         except Exception as error:  # noqa: BLE001 - a bug in one trial must not end the others
-            self._end(Ended(lease=lease, error=_explained(error), shortage=_lacking(error)))
+            self._end(TrialEnded(lease=lease, error=_explained(error), shortage=_lacking(error)))
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _hand_in(self, ended: Ended, folder: Path) -> None:
+    async def _hand_in(self, ended: TrialEnded, folder: Path) -> None:
         archive: IO[bytes] = tempfile.SpooledTemporaryFile(INLINE_BYTES, dir=str(self._scratch))  # noqa: SIM115
         try:
             content = await asyncio.to_thread(pack_folder, folder, archive)
@@ -221,7 +221,7 @@ class Runner:
             held.archive = archive
         self._end(known)
 
-    def _end(self, ended: Ended, archive: bytes = b"") -> None:
+    def _end(self, ended: TrialEnded, archive: bytes = b"") -> None:
         number = self._outbox.post(ended, archive)
         if archive or not ended.size:  # there is nothing more to fetch
             self._handed_in.append((number, ended.lease))

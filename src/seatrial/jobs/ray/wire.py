@@ -70,7 +70,7 @@ class NodeReport(StrictModel):
     reason: str | None = None
 
 
-class Ended(StrictModel):
+class TrialEnded(StrictModel):
     """A trial has come to its end on a node: with a record, or with the `error` that was not its own.
 
     What it left is an archive of `size` bytes that unpacks to no more than `content`. `shortage` says what the node was
@@ -101,7 +101,7 @@ class RoomAgain(StrictModel):
     kind: Literal["room"] = "room"
 
 
-News = Annotated[Ended | Happened | RoomAgain, Field(discriminator="kind")]
+News = Annotated[TrialEnded | Happened | RoomAgain, Field(discriminator="kind")]
 
 Batch = tuple[int, list[tuple[bytes, bytes]]]
 """The number of the last piece of news, and each as JSON with the archive that comes along, if it does."""
@@ -118,12 +118,12 @@ class Lease:
         return f"{self.number}.{self.trial_id}"
 
 
-_news: TypeAdapter[Ended | Happened | RoomAgain] = TypeAdapter(News)
+_news: TypeAdapter[TrialEnded | Happened | RoomAgain] = TypeAdapter(News)
 _specs: TypeAdapter[TrialSpec] = TypeAdapter(TrialSpec)
 _plans: TypeAdapter[PreflightPlan] = TypeAdapter(PreflightPlan)
 
 
-def read_news(data: bytes) -> Ended | Happened | RoomAgain:
+def read_news(data: bytes) -> TrialEnded | Happened | RoomAgain:
     """A piece of news from its JSON. Raises ValueError."""
     return _news.validate_json(data)
 

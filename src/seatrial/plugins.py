@@ -1,5 +1,6 @@
 """Plug-ins by entry point. Ours register in the same way as those of strangers."""
 
+from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -13,11 +14,19 @@ def plugin_names(group: str) -> list[str]:
 
 def load_plugin(group: str, name: str) -> Any:
     """The object registered under a name. Raises UsageError that lists the names there are."""
-    found = entry_points(group=group, name=name)
-    if not found:
+    found = find_plugin(group, name)
+    if found is None:
         known = ", ".join(plugin_names(group)) or "none"
         raise UsageError(f"there is no {group.rpartition('.')[2].rstrip('s')} called {name!r}; there are: {known}")
-    try:
-        return next(iter(found)).load()
-    except Exception as error:  # a stranger's module may fail in any way while it is imported
-        raise UsageError(f"the plug-in {name!r} of {group} cannot be loaded: {error}") from error
+    return found
+
+
+@lru_cache  # it takes milliseconds to look through all packages that are installed
+def find_plugin(group: str, name: str) -> Any | None:
+    """The object registered under a name, None if there is none. Raises UsageError when it cannot be loaded."""
+    for entry in entry_points(group=group, name=name):
+        try:
+            return entry.load()
+        except Exception as error:  # a stranger's module may fail in any way while it is imported
+            raise UsageError(f"the plug-in {name!r} of {group} cannot be loaded: {error}") from error
+    return None

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.embedded.runs import RunDirectory
+from seatrial.sandbox.runs import RunDirectory
 from tests.cli.conftest import Seatrial
 from tests.cli.job_folders import make_job, record
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from seatrial.jobs.backends import BACKENDS
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.store.job_store import JobStore
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
+from tests.backends.stand_ins import stand_in
 from tests.cli.conftest import Seatrial
 from tests.trial.support import write_task
 
@@ -33,7 +33,7 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Machine:
     made = Machine()
-    monkeypatch.setattr("seatrial.jobs.backends.BACKENDS", {**BACKENDS, "embedded": made.backend})
+    stand_in(monkeypatch, made.backend)
     for name in "abcde":
         write_task(tmp_path / "tasks" / name)
     return made

@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.cli import main
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.embedded.cgroups import Hierarchy
+from seatrial.sandbox.cgroups import Hierarchy
 from seatrial.sandbox.engine.endpoint import Engine
 from seatrial.sandbox.local import LocalBackend
 from seatrial.sandbox.scratch import Scratch, sweep_scratch

@@ -15,8 +15,8 @@ import pytest
 
 from seatrial.gateway.calls import conversation, read_calls
 from seatrial.jobs.api import prepare_job, run_prepared
-from seatrial.jobs.backends import BACKENDS
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, TrialOptions
+from tests.backends.stand_ins import stand_in
 from tests.conftest import REPOSITORY
 from tests.gateway.layers import LayeredBackend
 
@@ -63,7 +63,7 @@ def solution() -> list[object]:
 @pytest.mark.timeout(300)
 def test_mini_swe_agent_solves_a_task(tmp_path, monkeypatch):
     place = layer()
-    monkeypatch.setattr("seatrial.jobs.backends.BACKENDS", {**BACKENDS, "embedded": lambda: LayeredBackend(place)})
+    stand_in(monkeypatch, lambda: LayeredBackend(place))
     script = tmp_path / "script.json"
     script.write_text(json.dumps(solution()))
     spec = JobSpec(

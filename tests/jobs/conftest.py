@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.jobs.backends import BACKENDS
 from seatrial.jobs.prepare import PreparedJob, prepare_job
 from seatrial.model.job import JobSpec
 from seatrial.testing.null import NullBackend
+from tests.backends.stand_ins import stand_in
 from tests.conftest import MakeTask
 from tests.jobs.samples import job_spec
 
@@ -41,5 +41,5 @@ def make_job(spec: JobSpec, tmp_path: Path) -> MakeJob:
 def null_sandboxes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Jobs that ask for the embedded backend get one that does nothing."""
     with monkeypatch.context() as patch:
-        patch.setattr("seatrial.jobs.backends.BACKENDS", {**BACKENDS, "embedded": NullBackend})
+        stand_in(patch, NullBackend)
         yield

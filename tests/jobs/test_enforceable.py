@@ -6,10 +6,10 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError
 from seatrial.jobs.api import prepare_job, run_prepared
-from seatrial.jobs.backends import BACKENDS
 from seatrial.model.job import AgentOptions, JobSpec, TrialOptions
 from seatrial.sandbox.api import Capabilities
 from seatrial.testing.fake import FakeBackend, answer
+from tests.backends.stand_ins import stand_in
 from tests.trial.support import write_task
 
 USER = Capabilities(
@@ -34,7 +34,7 @@ def job(tmp_path, monkeypatch):
         made.append(backend)
         return backend
 
-    monkeypatch.setattr("seatrial.jobs.backends.BACKENDS", {**BACKENDS, "embedded": make})
+    stand_in(monkeypatch, make)
     write_task(tmp_path / "tasks/a", toml="[environment]\nmemory_mb = 512\ncpus = 1\n")
     write_task(tmp_path / "tasks/b", toml="[environment]\n[verifier.environment]\nmemory_mb = 512\n")
     write_task(tmp_path / "tasks/c", toml="[environment]\nstorage_mb = 100\n")
@@ -75,9 +75,6 @@ def test_the_choice_works(job):
 def test_networks_count_as_well(job, monkeypatch):
     run, _ = job
     closed = Capabilities(backend="fake", isolation="none", mode="x", networks=frozenset({"host"}))
-    monkeypatch.setattr(
-        "seatrial.jobs.backends.BACKENDS",
-        {**BACKENDS, "embedded": lambda: FakeBackend(lambda *_: answer(), capabilities=closed)},
-    )
+    stand_in(monkeypatch, lambda: FakeBackend(lambda *_: answer(), capabilities=closed))
     with pytest.raises(HostUnsupportedError, match=r"network 'public' \(3 tasks, such as a\)"):
         run()

@@ -16,7 +16,9 @@ from seatrial.store.job_store import JobStore
 ENGINE = """
 import asyncio, os, sys
 from pathlib import Path
-from seatrial.jobs import api, backends, places
+from seatrial.backends import named
+from seatrial.backends.api import BackendPlugin
+from seatrial.jobs import api, places
 from seatrial.testing.null import NullBackend
 from seatrial.trial.events import TrialFinished
 from tests.jobs.samples import record_for
@@ -42,7 +44,7 @@ def observe(event):
     if isinstance(event, TrialFinished):
         say("finished", event.record.trial_id)
 
-backends.BACKENDS = {"embedded": NullBackend}
+named.find_backend = lambda _: BackendPlugin(NullBackend)
 places.run_trial = trial
 outcome = asyncio.run(api.run_prepared(api.prepare_resume(folder), observe))
 say("outcome", outcome.stopped, str(outcome.finished))

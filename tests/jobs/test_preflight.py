@@ -10,13 +10,13 @@ import pytest
 from seatrial.errors import HealthcheckError, PreflightError
 from seatrial.jobs import api
 from seatrial.jobs.api import prepare_job, prepare_resume, run_prepared
-from seatrial.jobs.backends import BACKENDS
 from seatrial.jobs.engine import JobOutcome
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.testing.fake_provider import Fail, FakeProvider, Received
 from seatrial.trial.events import Notice, TrialFinished
+from tests.backends.stand_ins import stand_in
 from tests.jobs.samples import Watcher
 from tests.trial.support import write_task
 
@@ -51,7 +51,7 @@ class Machine:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def go(machine: Machine, command: str = "my-agent", watcher: Watcher | None = None, **changes) -> JobOutcome:
-        monkeypatch.setattr("seatrial.jobs.backends.BACKENDS", {**BACKENDS, "embedded": lambda: machine.backend})
+        stand_in(monkeypatch, lambda: machine.backend)
         write_task(tmp_path / "tasks/one")
         write_task(tmp_path / "tasks/two")
         spec = JobSpec(
@@ -186,7 +186,7 @@ def test_a_job_that_is_resumed_and_refused_stays(run, tmp_path):
     run(Machine(), run=RunOptions(max_trials=1))
     machine = Machine("program")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seatrial.jobs.backends.BACKENDS", {**BACKENDS, "embedded": lambda: machine.backend})
+        stand_in(patch, lambda: machine.backend)
         with pytest.raises(PreflightError):
             asyncio.run(api.run_prepared(prepare_resume(tmp_path / "job")))
     assert len(prepare_resume(tmp_path / "job").trials) == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from seatrial.errors import UsageError
 from seatrial.model.config import TaskConfig
-from seatrial.model.job import AgentOptions
+from seatrial.model.job import AgentFiles, AgentOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
 from seatrial.plugins import load_plugin, plugin_names
@@ -49,6 +49,17 @@ class AgentLaunch:
     cwd: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AgentSetup:
+    """How an agent gets into a sandbox: by a shell command, and by files of this machine, as users say it of theirs.
+
+    The command is run as root, once on top of each image, and finds the files; so does the agent.
+    """
+
+    command: str | None = None
+    files: tuple[AgentFiles, ...] = ()
+
+
 class Agent(Protocol):
     """One agent of a job, ready for any task."""
 
@@ -85,6 +96,32 @@ def why_declined(agent: Agent, task: "TaskOutline") -> str | None:
     except Exception as error:  # a stranger's plug-in may fail in any way
         name = agent.ref.name
         raise UsageError(f"the agent {name!r} failed on {task.id}: {type(error).__name__}: {error}") from error
+
+
+class InstalledAgent(Agent, Protocol):
+    """An agent that knows how it is installed, so that its users need not say it."""
+
+    @property
+    def setup(self) -> AgentSetup | None:
+        """What has to be done for it, unless a user has it set up in another way."""
+        ...
+
+
+def with_own_setup(options: AgentOptions) -> AgentOptions:
+    """The options with the set-up that their agent names; a user's own goes before all of it. Raises UsageError."""
+    if options.setup is not None:
+        return options
+    setup = getattr(make_agent(options), "setup", None)
+    if setup is None:
+        return options
+    if not isinstance(setup, AgentSetup):
+        raise UsageError(
+            f"the agent {options.title!r} is set up by {setup!r}, expected a seatrial.agents.api.AgentSetup; tell its "
+            "authors"
+        )
+    there = {(each.source, each.target) for each in options.files}  # from an earlier call, if any
+    own = tuple(each for each in setup.files if (each.source, each.target) not in there)
+    return options.model_copy(update={"setup": setup.command, "files": (*options.files, *own)})
 
 
 def is_reference(agent: Agent) -> bool:

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import click
 
+from seatrial.backends.upkeep import examine
 from seatrial.cli.render import show_table
-from seatrial.sandbox.doctor import HostFinding, examine
+from seatrial.sandbox.doctor import HostFinding
 
 
 @click.command("doctor")

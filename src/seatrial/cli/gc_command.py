@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from seatrial.cli.leftovers import Cleared, clear_containers, clear_images, clear_sandboxes, clear_scratch
+from seatrial.backends.upkeep import sweep
 from seatrial.errors import JobError
 from seatrial.report.text import counted
 from seatrial.store.job_store import JobStore
@@ -20,19 +20,21 @@ _DRAFTS = ".drafts"
 def command(context: click.Context, jobs: Sequence[Path]) -> None:
     """Remove what runs left that are no more, and half-written trials from the job folders JOB.
 
-    That is: sandboxes and their control groups, containers and volumes of Docker and Podman, temporary files. What a
-    living run uses is left alone. Exits with 1 when something could not be removed.
+    That is: sandboxes and their control groups, containers and volumes of Docker and Podman, what plug-ins know of, and
+    temporary files. What a living run uses is left alone. Exits with 1 when something could not be removed.
     """
     stores = [JobStore.open(job) for job in jobs]
     for store in stores:
         _clear_drafts(store)
-    cleared = asyncio.run(_clear_machine())
+    cleared = asyncio.run(sweep())
     for line in cleared.removed:
         click.echo(f"removed {line}")
     for line in cleared.left:
         click.echo(f"{line}: could not be removed", err=True)
+    for problem in cleared.problems:
+        click.echo(problem, err=True)
     click.echo(f"{counted(len(cleared.removed), 'leftover')} of dead runs removed from this machine")
-    context.exit(1 if cleared.left else 0)
+    context.exit(1 if cleared.left or cleared.problems else 0)
 
 
 def _clear_drafts(store: JobStore) -> None:
@@ -43,8 +45,3 @@ def _clear_drafts(store: JobStore) -> None:
             click.echo(f"{store.path}: removed {counted(found, 'half-written trial')}")
     except JobError as error:
         click.echo(f"{error}; nothing removed from it")
-
-
-async def _clear_machine() -> Cleared:
-    # Containers first: their directories tell whether their runs are alive.
-    return await clear_containers() + await clear_sandboxes() + await clear_scratch() + await clear_images()

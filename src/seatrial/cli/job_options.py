@@ -154,7 +154,7 @@ SANDBOX = OptionGroup(
             *("-e", "--backend", "--env"),
             "backend",
             metavar="BACKEND",
-            help="embedded, docker, podman, auto or local.  [embedded]",
+            help="embedded, docker, podman, auto, local or a plug-in.  [embedded]",
         ),
         click.option(
             "--image", metavar="IMAGE", help="For all tasks: host, a reference, or a folder.  [the task's own]"

@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from seatrial.backends.named import check_backend
 from seatrial.concurrency import finish
-from seatrial.jobs.backends import check_backend
 from seatrial.sandbox.api import SandboxBackend
 
 if TYPE_CHECKING:

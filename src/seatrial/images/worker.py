@@ -20,7 +20,7 @@ from seatrial.images.compression import BROKEN, open_compressed
 from seatrial.images.layers import LayerBounds, LayerFormat, unpack_layer
 from seatrial.sandbox.embedded.programs import removal
 from seatrial.sandbox.embedded.protocol import receive, send
-from seatrial.sandbox.embedded.syscalls import PR_SET_PDEATHSIG, prctl
+from seatrial.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
 
 _MEMORY = 2 * 2**30
 _CHUNK = 2**20

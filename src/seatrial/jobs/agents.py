@@ -1,8 +1,9 @@
-"""The agents of a job as it is stored: with the files they bring along pinned down, and commands that can be found."""
+"""The agents of a job as it is stored: how they are set up, the files they bring along, commands that can be found."""
 
 import os
 from collections.abc import Iterable
 
+from seatrial.agents.api import with_own_setup
 from seatrial.agents.command_line import check_command
 from seatrial.agents.files import have_changed, lock_files
 from seatrial.errors import JobError
@@ -10,7 +11,7 @@ from seatrial.model.job import AgentOptions, JobSpec
 
 
 def with_locked_agents(spec: JobSpec) -> JobSpec:
-    """The spec with what each agent's files are now. Raises JobError for files or a command that cannot be."""
+    """The spec with each agent as `locked_agent` has it. Raises UsageError for files or a command that cannot be."""
     if spec.trial.backend != "local":  # there, commands run on this machine
         for agent in spec.agents:
             check_command(agent)
@@ -18,7 +19,8 @@ def with_locked_agents(spec: JobSpec) -> JobSpec:
 
 
 def locked_agent(agent: AgentOptions) -> AgentOptions:
-    """The agent with what its files are now. Raises JobError."""
+    """The agent with the set-up that it names itself, and with what its files are now. Raises UsageError."""
+    agent = with_own_setup(agent)
     if not agent.files:
         return agent
     files = tuple(map(lock_files, agent.files))

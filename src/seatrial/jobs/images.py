@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
+from seatrial.backends.auto import AutoBackend
+from seatrial.backends.named import find_backend
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, ImageSource, Say, open_resolver, unheard
-from seatrial.jobs.backends import AutoBackend
 from seatrial.sandbox.api import Image, SandboxBackend
 from seatrial.sandbox.way_out import STRAIGHT, WayOut
-
-OpenSource = Callable[[SandboxBackend, WayOut], AbstractAsyncContextManager[ImageSource]]
 
 
 @asynccontextmanager
@@ -19,12 +18,10 @@ async def open_images(
 ) -> AsyncIterator[ImageResolver]:
     """The images for an open backend, for the length of a block; `way_out` is what builds and set-ups reach."""
     backend = backend.chosen if isinstance(backend, AutoBackend) else backend
-    name = (await backend.probe()).backend
-    open_source = _SOURCES.get(name)
+    plugin = find_backend((await backend.probe()).backend)
+    open_source = plugin.open_images if plugin else None
     async with AsyncExitStack() as stack:
-        source = None
-        if open_source:
-            source = _OnDemand(lambda: open_source(backend, way_out), stack, has_host=name == "embedded")
+        source = _OnDemand(lambda: open_source(backend, way_out), stack) if open_source else None
         yield await stack.enter_async_context(open_resolver(source, say))
 
 
@@ -32,17 +29,17 @@ class _OnDemand:
     """A source that is opened when the first image is wanted, and stays open for the job."""
 
     def __init__(
-        self,
-        open_source: Callable[[], AbstractAsyncContextManager[ImageSource]],
-        job: AsyncExitStack,
-        *,
-        has_host: bool,
+        self, open_source: Callable[[], AbstractAsyncContextManager[ImageSource]], job: AsyncExitStack
     ) -> None:
-        self.has_host = has_host
         self._open = open_source
         self._job = job
         self._opening = asyncio.Lock()
         self._source: ImageSource | None = None
+
+    @property
+    def has_host(self) -> bool:
+        """Only an open source can tell. The question comes up when fetching has failed, so it is open by then."""
+        return self._source is not None and self._source.has_host
 
     async def _opened(self) -> ImageSource:
         async with self._opening:
@@ -61,24 +58,3 @@ class _OnDemand:
     async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
         """An image with more on top."""
         return await (await self._opened()).extend(image, setup, say)
-
-
-def _from_the_store(backend: SandboxBackend, way_out: WayOut) -> AbstractAsyncContextManager[ImageSource]:
-    from seatrial.images.store_source import open_store_source  # noqa: PLC0415 - an HTTP client, slow to import
-
-    return open_store_source(backend, way_out)
-
-
-def _from_the_daemon(backend: SandboxBackend, _: WayOut) -> AbstractAsyncContextManager[ImageSource]:
-    from seatrial.images.engine_source import open_engine_source  # noqa: PLC0415
-    from seatrial.sandbox.engine.backend import EngineBackend  # noqa: PLC0415
-
-    assert isinstance(backend, EngineBackend)  # noqa: S101 - by its name
-    return open_engine_source(backend.client)
-
-
-_SOURCES: dict[str, OpenSource] = {
-    "embedded": _from_the_store,
-    "docker": _from_the_daemon,
-    "podman": _from_the_daemon,
-}

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from seatrial.backends.named import make_backend
 from seatrial.images.resolver import Say, unheard
 from seatrial.jobs.admission import LimitedStarts, cores
-from seatrial.jobs.backends import make_backend
 from seatrial.jobs.images import open_images
 from seatrial.jobs.models import model_access
 from seatrial.model.job import ModelOptions, TrialOptions

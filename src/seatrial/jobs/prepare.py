@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seatrial.agents.api import make_agents
+from seatrial.backends.named import check_backend
 from seatrial.errors import JobError
 from seatrial.jobs.agents import changed_agents, with_locked_agents
-from seatrial.jobs.backends import check_backend
 from seatrial.jobs.engine import check_engine
 from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file

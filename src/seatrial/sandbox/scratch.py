@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from seatrial.sandbox.embedded.runs import RunDirectory, abandoned
 from seatrial.sandbox.processes import Processes
+from seatrial.sandbox.runs import RunDirectory, abandoned
 
 _PREFIX = "seatrial-scratch-"
 ROOT_VARIABLE = "SANDBOX_ROOT"

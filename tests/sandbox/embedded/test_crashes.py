@@ -41,7 +41,7 @@ pytestmark = needs_root
 # The first and the last thing every backend does, again and again.
 STARTS = """
 import pathlib, shutil, sys
-from seatrial.sandbox.embedded.runs import RunDirectory
+from seatrial.sandbox.runs import RunDirectory
 for _ in range(200):
     run = RunDirectory(pathlib.Path(sys.argv[1]))
     for path in run.abandoned():

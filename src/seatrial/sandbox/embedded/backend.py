@@ -12,15 +12,15 @@ from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
-from seatrial.sandbox.embedded.cgroups import Hierarchy
-from seatrial.sandbox.embedded.control_group import ControlGroup
+from seatrial.sandbox.cgroups import Hierarchy
+from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.embedded.hindrance import find_missing_proc
 from seatrial.sandbox.embedded.home import SpawnerHome
 from seatrial.sandbox.embedded.keeper import SpawnerKeeper
 from seatrial.sandbox.embedded.requests import Mode
-from seatrial.sandbox.embedded.runs import state_root
 from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedParts, EmbeddedSandbox
-from seatrial.sandbox.embedded.syscalls import supported_machine
+from seatrial.sandbox.runs import state_root
+from seatrial.sandbox.syscalls import supported_machine
 
 _NETWORKS: frozenset[NetworkMode] = frozenset(get_args(NetworkMode))
 

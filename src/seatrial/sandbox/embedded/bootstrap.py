@@ -20,7 +20,7 @@ from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.roots import SpawnerSettings, prepare_furniture
 from seatrial.sandbox.embedded.shifting import SHIFT_BASE, make_user_namespace
 from seatrial.sandbox.embedded.spawner import Spawner
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.syscalls import (
     CLONE_NEWNS,
     CLONE_NEWPID,
     CLONE_NEWUSER,

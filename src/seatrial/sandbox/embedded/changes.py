@@ -9,92 +9,21 @@ from itertools import islice
 from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.overlay import find_in_layers, is_opaque, is_whiteout
+from seatrial.sandbox.overlay import find_in_layers, is_whiteout
+from seatrial.sandbox.overlay_walk import EVERYTHING, FOLDER, MAX_DEPTH, Allowance, walk_folder
 
 START = "start.json"
 ORIGIN = "origin.json"
 MAX_ENTRIES = 200_000
-MAX_DEPTH = 100
-_SYSTEM = frozenset({"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"})
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MANY_NAMES_BYTES = 2**16
 
 
-class TooMuch(Exception):
-    """There is more to look at than was allowed."""
-
-
-class Allowance:
-    """How many entries somebody who has little time may look at; without a number, all."""
-
-    def __init__(self, entries: int | None = None) -> None:
-        self._left = entries
-
-    def use(self, entries: int = 1) -> None:
-        """Look at some more. Raises TooMuch."""
-        if self._left is not None:
-            self._left -= entries
-            if self._left < 0:
-                raise TooMuch
-
-    def read(self, folder: int) -> list[str]:
-        """The names in a directory. Raises TooMuch for one so large that listing it takes long."""
-        if self._left is not None and os.fstat(folder).st_size > _MANY_NAMES_BYTES:
-            raise TooMuch
-        return os.listdir(folder)
-
-
-_ALL = Allowance()
-
-
-def walk_upper(state: int, name: str, allowance: Allowance = _ALL) -> Iterator[tuple[str, os.stat_result, bool]]:
-    """Every entry of one writable directory as (relative path, status, is an opaque directory), parents first.
-
-    What lies deeper than anybody builds by hand is left out; the directory it begins in is not.
-    """
+def walk_upper(state: int, name: str, allowance: Allowance = EVERYTHING) -> Iterator[tuple[str, os.stat_result, bool]]:
+    """Every entry of one writable directory of a sandbox, as `walk_folder` tells them."""
     top = os.open(f"upper/{name}", FOLDER, dir_fd=state)
     try:
         yield from walk_folder(top, allowance)
     finally:
         os.close(top)
-
-
-def walk_folder(top: int, allowance: Allowance = _ALL) -> Iterator[tuple[str, os.stat_result, bool]]:
-    """The same for a writable directory that is open already."""
-    yield from _walk(top, "", 0, allowance)
-
-
-def _walk(folder: int, inside: str, depth: int, allowance: Allowance) -> Iterator[tuple[str, os.stat_result, bool]]:
-    names = allowance.read(folder)
-    allowance.use(len(names))
-    for entry in names if depth else _telling_first(folder, names):
-        with suppress(FileNotFoundError, NotADirectoryError):  # gone or replaced since the directory was read
-            status = os.lstat(entry, dir_fd=folder)
-            path = inside + entry
-            is_folder = stat.S_ISDIR(status.st_mode)
-            yield path, status, is_folder and is_opaque(f"/proc/self/fd/{folder}/{entry}")
-            if is_folder and depth < MAX_DEPTH:
-                below = os.open(entry, FOLDER, dir_fd=folder)
-                try:
-                    yield from _walk(below, f"{path}/", depth + 1, allowance)
-                finally:
-                    os.close(below)
-
-
-def _telling_first(root: int, found: list[str]) -> list[str]:
-    """The entries of a root, system folders and files before the others.
-
-    Lists of changes are cut off somewhere: whoever fills a folder of their own must not push those out.
-    """
-    folders = {entry for entry in found if entry not in _SYSTEM and _is_folder(entry, root)}
-    return sorted(found, key=lambda entry: (entry not in _SYSTEM, entry in folders))
-
-
-def _is_folder(entry: str, parent: int) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(entry, dir_fd=parent).st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def upper_names(state: int) -> list[str]:
@@ -106,7 +35,7 @@ def upper_names(state: int) -> list[str]:
         os.close(descriptor)
 
 
-def remember_files(state: int, allowance: Allowance = _ALL) -> None:
+def remember_files(state: int, allowance: Allowance = EVERYTHING) -> None:
     """Note what is there now, so that it does not count as anybody's change any more. Raises TooMuch."""
     files = {
         f"{name}/{path}": stamp(status)
@@ -139,14 +68,16 @@ def stamp(status: os.stat_result) -> list[int]:
     return [status.st_ctime_ns, status.st_size]
 
 
-def write_changes(state: int, trees: Sequence[Tree], limit: int, target: int, allowance: Allowance = _ALL) -> None:
+def write_changes(
+    state: int, trees: Sequence[Tree], limit: int, target: int, allowance: Allowance = EVERYTHING
+) -> None:
     """Write what `find_changes` finds to a descriptor, as JSON."""
     found = find_changes(state, trees, limit, allowance)
     with os.fdopen(os.dup(target), "w") as file:
         json.dump(found, file)
 
 
-def find_changes(state: int, trees: Sequence[Tree], limit: int, allowance: Allowance = _ALL) -> dict[str, Any]:
+def find_changes(state: int, trees: Sequence[Tree], limit: int, allowance: Allowance = EVERYTHING) -> dict[str, Any]:
     """`{"added": […], "modified": […], "removed": […], "truncated": …}`, with `limit` names at most.
 
     Truncated are also trees deeper than anybody builds by hand.

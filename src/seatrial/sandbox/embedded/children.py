@@ -23,7 +23,9 @@ from seatrial.sandbox.embedded.roots import SpawnerSettings, mount_trees
 from seatrial.sandbox.embedded.running import RunningSandbox
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
+from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
+from seatrial.sandbox.syscalls import (
     CLONE_NEWCGROUP,
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -37,8 +39,6 @@ from seatrial.sandbox.embedded.syscalls import (
     setns,
     unshare,
 )
-from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
-from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
 from seatrial.sandbox.unpacking import unpack
 
 _BACKLOG = 4096
@@ -48,12 +48,14 @@ _LOOKS = 20
 
 def run_command(command: CommandRequest, descriptors: list[int], shift: int | None, report: int) -> None:
     """Become the command. The namespaces are joined already; what is left is to give up every right but a few."""
-    os.setsid()
+    os.setsid()  # away from the host's terminal, and from signals to our own process group
     for standard in (0, 1, 2):
         os.dup2(descriptors[standard], standard)
     unshare(CLONE_NEWCGROUP)  # so that the command's own cgroup looks like the top
     archives = descriptors[3:]
     close_all_but([report, *archives] if shift is None else [report, shift, *archives])
+    # The user namespace is joined last: in it there is no right left to join the others, which belong to the host's.
+    # The filter goes before the capabilities, of which installing it takes one.
     if shift is not None:
         setns(shift, CLONE_NEWUSER)
         os.close(shift)
@@ -82,7 +84,7 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
 
 def _become(uid: int, gid: int, groups: tuple[int, ...]) -> None:
     try:
-        os.setgroups(groups)
+        os.setgroups(groups)  # groups first and the user last: who is not root any more may not change their groups
     except PermissionError:
         # With one id mapped there are no groups to choose from; any other id fails below.
         if (uid, gid) != (0, 0):

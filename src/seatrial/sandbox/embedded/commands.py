@@ -15,8 +15,8 @@ from seatrial.sandbox.embedded.requests import CommandRequest, Target
 from seatrial.sandbox.embedded.rootfs import mount_proc
 from seatrial.sandbox.embedded.roots import SpawnerSettings
 from seatrial.sandbox.embedded.running import Reply, RunningSandbox
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
 from seatrial.sandbox.embedded.views import Views
+from seatrial.sandbox.syscalls import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWUTS, setns
 
 _SURROUNDINGS = CLONE_NEWIPC | CLONE_NEWUTS
 _LOST = "the first process of the sandbox was killed from outside, or by the kernel out of memory, while a command ran"

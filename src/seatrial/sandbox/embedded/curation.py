@@ -9,9 +9,10 @@ import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from seatrial.sandbox.embedded.changes import FOLDER, MAX_ENTRIES, find_changes, shown, upper_names, walk_upper
+from seatrial.sandbox.embedded.changes import MAX_ENTRIES, find_changes, shown, upper_names, walk_upper
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import OPAQUE_MARKS, is_whiteout
+from seatrial.sandbox.overlay_walk import FOLDER
 
 # Small files that tools load by themselves: whether they do harm depends on what they say.
 _TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", "/etc/passwd")

@@ -6,7 +6,7 @@ turns into a link to /proc/self/fd/N would lead through them, out of the sandbox
 
 from collections.abc import Iterable
 
-from seatrial.sandbox.embedded.syscalls import close_range
+from seatrial.sandbox.syscalls import close_range
 
 _LAST = 2**32 - 1
 

@@ -17,8 +17,8 @@ from seatrial.sandbox.embedded.children import fail
 from seatrial.sandbox.embedded.descriptors import close_all_but
 from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive
 from seatrial.sandbox.embedded.settle import write_text
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, fork_into, prctl, setns, unshare
 from seatrial.sandbox.embedded.watch import LOOK_SEC, STOPPED_LOOKS, look_at
+from seatrial.sandbox.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, fork_into, prctl, setns, unshare
 
 Work = Callable[[socket.socket], None]
 
@@ -49,6 +49,7 @@ class Forks:
         self._stopped: set[int] = set()
         self._next_look = 0.0
         self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        # poll(2) does not tell of a child that ends, but Python writes every signal that has a handler into this pipe.
         self._wakeup, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -69,6 +70,8 @@ class Forks:
         Of our descriptors it has those in `keep`, and no other. `join` are the files by which it joins control groups.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # A process cannot change its own pid namespace: these calls say where its next children are born, and the one
+        # below sets that back.
         if new_pids:
             unshare(CLONE_NEWPID)
         elif pids is not None:
@@ -145,7 +148,7 @@ class Forks:
                 self._stopped.discard(pid)
 
     def _reap(self) -> None:
-        while True:
+        while True:  # one SIGCHLD may stand for several children: the kernel keeps no count of those that are pending
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
@@ -153,12 +156,12 @@ class Forks:
             if pid == 0:
                 return
             child = self._children.get(pid)
-            if child is None:
+            if child is None:  # an orphan: those of a pid namespace become children of its first process, which we are
                 continue
             if os.WIFSTOPPED(status):
                 self._note_stop(child)
                 continue
-            while child.report is not None:
+            while child.report is not None:  # what it had to say may still lie in the socket when its end is known
                 self._read_report(pid)
             del self._children[pid]
             self._stopped.discard(pid)
@@ -190,7 +193,7 @@ def _be_child(work: Work, report: socket.socket, keep: Iterable[int], join: Sequ
         close_all_but([report.fileno(), *keep])
         for file in join:
             write_text(file, "0")
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # which a fork does not pass on
         work(report)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the spawner must hear of it
         fail(report, error)

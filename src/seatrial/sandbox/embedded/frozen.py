@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 
 from seatrial.errors import ContentError, TooLargeError
 from seatrial.sandbox.division import Division, Test, is_dot
-from seatrial.sandbox.embedded.changes import FOLDER, MAX_DEPTH, MAX_ENTRIES, ORIGIN, START, read_start, stamp
+from seatrial.sandbox.embedded.changes import MAX_ENTRIES, ORIGIN, START, read_start, stamp
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import is_whiteout
+from seatrial.sandbox.overlay_walk import FOLDER, MAX_DEPTH
 
 _MEETING_POINTS = "meeting-points.json"
 _MAX_BYTES = 4 * 2**30

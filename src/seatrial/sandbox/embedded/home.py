@@ -15,12 +15,12 @@ from seatrial.concurrency import finish
 from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import SandboxSpec
-from seatrial.sandbox.embedded.cgroups import Hierarchy
+from seatrial.sandbox.cgroups import Hierarchy
+from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.embedded.client import SpawnerClient
-from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.embedded.disk_image import choose, make_image
 from seatrial.sandbox.embedded.requests import Mode
-from seatrial.sandbox.embedded.runs import RunDirectory
+from seatrial.sandbox.runs import RunDirectory
 
 
 class SpawnerHome:

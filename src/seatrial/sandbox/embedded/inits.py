@@ -21,7 +21,7 @@ from seatrial.sandbox.embedded.rootfs import furnish
 from seatrial.sandbox.embedded.roots import SpawnerSettings, Tree, mount_trees
 from seatrial.sandbox.embedded.settle import read_text, settle_in, write_text
 from seatrial.sandbox.embedded.shifting import make_user_namespace, owner_of
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.syscalls import (
     CLONE_FILES,
     CLONE_NEWIPC,
     CLONE_NEWNET,

@@ -11,19 +11,10 @@ from contextlib import suppress
 
 from seatrial.errors import SandboxError
 from seatrial.sandbox.archive import closing, pack
-from seatrial.sandbox.embedded.changes import (
-    FOLDER,
-    MAX_DEPTH,
-    MAX_ENTRIES,
-    Allowance,
-    TooMuch,
-    remember_files,
-    upper_names,
-    walk_upper,
-    write_changes,
-)
+from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, upper_names, walk_upper, write_changes
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.embedded.syscalls import open_within
+from seatrial.sandbox.overlay_walk import FOLDER, MAX_DEPTH, Allowance, TooMuch
+from seatrial.sandbox.syscalls import open_within
 from seatrial.sandbox.unpacking import unpack
 
 _SMALL_BYTES = 2**18  # of an archive, in which a file takes 512 or more

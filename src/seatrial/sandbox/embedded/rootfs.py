@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.syscalls import (
     MS_BIND,
     MS_NODEV,
     MS_NOEXEC,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from seatrial.sandbox.embedded.own_system import make_own_system
 from seatrial.sandbox.embedded.rootfs import bind_lowers, mount_overlay
 from seatrial.sandbox.embedded.settle import lock_passwords, make_basics, name_machine
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.syscalls import (
     MS_NODEV,
     MS_NOSUID,
     MS_RDONLY,

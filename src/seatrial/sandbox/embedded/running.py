@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.sandbox.division import Division, divide
-from seatrial.sandbox.embedded.changes import FOLDER, remember_files
+from seatrial.sandbox.embedded.changes import remember_files
 from seatrial.sandbox.embedded.requests import Box
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.embedded.settle import read_text
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWNS, setns
+from seatrial.sandbox.overlay_walk import FOLDER
 from seatrial.sandbox.process_names import split_stat
+from seatrial.sandbox.syscalls import CLONE_NEWNS, setns
 
 _FLAGS = 6  # behind the state in /proc/PID/stat
 _PF_EXITING = 0x4

@@ -31,8 +31,8 @@ from seatrial.sandbox.api import (
     SystemCopy,
 )
 from seatrial.sandbox.capture import Capture
+from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.embedded.client import SpawnerClient
-from seatrial.sandbox.embedded.control_group import ControlGroup
 from seatrial.sandbox.outbound import Outbound
 
 _log = logging.getLogger(__name__)

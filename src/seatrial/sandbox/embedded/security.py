@@ -7,7 +7,7 @@ import errno
 import os
 import struct
 
-from seatrial.sandbox.embedded.syscalls import PR_CAPBSET_DROP, SeccompFilter, capset, prctl
+from seatrial.sandbox.syscalls import PR_CAPBSET_DROP, SeccompFilter, capset, prctl
 
 # chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write
 # setfcap

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable
 
 from seatrial.sandbox.embedded.settle import write_text
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.syscalls import (
     CLONE_NEWUSER,
     PR_SET_PDEATHSIG,
     capset,

@@ -89,20 +89,26 @@ class Spawner:
 
     def serve(self) -> None:
         """Handle events until the control connection ends, which ends everything."""
+        control = self._control.fileno()
         while True:
             for descriptor, _ in self._forks.wait():
-                if descriptor != self._control.fileno():
-                    if not self._boxes.handle(descriptor):
-                        self._forks.handle(descriptor)
-                    continue
-                try:
-                    received = receive(self._control)
-                except DescriptorsLostError as error:
-                    self._refuse(error.message, error)
-                    continue
-                if received is None:
-                    return
-                self._handle(*received)
+                if descriptor == control:
+                    if not self._serve_request():
+                        return
+                elif not self._boxes.handle(descriptor):
+                    self._forks.handle(descriptor)
+
+    def _serve_request(self) -> bool:
+        """Carry out the next request; False when the other side has closed the connection."""
+        try:
+            received = receive(self._control)
+        except DescriptorsLostError as error:
+            self._refuse(error.message, error)
+            return True
+        if received is None:
+            return False
+        self._handle(*received)
+        return True
 
     def _handle(self, message: dict[str, Any], descriptors: list[int]) -> None:
         def reply(answer: dict[str, Any], passed: list[int]) -> None:
@@ -112,6 +118,7 @@ class Spawner:
             self._operations[message["op"]](message, descriptors, reply)
         except Exception as error:  # noqa: BLE001 - one request that fails must not end the sandboxes of all others
             self._refuse(message, error)
+        # Children that work with these have copies of their own since they were forked.
         for descriptor in descriptors:
             os.close(descriptor)
 

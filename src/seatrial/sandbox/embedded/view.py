@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from seatrial.sandbox.division import Division
 from seatrial.sandbox.embedded.rootfs import mount_overlay, mount_pts, mount_shm, mount_sys
-from seatrial.sandbox.embedded.syscalls import (
+from seatrial.sandbox.syscalls import (
     MS_NODEV,
     MS_NOSUID,
     attach_mounts,

@@ -14,8 +14,8 @@ from seatrial.sandbox.embedded.forks import Child, Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.roots import SpawnerSettings
 from seatrial.sandbox.embedded.running import Reply, RunningSandbox
-from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 from seatrial.sandbox.embedded.view import View
+from seatrial.sandbox.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 
 _THERE_ALREADY = {"error": "the verifier has a view already; its system cannot be copied any more"}
 _NOT_COPIED = {"error": "the system could not be copied"}

@@ -16,7 +16,6 @@ from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
-from seatrial.sandbox.embedded.runs import CONTAINERS, RunDirectory, state_root
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.container import TOOLS, Container, Order, mount
 from seatrial.sandbox.engine.endpoint import Endpoint, Engine, find_endpoint
@@ -28,6 +27,7 @@ from seatrial.sandbox.engine.programs import programs
 from seatrial.sandbox.engine.sandbox import ContainerParts, EngineSandbox, Visitor
 from seatrial.sandbox.engine.sight import lists_everything
 from seatrial.sandbox.engine.visitor import Visit, listen_by_visit
+from seatrial.sandbox.runs import CONTAINERS, RunDirectory, state_root
 from seatrial.sandbox.transfer import new_archive, pack_files
 
 _INSTEAD = "use the embedded backend"

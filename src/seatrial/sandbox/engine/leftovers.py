@@ -10,8 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from seatrial.sandbox.embedded.runs import CONTAINERS, RunDirectory, abandoned
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.engine.client import EngineClient, EngineError
+from seatrial.sandbox.engine.endpoint import Engine, find_endpoint
+from seatrial.sandbox.leftovers import Cleared
+from seatrial.sandbox.runs import CONTAINERS, RunDirectory, abandoned, state_root
 
 RUN = "org.seatrial.run"
 _OWNER = "org.seatrial.owner"
@@ -61,6 +64,15 @@ def _is_abandoned(folder: Path) -> bool:
 async def sweep(client: EngineClient) -> list[str]:
     """Remove what runs of this machine left behind that have died; returns what has gone, in words."""
     return await _remove(client, RUN, _is_dead)
+
+
+async def clear_engine(engine: Engine) -> Cleared:
+    """Remove containers and volumes of dead runs, if the daemon answers, and then the directories of those runs."""
+    removed: list[str] = []
+    with suppress(HostUnsupportedError, SandboxError):  # no such daemon here
+        async with EngineClient(find_endpoint(engine)) as client:
+            removed += [f"{engine} {thing}" for thing in await sweep(client)]
+    return Cleared((*removed, *map(str, clear_folders(state_root()))))
 
 
 async def remove_run(client: EngineClient, run: str) -> None:

@@ -30,7 +30,7 @@ async def listen(pid: int, port: int) -> socket.socket:
 
 
 def _listen(pid: int, port: int) -> socket.socket:
-    from seatrial.sandbox.embedded.syscalls import CLONE_NEWNET, setns  # noqa: PLC0415 - only Linux has them
+    from seatrial.sandbox.syscalls import CLONE_NEWNET, setns  # noqa: PLC0415 - only Linux has them
 
     try:
         descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)

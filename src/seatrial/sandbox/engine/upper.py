@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.sandbox.archive import closing
-from seatrial.sandbox.embedded.changes import FOLDER, walk_folder
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.manifest import Kind
 from seatrial.sandbox.overlay import is_whiteout
+from seatrial.sandbox.overlay_walk import FOLDER, walk_folder
 
 _DRIVERS = ("overlay", "overlay2")
 

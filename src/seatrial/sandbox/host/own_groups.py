@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from seatrial.sandbox.embedded.cgroups import Hierarchy, Mount
-from seatrial.sandbox.embedded.control_group import Version, read
+from seatrial.sandbox.cgroups import Hierarchy, Mount
+from seatrial.sandbox.control_group import Version, read
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ was, and an agent that keeps all processors busy gains nothing by it.
 from collections.abc import Callable, Mapping
 from time import monotonic, process_time
 
-from seatrial.sandbox.embedded.control_group import read
+from seatrial.sandbox.control_group import read
 from seatrial.sandbox.host.shortage import Resource, Shortage
 
 _LEAST_SEC = 5.0

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from seatrial.sandbox.embedded.control_group import read
+from seatrial.sandbox.control_group import read
 from seatrial.sandbox.host.own_groups import OwnGroup, own_groups
 from seatrial.sandbox.host.shortage import Resource, Shortage
 

@@ -1,4 +1,4 @@
-"""Sandbox backends by name."""
+"""The backend that chooses by itself: the first of several that works on this machine."""
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -8,35 +8,11 @@ from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.sandbox.api import Capabilities, Sandbox, SandboxBackend, SandboxSpec
 
 
-def _embedded() -> SandboxBackend:
-    from seatrial.sandbox.embedded.backend import EmbeddedBackend  # noqa: PLC0415 - only whoever runs trials needs it
-
-    return EmbeddedBackend()
-
-
-def _docker() -> SandboxBackend:
-    from seatrial.sandbox.engine.backend import EngineBackend  # noqa: PLC0415 - only whoever runs trials needs it
-
-    return EngineBackend("docker")
-
-
-def _podman() -> SandboxBackend:
-    from seatrial.sandbox.engine.backend import EngineBackend  # noqa: PLC0415 - only whoever runs trials needs it
-
-    return EngineBackend("podman")
-
-
-def _local() -> SandboxBackend:
-    from seatrial.sandbox.local import LocalBackend  # noqa: PLC0415 - only whoever runs trials needs it
-
-    return LocalBackend()
-
-
 class AutoBackend:
-    """The first backend that works here: our own, then Docker, then Podman; never one without isolation."""
+    """The first of some candidates, given by name, that works here."""
 
-    def __init__(self, candidates: Mapping[str, Callable[[], SandboxBackend]] | None = None) -> None:
-        self._candidates = candidates or {"embedded": _embedded, "docker": _docker, "podman": _podman}
+    def __init__(self, candidates: Mapping[str, Callable[[], SandboxBackend]]) -> None:
+        self._candidates = candidates
         self._chosen: SandboxBackend | None = None
 
     async def __aenter__(self) -> Self:
@@ -73,24 +49,3 @@ class AutoBackend:
     async def create(self, spec: SandboxSpec) -> Sandbox:
         """A new sandbox of the chosen backend."""
         return await self.chosen.create(spec)
-
-
-BACKENDS: Mapping[str, Callable[[], SandboxBackend]] = {
-    "auto": AutoBackend,
-    "docker": _docker,
-    "embedded": _embedded,
-    "local": _local,
-    "podman": _podman,
-}
-
-
-def make_backend(name: str) -> SandboxBackend:
-    """A new backend, not entered yet. Raises UsageError that lists the names there are."""
-    check_backend(name)
-    return BACKENDS[name]()
-
-
-def check_backend(name: str) -> None:
-    """Raise UsageError that lists the names there are unless this is one of them."""
-    if name not in BACKENDS:
-        raise UsageError(f"there is no sandbox backend called {name!r}; there are: {', '.join(sorted(BACKENDS))}")

@@ -13,8 +13,8 @@ import pytest
 
 from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.embedded.cgroups import Hierarchy, Mount
-from seatrial.sandbox.embedded.control_group import ControlGroup, GroupUsage
+from seatrial.sandbox.cgroups import Hierarchy, Mount
+from seatrial.sandbox.control_group import ControlGroup, GroupUsage
 
 # A member joins all by itself, says so, and becomes the program under test.
 JOIN = 'for file in $JOIN_FILES; do echo 0 > "$file" || exit 99; done; echo joined; exec "$@"'
@@ -270,7 +270,7 @@ def test_groups_of_one_run_come_and_go_at_the_same_time(each_version):
 
 OWNER = """if 1:
     import os, subprocess, sys, pathlib
-    from seatrial.sandbox.embedded.cgroups import Hierarchy, LimitSpec
+    from seatrial.sandbox.cgroups import Hierarchy, LimitSpec
     group = Hierarchy.here().create(sys.argv[1], "left-behind", LimitSpec())
     for each in group.directories:
         (each.path / "nested").mkdir()
@@ -293,7 +293,7 @@ def test_sweeping_ends_what_a_killed_run_left_behind_wherever_it_was_started(run
 
 AS_NOBODY = """if 1:
     import os
-    from seatrial.sandbox.embedded.cgroups import Hierarchy, LimitSpec
+    from seatrial.sandbox.cgroups import Hierarchy, LimitSpec
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)

@@ -8,12 +8,12 @@ import sys
 import pytest
 
 from seatrial.errors import HostUnsupportedError
-from seatrial.sandbox.embedded.runs import RunDirectory, state_root
+from seatrial.sandbox.runs import RunDirectory, state_root
 
 HOLD = """
 import sys
 from pathlib import Path
-from seatrial.sandbox.embedded.runs import RunDirectory
+from seatrial.sandbox.runs import RunDirectory
 run = RunDirectory(Path(sys.argv[1]))
 print(run.path, flush=True)
 sys.stdin.read()

@@ -1,25 +1,15 @@
-"""Backends by name, and the one that chooses by itself."""
+"""The backend that chooses by itself."""
 
 import asyncio
 
 import pytest
 
+from seatrial.backends.auto import AutoBackend
 from seatrial.errors import HostUnsupportedError, UsageError
-from seatrial.jobs.backends import BACKENDS, AutoBackend, make_backend
 from seatrial.sandbox.api import SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.engine.endpoint import Endpoint
 from seatrial.testing.null import NullBackend
-
-
-def test_names_that_do_not_exist_are_refused_with_those_that_do():
-    with pytest.raises(UsageError, match="auto, docker, embedded, local, podman"):
-        make_backend("dokcer")
-
-
-def test_every_name_makes_a_backend():
-    for name in BACKENDS:
-        assert hasattr(make_backend(name), "create")
 
 
 def no_docker(tmp_path):
@@ -46,3 +36,8 @@ def test_where_none_works_every_missing_step_is_named(tmp_path):
     ) as caught:
         asyncio.run(work())
     assert str(tmp_path) in str(caught.value)
+
+
+def test_nothing_is_chosen_before_it_is_entered():
+    with pytest.raises(UsageError, match="async with"):
+        asyncio.run(AutoBackend({"null": NullBackend}).probe())

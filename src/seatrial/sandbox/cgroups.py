@@ -18,7 +18,7 @@ from typing import Self
 from seatrial.errors import HostUnsupportedError, SandboxError, UsageError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Limit
-from seatrial.sandbox.embedded.control_group import (
+from seatrial.sandbox.control_group import (
     MOUNT_FIX,
     ControlGroup,
     GroupDirectory,
@@ -237,7 +237,7 @@ def _make_below(mount: Mount, parent: Path, path: Path, needed: frozenset[str]) 
             # A neighbour that has just removed its last group tidied a directory away under our feet: once more.
             if error.errno not in {errno.ENOENT, errno.ENODEV} or attempt == _RACES - 1:
                 raise
-    if not os.path.exists(f"{path}/cgroup.procs"):
+    if not (path / "cgroup.procs").exists():
         raise OSError(errno.ENODEV, "another file system is mounted over the hierarchy", str(parent))
     working = mount.controllers & _working(path) if mount.version == 2 and mount.controllers else mount.controllers
     if not needed <= working:

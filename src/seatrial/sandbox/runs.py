@@ -124,7 +124,7 @@ def _lock(path: Path) -> int | None:
 def state_root() -> Path:
     """Where runs keep their files: $SEATRIAL_STATE_DIR, else a directory of our own below /var/tmp."""
     chosen = os.environ.get("SEATRIAL_STATE_DIR")
-    root = Path(chosen) if chosen else Path(f"/var/tmp/seatrial-{os.getuid()}")
+    root = Path(chosen) if chosen else Path(f"/var/tmp/seatrial-{os.getuid()}")  # noqa: S108 - made for this user alone
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = root.stat()
     if status.st_uid != os.getuid() or any(character in str(root) for character in ":,\\ "):

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.embedded.cgroups import LEAF, Hierarchy, limit_values
-from seatrial.sandbox.embedded.control_group import ControlGroup, GroupUsage
+from seatrial.sandbox.cgroups import LEAF, Hierarchy, limit_values
+from seatrial.sandbox.control_group import ControlGroup, GroupUsage
 
 V1 = """\
 31 23 0:28 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755

@@ -17,7 +17,7 @@ from seatrial.jobs.machinery import open_machinery
 from seatrial.jobs.preflight import preflight
 from seatrial.jobs.ray.runner import NodeTrials, Runner
 from seatrial.jobs.ray.wire import Batch, RunnerSettings
-from seatrial.sandbox.embedded.runs import state_root
+from seatrial.sandbox.runs import state_root
 from seatrial.trial.events import Notice, Observer
 from seatrial.trial.run import run_trial
 

@@ -5,7 +5,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,18 @@ class TestCluster:
     def address(self) -> str:
         return str(self._cluster.address)
 
-    def add(self, **options: Any) -> str:
-        """Start another node; returns its name."""
-        state = self.folder / f"node-{len(self.nodes) + 1}"
-        variables = {"SEATRIAL_STATE_DIR": str(state), "SEATRIAL_CACHE": str(state / "cache")}
-        node = self._cluster.add_node(num_cpus=0, object_store_memory=80 * 2**20, env_vars=variables, **options)
+    def add(self, variables: Mapping[str, str] | None = None, **options: Any) -> str:
+        """Start another node, with more variables if need be; returns its name."""
+        state = self.next_state()
+        given = {"SEATRIAL_STATE_DIR": str(state), "SEATRIAL_CACHE": str(state / "cache"), **(variables or {})}
+        node = self._cluster.add_node(num_cpus=0, object_store_memory=80 * 2**20, env_vars=given, **options)
         name = f"{socket.gethostname()}-{node.node_id[:6]}"
         self.nodes[name] = (node, state)
         return name
+
+    def next_state(self) -> Path:
+        """Where the node that comes next keeps its files."""
+        return self.folder / f"node-{len(self.nodes) + 1}"
 
     def state_of(self, name: str) -> Path:
         return Path(self.nodes[name][1])

@@ -7,9 +7,14 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import pytest
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no Ray here: install ray")
 
 # A node that is killed is noticed within two seconds instead of fifteen.
 _IMPATIENT = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}

@@ -7,7 +7,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-DEV_STAMP := .venv/.installed-dev
+# EXTRAS=dev,ray also installs Ray, without which the tests on a cluster are skipped.
+EXTRAS ?= dev
+DEV_STAMP := .venv/.installed-$(EXTRAS)
 
 help:
 	@echo "make demo    set everything up and run the main job"
@@ -38,7 +40,7 @@ $(STAMP): pyproject.toml constraints.txt | writable
 	@touch $(STAMP)
 
 $(DEV_STAMP): pyproject.toml constraints.txt | writable
-	$(call install,.[dev])
+	$(call install,.[$(EXTRAS)])
 	@touch $(STAMP) $(DEV_STAMP)
 
 demo: writable $(STAMP)

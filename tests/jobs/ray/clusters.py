@@ -5,11 +5,16 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import pytest
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no Ray here: install ray")
 
 # A node that is killed is noticed within two seconds instead of fifteen.
 _IMPATIENT = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
@@ -34,14 +39,18 @@ class TestCluster:
     def address(self) -> str:
         return str(self._cluster.address)
 
-    def add(self, *, variables: dict[str, str] | None = None, **options: Any) -> str:
-        """Start another node, with some more variables; returns its name."""
-        state = self.folder / f"node-{len(self.nodes) + 1}"
-        own = {"SEATRIAL_STATE_DIR": str(state), "SEATRIAL_CACHE": str(state / "cache"), **(variables or {})}
-        node = self._cluster.add_node(num_cpus=0, object_store_memory=80 * 2**20, env_vars=own, **options)
+    def add(self, variables: Mapping[str, str] | None = None, **options: Any) -> str:
+        """Start another node, with more variables if need be; returns its name."""
+        state = self.next_state()
+        given = {"SEATRIAL_STATE_DIR": str(state), "SEATRIAL_CACHE": str(state / "cache"), **(variables or {})}
+        node = self._cluster.add_node(num_cpus=0, object_store_memory=80 * 2**20, env_vars=given, **options)
         name = f"{socket.gethostname()}-{node.node_id[:6]}"
         self.nodes[name] = (node, state)
         return name
+
+    def next_state(self) -> Path:
+        """Where the node that comes next keeps its files."""
+        return self.folder / f"node-{len(self.nodes) + 1}"
 
     def state_of(self, name: str) -> Path:
         return Path(self.nodes[name][1])

@@ -17,10 +17,10 @@ from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, 
 from seatrial.model.record import TrialRecord
 from seatrial.testing.fake_provider import FakeProvider
 from seatrial.trial.events import Event, PhaseStarted, TrialStarted
-from tests.jobs.ray.clusters import TestCluster, ray_cluster
+from tests.jobs.ray.clusters import TestCluster, needs_ray, ray_cluster
 from tests.jobs.samples import Watcher
 
-pytest.importorskip("ray", reason="no Ray: install ray")
+pytestmark = needs_ray
 
 ORACLE = AgentOptions(name="oracle")
 Observe = Callable[[Event], None]

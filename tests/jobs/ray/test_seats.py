@@ -40,7 +40,6 @@ def test_a_node_to_avoid_is_taken_only_without_another():
         await turns()
         assert not second.done()
         source.remove("two")
-        source.add("one", 9, 100)
         return first, (await second).node
 
     assert asyncio.run(run()) == (["two"], "one")
@@ -125,6 +124,22 @@ def test_who_gives_up_takes_no_seat(let_in):
         if not let_in:
             source.give_back(seat)
         return (await second).node
+
+    assert asyncio.run(run()) == "one"
+
+
+def test_a_seat_that_becomes_free_while_all_give_up_goes_to_who_comes_next():
+    async def run():
+        source = seats(one=(1, 100))
+        seat = await source.take(0)
+        leaving = [waiting(source) for _ in range(3)]
+        await turns()
+        for each in leaving:
+            each.cancel()
+        source.give_back(seat)
+        await asyncio.wait(leaving)
+        assert all(each.cancelled() for each in leaving)
+        return (await source.take(0)).node
 
     assert asyncio.run(run()) == "one"
 

@@ -1,8 +1,7 @@
 """Which node the next trial runs on: the fit one with the most free seats that has the memory, in order of arrival."""
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 NO_NODES: frozenset[str] = frozenset()
@@ -34,6 +33,7 @@ class _Waiter:
     need_mb: int
     avoid: frozenset[str]
     turn: "asyncio.Future[Seat]"
+    seat: Seat | None = None
 
 
 class Seats:
@@ -44,7 +44,7 @@ class Seats:
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
-        self._waiting: deque[_Waiter] = deque()
+        self._waiting: dict[_Waiter, None] = {}  # in order of arrival; tens of thousands may give up at once
 
     def add(self, name: str, slots: int, memory_mb: int) -> None:
         """A node has come."""
@@ -52,8 +52,9 @@ class Seats:
         self._let_in()
 
     def remove(self, name: str) -> None:
-        """A node has gone."""
+        """A node has gone; one that was to be avoided may be the only one now."""
         self._nodes.pop(name, None)
+        self._let_in()
 
     def rest(self, name: str) -> None:
         """Give no seats of a node for now."""
@@ -69,16 +70,18 @@ class Seats:
     async def take(self, need_mb: int, avoid: frozenset[str] = NO_NODES) -> Seat:
         """A seat on a node, on one to `avoid` only when there is no other node; waits until there is one."""
         waiter = _Waiter(need_mb, avoid, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiter)
-        self._let_in()
+        self._waiting[waiter] = None
+        if len(self._waiting) == 1:  # the others wait for what the first of them needs
+            self._let_in()
         try:
             return await waiter.turn
         except asyncio.CancelledError:
-            if waiter.turn.done() and not waiter.turn.cancelled():
-                self.give_back(waiter.turn.result())  # let in and cancelled at the same moment
-            else:
-                self._waiting.remove(waiter)
+            if waiter.seat:
+                self.give_back(waiter.seat)  # let in and cancelled at the same moment
+            elif self._first() is waiter:
                 self._let_in()
+            else:
+                self._waiting.pop(waiter, None)
             raise
 
     def give_back(self, seat: Seat) -> None:
@@ -89,25 +92,33 @@ class Seats:
 
     def fail(self, error: Exception) -> None:
         """Let nobody wait any longer."""
-        while self._waiting:
-            self._waiting.popleft().turn.set_exception(error)
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting:
+            if not waiter.turn.done():
+                waiter.turn.set_exception(error)
+
+    def _first(self) -> _Waiter | None:
+        return next(iter(self._waiting), None)
 
     def _let_in(self) -> None:
-        while self._waiting and (node := self._choose(self._waiting[0])):
-            waiter = self._waiting.popleft()
-            need = min(waiter.need_mb, node.memory_mb)
-            node.free -= 1
-            node.free_mb -= need
-            waiter.turn.set_result(Seat(node.name, need, node))
+        while waiter := self._first():
+            if not waiter.turn.done():  # cancelled, but it has not had its turn to go
+                if (node := self._choose(waiter)) is None:
+                    return
+                need = min(waiter.need_mb, node.memory_mb)
+                node.free -= 1
+                node.free_mb -= need
+                waiter.seat = Seat(node.name, need, node)
+                waiter.turn.set_result(waiter.seat)
+            del self._waiting[waiter]
 
     def _choose(self, waiter: _Waiter) -> _Node | None:
-        others = [node for node in self._nodes.values() if node.name not in waiter.avoid]
-        large = _large_enough(others or self._nodes.values(), waiter.need_mb)
-        return max((node for node in large if node.has_room(waiter.need_mb)), key=lambda node: node.free, default=None)
-
-
-def _large_enough(nodes: Iterable[_Node], need_mb: int) -> list[_Node]:
-    """The nodes that hold so much memory; the largest of all when there is none."""
-    found = list(nodes)
-    most = max((node.memory_mb for node in found), default=0)
-    return [node for node in found if node.memory_mb >= min(need_mb, most)]
+        nodes: Collection[_Node] = self._nodes.values()
+        if waiter.avoid:
+            nodes = [node for node in nodes if node.name not in waiter.avoid] or nodes
+        least = min(waiter.need_mb, max((node.memory_mb for node in nodes), default=0)) if waiter.need_mb else 0
+        best = None
+        for node in nodes:  # of each trial that ends, over all nodes
+            if node.free > (best.free if best else 0) and node.memory_mb >= least and node.has_room(waiter.need_mb):
+                best = node
+        return best

@@ -42,7 +42,8 @@ class RunnerSettings(StrictModel):
     """What a runner is told once, before anything else, and nobody writes down: it holds keys.
 
     `variables` are those of the coordinator's machine that upstreams, agents and tasks may have. `files` are what the
-    options name by path, as they are called on the coordinator's machine.
+    options name by path, as they are called on the coordinator's machine. `sent` is what carries trials out there in
+    place of our own way, pickled, in base 64.
     """
 
     trial: TrialOptions
@@ -51,6 +52,7 @@ class RunnerSettings(StrictModel):
     starting: int | None = None
     slots: int | None = None
     files: tuple[FileNeed, ...] = ()
+    sent: str | None = Field(default=None, repr=False)
 
 
 class NodeReport(StrictModel):

@@ -29,7 +29,7 @@ from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
 from seatrial.jobs.ray.engine import keep_late
 from seatrial.jobs.ray.outbox import Outbox
 from seatrial.jobs.ray.pool import PoolOptions, open_pool
-from seatrial.jobs.ray.wire import Batch, Ended, Happened, NodeReport, RunnerSettings
+from seatrial.jobs.ray.wire import Batch, Happened, NodeReport, RunnerSettings, TrialEnded
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Capabilities
@@ -95,6 +95,9 @@ class SimulatedRunner:
     async def news(self, seen: int) -> Batch:
         return await self._outbox.collect(seen, POLL_SEC)
 
+    async def held(self) -> list[str]:
+        return list(self._timers)
+
     async def piece(self, lease: str, offset: int) -> bytes:
         return b""
 
@@ -115,7 +118,7 @@ class SimulatedRunner:
             self._outbox.post(Happened(lease=lease, phase=PhaseStarted(trial_id, phase.phase, phase.step)))
         attempt = int(trial_id.rpartition(".")[2])
         record = world.record.model_copy(update={"trial_id": trial_id, "attempt": attempt})
-        ended = Ended(lease=lease, record=record, size=len(world.archive), content=world.content)
+        ended = TrialEnded(lease=lease, record=record, size=len(world.archive), content=world.content)
         self._outbox.post(ended, world.archive)
         world.used_sec += time.thread_time() - began
 
@@ -213,7 +216,9 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
     print(f"{NODES} nodes, {LIVE:,} trials under way, each with a record of {size:,} bytes, an archive of", end=" ")
     print(f"{len(template.archive):,} bytes and {len(template.phases)} phases; {WINDOW_SEC:g} s each")
-    print("   asked, ends/s   ends/s   events/s   CPU, 1 = all   per trial   loop late   under way   memory   filled in")
+    print(
+        "   asked, ends/s   ends/s   events/s   CPU, 1 = all   per trial   loop late   under way   memory   filled in"
+    )
     settle_in()
     for asked in ENDS_PER_SEC:
         world = World(template.record, template.phases, template.archive, template.content, LIVE / asked)

@@ -260,5 +260,22 @@ class RemoteNode:
             raise SandboxError(f"node {self.name} could not take {need.path}: {reason}")
 
 
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """A seat on a node, for one try of one trial."""
+
+    remote: RemoteNode
+    lease: Lease
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self.remote.name
+
+    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
+        """Run the trial there."""
+        return await self.remote.run(self.lease, spec, folder, observe)
+
+
 def _unpack(archive: IO[bytes], folder: Path, ended: TrialEnded) -> None:
     unpack_archive(archive, folder, ended.content)

@@ -105,7 +105,7 @@ class RunnerActor:
             except TimeoutError:
                 continue
         try:
-            await runner.close()
+            await runner.end("the node has died" if os.getppid() != parent else "the coordinator did not ask for long")
         finally:
             os._exit(1)
 

@@ -32,6 +32,7 @@ from seatrial.jobs.ray.wire import (
     Lease,
     NodeReport,
     RoomAgain,
+    RunnerEnds,
     RunnerSettings,
     TrialEnded,
     read_news,
@@ -213,6 +214,8 @@ class RemoteNode:
                 self._settle_call(NodeOutcome(ended, archive))
             case RoomAgain():
                 self._listener(self, "room again")
+            case RunnerEnds(reason=reason):
+                raise NodeLostError(reason)
 
     def _settle_call(self, outcome: NodeOutcome) -> None:
         lease = outcome.ended.lease

@@ -40,6 +40,7 @@ from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
 AGAIN_SEC = 1.0
+AT_ONCE_BYTES = 2**18
 CUT_OFF_SEC = 30.0
 """After so long without an answer, the trials of a node are started again elsewhere."""
 
@@ -136,7 +137,7 @@ class RemoteNode:
                 raise HostExhaustedError(f"node {self.name}: {ended.shortage}")
             raise TrialError(f"on node {self.name}: {ended.error}")
         if outcome.archive or not ended.size:
-            await asyncio.to_thread(_unpack, io.BytesIO(outcome.archive), folder, ended)
+            await _unpacked(outcome, folder)
             return ended.record
         with tempfile.TemporaryFile(dir=folder) as file:
             while file.tell() < ended.size:
@@ -235,6 +236,15 @@ class RemoteNode:
     def _check(self, need: FileNeed, reason: str | None) -> None:
         if reason:
             raise SandboxError(f"node {self.name} could not take {need.path}: {reason}")
+
+
+async def _unpacked(outcome: Outcome, folder: Path) -> None:
+    """Unpack what came along. Little is done at once: threads that do it by the hundred keep the loop from its turn."""
+    archive = io.BytesIO(outcome.archive)
+    if outcome.ended.content <= AT_ONCE_BYTES:
+        _unpack(archive, folder, outcome.ended)
+    else:
+        await asyncio.to_thread(_unpack, archive, folder, outcome.ended)
 
 
 def _unpack(archive: IO[bytes], folder: Path, ended: Ended) -> None:

@@ -1,8 +1,8 @@
-"""A coordinator of 100 nodes with 10,000 trials under way: which part of it is full first, and at how many ends a second.
+"""A coordinator of 100 nodes with 10,000 trials under way: what is full first, and at how many ends a second.
 
 Pool, seats, queue, retries, store and writer are the real ones. The nodes are not: their runners are timers in this
 process, which say what a real trial of an example said and hand in what it left. What they use themselves is measured
-and subtracted; what Ray needs for the calls is not in it, `benchmarks.engines` has that. The first trials end in a random
+and subtracted; what Ray needs for the calls is not in it: see `benchmarks.engines`. The first trials end in a random
 order over the time of one, so that ends come evenly from the start. Takes four minutes; `--here` keeps the job's folder
 in the temporary directory of this machine instead of in memory.
 """
@@ -29,7 +29,7 @@ from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
 from seatrial.jobs.ray.engine import keep_late
 from seatrial.jobs.ray.outbox import Outbox
 from seatrial.jobs.ray.pool import PoolOptions, open_pool
-from seatrial.jobs.ray.wire import Batch, Ended, Happened, NodeReport, RunnerSettings
+from seatrial.jobs.ray.wire import Batch, Happened, NodeReport, RunnerSettings, TrialEnded
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Capabilities
@@ -95,6 +95,9 @@ class SimulatedRunner:
     async def news(self, seen: int) -> Batch:
         return await self._outbox.collect(seen, POLL_SEC)
 
+    async def held(self) -> list[str]:
+        return list(self._timers)
+
     async def piece(self, lease: str, offset: int) -> bytes:
         return b""
 
@@ -115,7 +118,7 @@ class SimulatedRunner:
             self._outbox.post(Happened(lease=lease, phase=PhaseStarted(trial_id, phase.phase, phase.step)))
         attempt = int(trial_id.rpartition(".")[2])
         record = world.record.model_copy(update={"trial_id": trial_id, "attempt": attempt})
-        ended = Ended(lease=lease, record=record, size=len(world.archive), content=world.content)
+        ended = TrialEnded(lease=lease, record=record, size=len(world.archive), content=world.content)
         self._outbox.post(ended, world.archive)
         world.used_sec += time.thread_time() - began
 
@@ -166,7 +169,8 @@ async def watch(window: Window, world: World, asked: int) -> None:
     ours, count = used - (world.used_sec - simulated), max(window.ends - ends, 1)
     print(
         f"  {asked:>13} {count / took:9.0f} {(window.events - events) / took:10.0f} {ours / took:11.0%}"
-        f" {ours / count * 1000:12.2f} ms {worst * 1000:9.0f} ms {window.live:9,} {memory_mb():8.0f} MB {filled:8.1f} s",
+        f" {ours / count * 1000:12.2f} ms {worst * 1000:9.0f} ms {window.live:9,}"
+        f" {memory_mb():8.0f} MB {filled:8.1f} s",
         flush=True,
     )
 

@@ -28,7 +28,7 @@ from seatrial.gateway.upstreams.render import render_stream
 from seatrial.gateway.upstreams.reply import Reply
 from seatrial.testing.fake_provider import FakeProvider, Say
 
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 EVENT_SEC = 0.002
 LENGTH = 5
 HELD_SEC = 0.25

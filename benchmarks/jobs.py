@@ -123,8 +123,8 @@ def measure_storing(folder: Path, task: Path, count: int, promised: float | None
 
 
 def main() -> None:
-    memory = "--here" not in sys.argv and Path("/dev/shm").is_dir()  # noqa: S108 - it is what we want
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if memory else None) as name:  # noqa: S108
+    memory = "--here" not in sys.argv and Path("/dev/shm").is_dir()
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if memory else None) as name:
         scratch = Path(name)
         measure_planning(scratch)
         measure_resuming(scratch / "small", TASK_COUNT, 1, 0.5)

@@ -23,7 +23,7 @@ STEPS = ("create", "put", "exec", "get", "destroy")
 
 _TRUE = ("/bin/true",)
 _KCMP_VM = 1
-_BWRAP = ("--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp")  # noqa: S108
+_BWRAP = ("--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp")
 
 
 class Laps:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from seatrial.cli.long_run import settle_in
 from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
 from seatrial.jobs.carry_out import carry_out
-from seatrial.jobs.lock import make_job_file
+from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.plan import plan_trials
 from seatrial.jobs.prepare import PreparedJob
@@ -51,7 +51,7 @@ PROMISED_EMBEDDED_MS = 40.0
 PROMISED_SHARE = 0.5
 PROMISED_CHANGED = 2.5
 
-MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 REPORT = b'# Report\n\n```json\n{"voltage_drop_v": 9.4, "voltage_drop_pct": 2.35, "compliant": true}\n```\n'
 ANSWER = f"printf '%s' '{REPORT.decode()}' > /workspace/report.md"
 SITE = "$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
@@ -112,7 +112,7 @@ async def run_trials(
     tasks = [task for task in load_dataset(source).tasks if task.root.name != SERVICE]
     run = RunOptions(concurrent=concurrent)
     spec = JobSpec(name="bench", tasks=(str(source),), agents=agents, attempts=attempts, run=run)
-    store = JobStore.create(folder / "job", make_job_file(spec, tasks))
+    store = JobStore.create(folder / "job", make_job_file(spec, map(lock_task, tasks)))
     trials = plan_trials([task.id for task in tasks], agents, attempts, None)
     with store.lock():
         job = PreparedJob(store, trials, {task.id: task for task in tasks})

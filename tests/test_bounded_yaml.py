@@ -43,3 +43,15 @@ tags = st.sampled_from(["", "!!bool ", "!!int ", "!!float ", "!!binary ", "!!set
 def test_any_text_is_read_or_refused(text):
     with suppress(YamlError):
         assert isinstance(read_documents(text), list)
+
+
+@pytest.mark.parametrize("text", ["a: 1\na: 2", "x: [{b: 1, b: 1}]", "x: &x {c: 1, c: 2}\ny: *x"])
+def test_a_repeated_key_counts_last_or_is_refused(text):
+    assert read_documents(text)
+    with pytest.raises(YamlError, match=r"the key '[abc]' is given twice"):
+        read_documents(text, repeated="refuse")
+
+
+def test_the_same_key_in_two_tables_is_not_repeated():
+    text = "a: {x: 1}\nb: {x: 1}\nc: &c {x: 2}\nd: [*c, *c]"
+    assert read_documents(text, repeated="refuse") == read_documents(text)

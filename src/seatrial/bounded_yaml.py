@@ -4,7 +4,7 @@ libyaml reads, Python composes: libyaml's own composer crashes the process on a 
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from yaml._yaml import CParser
@@ -28,9 +28,10 @@ class YamlError(ValueError):
         self.detail = detail
 
 
-def read_documents(text: str) -> list[Any]:
+def read_documents(text: str, repeated: Literal["last", "refuse"] = "last") -> list[Any]:
     """Every document of a text as plain values; dates stay text, as a JSON Schema expects them. Raises YamlError.
 
+    Of a key that is repeated in its table, the last counts, as most readers of YAML have it, or it is refused.
     The caller bounds the length of the text: reading takes some hundred times longer per byte than JSON does.
     """
     loader = _Loader(text)
@@ -39,6 +40,8 @@ def read_documents(text: str) -> list[Any]:
         while loader.check_node():
             node: Any = loader.get_node()
             _check_expansion(node)
+            if repeated == "refuse":
+                _check_repetition(node)
             documents.append(loader.construct_document(node))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -96,6 +99,22 @@ def _check_expansion(root: yaml.Node) -> None:
         return sizes[id(node)]
 
     size(root)
+
+
+def _check_repetition(root: yaml.Node) -> None:
+    waiting, seen = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+        known: set[str] = set()
+        for key in keys:
+            if isinstance(key, yaml.ScalarNode) and key.value in known:
+                mark = key.start_mark
+                raise YamlError(f"the key {key.value!r} is given twice", mark.line + 1, mark.column + 1)
+            known.add(str(key.value))
+        below = [child for child in _children(node) if id(child) not in seen]
+        seen.update(map(id, below))
+        waiting.extend(below)
 
 
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:

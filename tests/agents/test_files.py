@@ -62,7 +62,7 @@ def test_what_has_changed_is_noticed_and_not_packed(folder, change):
         "content": lambda: (folder / "lib/words.py").write_text("WORDS = 2\n"),
         "mode": lambda: (folder / "run").chmod(0o600),
         "more": lambda: (folder / "more").write_text(""),
-        "gone": lambda: os.rename(folder, f"{folder}-2"),  # noqa: PTH104
+        "gone": lambda: os.rename(folder, f"{folder}-2"),  # noqa: PTH104 - in a lambda
     }[change]()
     assert have_changed(files)
     with pytest.raises(AgentSetupError, match="changed since the job began"):

@@ -158,7 +158,7 @@ def _add_settings(root: Path, version: str) -> None:
     hook = _below(root, stdlib()) / "sitecustomize.py"
     hook.unlink(missing_ok=True)
     hook.symlink_to(f"/etc/{version}/sitecustomize.py")
-    for folder in (*ODD_FOLDERS, "/app", "/usr/local/lib", "/usr/local/bin", "/tmp", "/var/lib", "/home/al"):  # noqa: S108
+    for folder in (*ODD_FOLDERS, "/app", "/usr/local/lib", "/usr/local/bin", "/tmp", "/var/lib", "/home/al"):
         _below(root, folder).mkdir(parents=True, exist_ok=True)
     (root / "tmp").chmod(0o1777)
     shutil.chown(root / "home/al", 1000, 1000)

@@ -1,5 +1,7 @@
 """From options and job files to a JobSpec: the command line counts more, and mistakes are named with file and key."""
 
+import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +9,11 @@ import click
 import pytest
 import tomli
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seatrial.cli.job_asked import changed_job, new_job
-from seatrial.cli.job_file import build_spec
+from seatrial.cli.job_file import build_spec, read_job_file
 from seatrial.cli.job_options import new_job_options, resumed_job_options
 from seatrial.errors import JobError
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
@@ -33,6 +37,9 @@ def parse(decorate: Any, *arguments: object) -> dict[str, Any]:
 
 def new(*arguments: object) -> tuple[JobSpec, Path]:
     return new_job(parse(new_job_options, *arguments))
+
+
+OPTIONS = parse(new_job_options)
 
 
 def test_every_option_has_its_place(tmp_path):
@@ -177,7 +184,14 @@ def test_a_model_alone_goes_to_the_agents_of_the_file(job_file):
         ("concurrent = 3", "concurrent: no such key; did you mean run.concurrent?"),
         ("[run]\nconcurent = 3", "run.concurent: no such key; did you mean run.concurrent?"),
         ("[trial]\nisolated = 3", "trial.isolated: no such key; did you mean trial.isolation?"),
-        ("[[agents]]\nnam = 'x'", "agents.nam: no such key; did you mean agents.name?"),
+        ("[[agents]]\nnam = 'x'", "agents.0.nam: no such key; did you mean agents.0.name?"),
+        ("[model]\ntemprature = 3", "model.temprature: no such key; did you mean model.temperature?"),
+        ("[model]\nconcurrent = 3", "model.concurrent: no such key; did you mean run.concurrent?"),
+        ("[trail]\ncpus = 3", "trail: no such key; did you mean trial?"),
+        ("[[agents]]\nname='x'\nfiles=[{sorce='x'}]", "agents.0.files.0.sorce: no such key; did you mean agents.0."),
+        ("[run]\nzzz = 1", "run.zzz: no such key; the keys of run are "),
+        ("[trial]\ncpus = {}", "trial.cpus: expected a valid number, found a table"),
+        ("[agents]\nname = 'x'", "agents: expected a valid array, found a table"),
         ("zzz = 1", "zzz: no such key; the keys are name, tasks,"),
         ("attempts = 0", "attempts: expected greater than or equal to 1, found 0"),
         ("attempts = '3'", "attempts: expected a valid integer, found '3'"),
@@ -186,7 +200,8 @@ def test_a_model_alone_goes_to_the_agents_of_the_file(job_file):
             "trial.isolation: expected 'guarded', 'kill', 'separate' or 'keep', found 'none'",
         ),
         ("[trial]\npass_threshold = nan", "trial.pass_threshold: "),
-        ("trial = 3", "trial: "),
+        ("trial = 3", "trial: expected a table, found 3"),
+        ("[run]\n[run]", "not TOML: "),
         ("tasks = 'one'", "tasks: expected a valid array, found 'one'"),
         ("name = 'a/b'", "name: "),
         ("attempts = 2020-01-01", "attempts: "),
@@ -202,6 +217,64 @@ def test_a_mistake_is_named_with_file_and_key(tmp_path, text, complaint):
     with pytest.raises(JobError) as raised:
         new("--job", path, *options, *([] if "agents" in text else ["-a", "noop"]))
     assert f"{path}: {complaint}" in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["tasks = 'one'", "agents = 3", "trial = 3", "[trial]\ncpus = -1"])
+def test_the_command_line_hides_no_mistake_of_the_file(tmp_path, text):
+    (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(JobError, match=r"job\.toml: \w+(\.cpus)?: expected"):
+        new("-c", tmp_path / "job.toml", "-p", tmp_path, "-a", "noop", "--cpus", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("attempts: 2\nattempts: 3\n", "not YAML: the key 'attempts' is given twice"),
+        ("trial: {}\nrun: {retries: 1}\ntrial: {cpus: 1}\n", "not YAML: the key 'trial' is given twice"),
+        ("1: 2\n", "1: expected a key that is text, found 1; put it in quotes"),
+        ("trial: {image_map: {on: host}}\n", "trial.image_map.True: expected a key that is text, found True"),
+    ],
+)
+def test_keys_that_yaml_reads_otherwise(tmp_path, text, complaint):
+    (tmp_path / "job.yaml").write_text(text)
+    with pytest.raises(JobError) as raised:
+        new("-c", tmp_path / "job.yaml", "-p", tmp_path, "-a", "noop")
+    assert f"job.yaml: {complaint}" in str(raised.value)
+
+
+_WORDS = st.sampled_from(
+    ["tasks", "agents", "trial", "run", "model", "name", "env", "files", "image_map", "cpus", "jobs_dir", "datasets"]
+)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | _WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS | st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(values=st.dictionaries(_WORDS | st.text(max_size=5), _VALUES, max_size=5), damage=st.binary(max_size=3))
+def test_whatever_strangers_write_is_a_job_or_a_mistake_with_a_name(tmp_path_factory, values, damage):
+    path = tmp_path_factory.getbasetemp() / "strange.yaml"
+    path.write_bytes(json.dumps(values).encode() + damage)
+    complaint = complaint_of(path)
+    assert complaint is None or any(word in complaint for word in (str(path), "no tasks", "no agent", "image"))
+
+
+def complaint_of(path: Path) -> str | None:
+    try:
+        new_job({**OPTIONS, "job_file": path})
+    except JobError as error:
+        return str(error)
+    return None
+
+
+@given(data=st.binary(max_size=40))
+def test_whatever_bytes_strangers_give_are_refused_by_name(tmp_path_factory, data):
+    for name in ("bytes.toml", "bytes.yaml"):
+        path = tmp_path_factory.getbasetemp() / name
+        path.write_bytes(data)
+        with contextlib.suppress(JobError):
+            read_job_file(path)
 
 
 def test_files_of_a_job_file_are_taken_from_where_it_lies(tmp_path):

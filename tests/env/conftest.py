@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from seatrial.jobs import attempt
 from tests.trial.support import Desk, open_desk
 
 
@@ -12,3 +13,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A desk with an embedded sandbox."""
     with open_desk(tmp_path_factory.mktemp("desk")) as desk:
         yield desk
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is tried again is so at once."""
+    monkeypatch.setattr(attempt, "backoff_sec", lambda _: 0.0)

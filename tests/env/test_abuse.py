@@ -81,7 +81,7 @@ def test_siblings_of_a_rollout_whose_infrastructure_fails_are_unharmed():
 
 def test_siblings_of_a_rollout_that_raises_as_a_whole_are_unharmed():
     class Own(Guessing):
-        async def rollout(self, input, client, model, sampling_args=None):  # noqa: A002
+        async def rollout(self, input, client, model, sampling_args=None):  # noqa: A002 - the documented name
             if input["info"]["broken"]:
                 raise RuntimeError("broken")
             return await super().rollout(input, client, model, sampling_args)
@@ -104,7 +104,7 @@ def test_siblings_of_a_rollout_whose_state_was_spoiled_are_unharmed(change):
 @pytest.mark.parametrize("returned", [None, {}, vf.State()])
 def test_a_rollout_that_returns_no_state_is_an_error_or_a_blank(returned):
     class Own(Guessing):
-        async def rollout(self, input, client, model, sampling_args=None):  # noqa: A002
+        async def rollout(self, input, client, model, sampling_args=None):  # noqa: A002 - the documented name
             return returned
 
     results = Own(dataset=ROWS[:2], rubric=vf.Rubric()).evaluate_sync(counting, "m")

@@ -293,6 +293,9 @@ def test_the_chain_signatures_and_defaults_are_pinned():
         "state_columns=()",
         "save_to=None",
         "resume=False",
+        "retries=2",
+        "engine='local'",
+        "address=None",
     ]
     assert shown(vf.Environment.generate)[:5] == [
         "inputs",

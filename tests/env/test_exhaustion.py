@@ -8,7 +8,7 @@ import pytest
 import seatrial as vf
 from seatrial.errors import HostExhaustedError
 from seatrial.testing.fake import ALL_POWERFUL
-from tests.env.worlds import COLUMNS, REWARD_TXT, echo, harbor_env, make_tasks, only, world
+from tests.env.worlds import COLUMNS, REWARD_TXT, echo, harbor_env, make_tasks, only, record_of, world
 from tests.sandbox.host.fakes import FakeGauge, on_watch, shortage
 
 
@@ -30,7 +30,7 @@ def evaluate(tmp_path, reward, *, wrote=0, kind=vf.HarborEnv):
 
     async def run():
         on_watch(gauge)
-        return await env.evaluate(echo, "gpt-4", state_columns=[*COLUMNS, "error"])
+        return await env.evaluate(echo, "gpt-4", state_columns=[*COLUMNS, "error"], retries=0)
 
     return only(asyncio.run(asyncio.wait_for(run(), 30)))
 
@@ -38,16 +38,16 @@ def evaluate(tmp_path, reward, *, wrote=0, kind=vf.HarborEnv):
 @pytest.mark.parametrize("kind", [vf.HarborEnv, OwnReward])
 def test_a_rollout_that_a_full_machine_spoiled_has_no_reward(tmp_path, kind):
     output = evaluate(tmp_path, b"0", kind=kind)
-    record = output["_record"]
+    record = record_of(output)
     assert record.failure.cause == HostExhaustedError.__name__
     assert record.evaluation is None
 
 
 def test_a_full_reward_stands(tmp_path):
     output = evaluate(tmp_path, b"1")
-    assert (output["reward"], output["_record"].outcome) == (1.0, "pass")
+    assert (output["reward"], record_of(output).outcome) == (1.0, "pass")
 
 
 def test_whoever_took_it_is_judged(tmp_path):
     output = evaluate(tmp_path, b"0", wrote=900)
-    assert (output["reward"], output["_record"].outcome) == (0.0, "fail")
+    assert (output["reward"], record_of(output).outcome) == (0.0, "fail")

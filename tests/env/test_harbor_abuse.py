@@ -18,6 +18,7 @@ from tests.env.worlds import (
     make_tasks,
     only,
     real_agent,
+    record_of,
     world,
 )
 from tests.trial.support import Desk
@@ -89,7 +90,7 @@ def test_of_many_rollouts_some_break_and_their_siblings_do_not_notice(tmp_path, 
     assert (metadata["errors"], metadata["unscored"]) == (BROKEN, BROKEN)
     assert Counter(output["reward"] for output in results["outputs"]) == {1.0: ROLLOUTS - BROKEN, None: BROKEN}
     assert all((output["error"] is not None) == (output["example_id"] < BROKEN) for output in results["outputs"])
-    outcomes = Counter(output["_record"].outcome for output in results["outputs"])
+    outcomes = Counter(record_of(output).outcome for output in results["outputs"])
     assert outcomes == {"pass": ROLLOUTS - BROKEN, "infrastructure_error": BROKEN}
     assert all(sandbox.destroyed for sandbox in backend.sandboxes)
 
@@ -109,7 +110,10 @@ def test_rewards_that_are_none_are_of_their_own_rollouts_and_in_no_mean(tmp_path
     results = evaluate(harbor_env(tmp_path, backend=verdicts()))
     assert (results["metadata"]["avg_reward"], results["metadata"]["scored"]) == (1.0, 6)
     assert Counter(output["reward"] for output in results["outputs"]) == {1.0: 6, 0.0: 10}
-    assert Counter(output["_record"].outcome for output in results["outputs"]) == {"pass": 6, "verifier_error": 10}
+    assert Counter(record_of(output).outcome for output in results["outputs"]) == {
+        "pass": 6,
+        "verifier_error": 10,
+    }
 
 
 def processes_of(desk: Desk) -> int:
@@ -125,7 +129,7 @@ def real(desk, folder, command, kind=vf.HarborEnv, client=None, **options):
 def test_an_agent_that_exits_7_is_judged_by_what_it_did(desk, tmp_path):
     output = only(real(desk, make_tasks(tmp_path), "echo right > /app/answer.txt; echo oops >&2; exit 7"))
     assert (output["agent_exit_code"], output["agent_stderr"], output["reward"]) == (7, "oops\n", 1.0)
-    assert output["_record"].agent_result.exit_code == 7
+    assert record_of(output).agent_result.exit_code == 7
 
 
 def test_an_agent_that_is_not_there_is_judged_too(desk, tmp_path):
@@ -149,13 +153,13 @@ def test_an_agent_that_outstays_its_turns_is_ended_and_judged(desk, tmp_path):
     work = "open('/app/answer.txt', 'w').write(ask('a')); ask('b'); import time; time.sleep(1000)"
     output = only(real(desk, make_tasks(tmp_path), real_agent(work), max_turns=1, timeout_seconds=3))
     assert (output["reward"], output["stop_condition"], output["agent_exit_code"]) == (1.0, "max_turns_reached", None)
-    assert output["_record"].agent_result.status in ("killed", "timed_out")
+    assert record_of(output).agent_result.status in ("killed", "timed_out")
 
 
 def test_an_agent_that_never_ends_has_the_time_of_its_rollout(desk, tmp_path):
     output = only(real(desk, make_tasks(tmp_path), "echo right > /app/answer.txt; sleep 1000", timeout_seconds=0.5))
     assert (output["agent_timed_out"], output["reward"], output["error"]) == (True, 1.0, None)
-    assert output["_record"].agent_result.status == "timed_out"
+    assert record_of(output).agent_result.status == "timed_out"
 
 
 def test_nothing_is_left_of_many_rollouts_of_which_some_break(desk, tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 import seatrial as vf
-from tests.env.worlds import COLUMNS, REWARD_TXT, evaluate, harbor_env, make_tasks, only
+from tests.env.worlds import COLUMNS, REWARD_TXT, evaluate, harbor_env, make_tasks, only, record_of
 
 DOCKERFILE = {"environment/Dockerfile": "FROM python:3.11-slim\nRUN echo built > /built\nWORKDIR /srv\n"}
 JUDGE = {"tests/test.sh": f"#!/bin/sh\ngrep -qx built /built && echo 1 > {REWARD_TXT}\n"}
@@ -55,4 +55,4 @@ def test_an_image_that_cannot_be_fetched_is_an_error_of_the_rollout(desk, tmp_pa
     output = only(desk.wait(env.evaluate(lambda messages: "x", "m", state_columns=COLUMNS)))
     assert (output["reward"], output["error"]["kind"]) == (None, "infrastructure")
     assert "nobody/none:7" in output["error"]["message"]
-    assert output["_record"].outcome == "infrastructure_error"
+    assert record_of(output).outcome == "infrastructure_error"

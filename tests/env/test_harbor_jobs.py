@@ -65,11 +65,18 @@ def test_sampling_that_makes_no_sense_is_an_error_before_anything_starts(tmp_pat
 
 def test_a_row_without_a_task_is_an_error_of_its_rollout_alone(tmp_path):
     env = harbor_env(
-        make_tasks(tmp_path), dataset=[{"prompt": "x", "info": {}}, {"prompt": "y", "info": {"task_dir": 7}}]
+        make_tasks(tmp_path),
+        dataset=[{"prompt": "x", "info": info} for info in ({}, {"task_dir": 7}, "[]")]
+        + [{"prompt": "x"}, {"prompt": "x", "info": json.dumps({"task_dir": str(tmp_path / "task_1")})}],
     )
     results = evaluate(env)
-    assert [output["error"]["error"] for output in results["outputs"]] == ["UsageError", "UsageError"]
-    assert results["metadata"]["avg_reward"] is None
+    *broken, whole = results["outputs"]
+    assert [output["error"]["error"] for output in broken] == ["UsageError"] * 4
+    assert whole["error"] is None
+    assert results["metadata"]["avg_reward"] == 1.0
+    with pytest.raises(vf.UsageError, match="task_dir"):
+        evaluate(env, save_to=tmp_path / "job")
+    assert not (tmp_path / "job").exists()
 
 
 async def crash(_, __):

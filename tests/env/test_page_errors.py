@@ -15,6 +15,7 @@ from tests.env.worlds import (
     harbor_env,
     make_tasks,
     only,
+    record_of,
     world,
 )
 
@@ -46,9 +47,9 @@ def test_whether_a_missing_reward_counts_is_said_by_the_untouched_environment(tm
 
     backend = FakeBackend(run)
     silenced = only(evaluate(harbor_env(make_tasks(tmp_path / "silenced"), backend=backend)))
-    assert (silenced["reward"], silenced["_record"].outcome) == (0.0, "fail")
+    assert (silenced["reward"], record_of(silenced).outcome) == (0.0, "fail")
     broken = rollout(tmp_path / "broken", {})
-    assert (broken["reward"], broken["_record"].outcome) == (0.0, "verifier_error")
+    assert (broken["reward"], record_of(broken).outcome) == (0.0, "verifier_error")
 
 
 MALFORMED = {
@@ -76,7 +77,7 @@ def test_invalid_json_or_float_formats_return_0(tmp_path, name):
     assert (output["reward"], output["error"]) == (0.0, None)
     assert output["evaluation"].validity.errors
     assert not output["evaluation"].validity.verifier_completed
-    assert output["_record"].outcome == "verifier_error"
+    assert record_of(output).outcome == "verifier_error"
 
 
 COMPOSE = "services: {main: {}, db: {image: postgres}}"
@@ -113,7 +114,7 @@ def test_infrastructure_errors_set_state_error_and_skip_scoring(tmp_path, method
     assert (output["error"]["error"], output["error"]["kind"]) == ("SandboxError", "infrastructure")
     assert "on fire" in output["error"]["message"]
     assert judged in ([], [0.0])
-    assert output["_record"].outcome == "infrastructure_error"
+    assert record_of(output).outcome == "infrastructure_error"
 
 
 def test_an_error_of_the_machinery_while_verifying_is_no_reward_and_its_record_says_in_which_phase(tmp_path):
@@ -123,7 +124,7 @@ def test_an_error_of_the_machinery_while_verifying_is_no_reward_and_its_record_s
 
     output = rollout(tmp_path, kind=Breaking)
     assert (output["reward"], output["error"]["error"]) == (None, "HealthcheckError")
-    assert output["_record"].failure.cause == "HealthcheckError"
+    assert record_of(output).failure.cause == "HealthcheckError"
 
 
 def test_the_state_of_a_rollout_that_failed_has_the_float_0(tmp_path):
@@ -148,7 +149,7 @@ def test_a_compute_reward_that_raises_is_a_logged_0_with_its_reason_in_the_evalu
     assert output["evaluation"].validity.errors == [
         "hook_error: compute_reward failed: ZeroDivisionError: division by zero"
     ]
-    assert output["_record"].evaluation == output["evaluation"]
+    assert record_of(output).evaluation == output["evaluation"]
     assert "compute_reward failed" in caplog.text
 
 
@@ -181,7 +182,10 @@ def test_an_image_that_cannot_be_had_is_an_error_that_names_the_ways_out(tmp_pat
 def test_the_default_image_is_replaced_with_a_warning_and_the_record_says_so(tmp_path, caplog):
     output = only(evaluate(harbor_env(make_tasks(tmp_path), image="auto")))
     assert (output["docker_image"], output["image_used"]) == ("python:3.11-slim", "host")
-    assert (output["_record"].sandbox.image_asked, output["_record"].sandbox.image) == ("python:3.11-slim", "host")
+    assert (record_of(output).sandbox.image_asked, record_of(output).sandbox.image) == (
+        "python:3.11-slim",
+        "host",
+    )
     assert "the image python:3.11-slim is not here: rollouts run on this machine's own system (host)" in caplog.text
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import seatrial as vf
 from seatrial.env.state import new_state
-from tests.env.worlds import REWARD_JSON, REWARD_TXT, evaluate, harbor_env, make_tasks, only, world
+from tests.env.worlds import REWARD_JSON, REWARD_TXT, evaluate, harbor_env, make_tasks, only, record_of, world
 
 
 def annotation(method):
@@ -127,7 +127,7 @@ def test_an_override_of_get_docker_image_decides_the_image(tmp_path):
     output = only(evaluate(env))
     assert (output["docker_image"], output["image_used"]) == ("registry/task_1:1", str(tmp_path))
     assert backend.sandboxes[0].spec.image.layers == (tmp_path,)
-    used = output["_record"].sandbox
+    used = record_of(output).sandbox
     assert (used.image_asked, used.image) == ("registry/task_1:1", str(tmp_path))
 
 
@@ -172,7 +172,7 @@ def test_compute_reward_executes_tests_test_sh_and_extracts_the_reward(tmp_path,
 def test_reward_files_that_disagree_are_told_of(tmp_path):
     output = only(evaluate(harbor_env(make_tasks(tmp_path), backend=world(verdict=BOTH))))
     assert any(line.startswith("reward_conflict: ") for line in output["evaluation"].validity.errors)
-    assert output["_record"].provenance.reward_file == "reward.txt"
+    assert record_of(output).provenance.reward_file == "reward.txt"
 
 
 @pytest.mark.parametrize(("written", "reward"), [(b"0", 0.0), (b"1", 1.0), (b"1.5", 0.0), (b"-3", 0.0)])
@@ -197,8 +197,12 @@ def test_an_override_of_compute_reward_without_the_verifier_is_in_the_record(tmp
             return float(found.stdout == "judge it")
 
     output = only(evaluate(harbor_env(make_tasks(tmp_path), Own)))
-    assert (output["reward"], output["_record"].evaluation.reward, output["_record"].verifier_run) == (1.0, 1.0, None)
-    assert "no verifier ran" in output["_record"].evaluation.validity.errors[0]
+    assert (output["reward"], record_of(output).evaluation.reward, record_of(output).verifier_run) == (
+        1.0,
+        1.0,
+        None,
+    )
+    assert "no verifier ran" in record_of(output).evaluation.validity.errors[0]
 
 
 def test_functions_of_a_rubric_are_added_to_the_reward(tmp_path):

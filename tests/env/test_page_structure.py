@@ -6,7 +6,18 @@ In real sandboxes, where it is about what an agent sees and a script does.
 import pytest
 
 import seatrial as vf
-from tests.env.worlds import COLUMNS, REWARD_JSON, REWARD_TXT, echo, harbor_env, make_tasks, only, real_agent, world
+from tests.env.worlds import (
+    COLUMNS,
+    REWARD_JSON,
+    REWARD_TXT,
+    echo,
+    harbor_env,
+    make_tasks,
+    only,
+    real_agent,
+    record_of,
+    world,
+)
 from tests.env.worlds import evaluate as evaluate_in_memory
 
 RIGHT = "mkdir -p /app; echo right > /app/answer.txt"
@@ -84,7 +95,7 @@ def test_agents_cannot_access_oracle_solutions_or_test_implementations(desk, tmp
     judge = f"{looked}; {looked}; test -s /tests/solution/solve.sh && test ! -s /app/spied && echo 1 > {REWARD_TXT}"
     output = evaluate(desk, make_tasks(tmp_path, files={**FILES, **script(judge)}), f"mkdir -p /app; {spy}")
     assert output["reward"] == 1.0
-    assert output["_record"].verifier_run.isolation == "guarded"
+    assert record_of(output).verifier_run.isolation == "guarded"
 
 
 def test_the_agents_environment_variables(desk, tmp_path):
@@ -123,7 +134,7 @@ def test_the_base_url_is_for_api_interception(desk, tmp_path):
     assert (output["reward"], output["error"]) == (1.0, None)
     (turn,) = output["trajectory"]
     assert turn["prompt"] == [{"role": "user", "content": "what?"}]
-    assert output["_record"].model_usage.calls == 1
+    assert record_of(output).model_usage.calls == 1
 
 
 def test_an_agent_workdir_that_the_image_does_not_have_is_made(desk, tmp_path):

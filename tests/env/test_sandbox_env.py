@@ -97,3 +97,8 @@ def test_single_rollouts_bring_their_own_backend():
 def test_what_it_takes_is_named_in_errors():
     with pytest.raises(vf.UnknownArgumentError, match="did you mean disk_size_gb"):
         shell(disk_size=3)
+
+
+def test_it_ends_after_the_minutes_of_its_sandbox():
+    assert shell(timeout_minutes=2, timeout_seconds=500).timeout_seconds == 120
+    assert vf.SandboxEnv("mine:1", dataset=[{"prompt": "Go."}]).docker_image == "mine:1"

@@ -53,3 +53,10 @@ def test_no_resource_is_nothing_or_less(given: dict[str, Any]):
 def test_the_network_is_public_or_none():
     assert SandboxSettings().reach(ALL_POWERFUL) == Network("public")
     assert SandboxSettings(network="none").reach(ALL_POWERFUL) == Network("none")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "least"), [(None, None, None), (2, None, 120), (None, 5, 5), (2, 5, 5), (2, 500, 120)]
+)
+def test_a_rollout_takes_no_longer_than_its_sandbox_may(minutes, seconds, least):
+    assert SandboxSettings(timeout_minutes=minutes).seconds_within(seconds) == least

@@ -1,48 +1,73 @@
 """Rollouts that are trials: in a job's folder, where `seatrial show` and `resume` find them."""
 
+import json
+from collections import Counter
+from typing import ClassVar
+
 import pytest
 
 import seatrial as vf
 from seatrial.cli.main import run
-from seatrial.env.state import PLACE, RECORD
+from seatrial.env.state import rollout_of
+from seatrial.model.job import AgentOptions, RunOptions
 from seatrial.model.record import TaskRef
+from seatrial.model.task import Task
 from seatrial.store.job_store import JobStore
+from seatrial.tasks.load import load_task
+from seatrial.trial.spec import TrialSpec
 from tests.env.games import Guessing, counting
+from tests.env.worlds import make_tasks
 from tests.jobs.samples import broken_machine, evaluation, job_file, record
 
 ROWS = [{"question": "Guess.", "task": task, "info": {"number": 0}} for task in ("add", "sort")]
 
 
-class Trials(Guessing):
-    """Plays trials in memory: each leaves a file and a record; those in `broken` fail by infrastructure."""
+@pytest.fixture(autouse=True, scope="module")
+def tasks(tmp_path_factory):
+    """What the rows are about."""
+    folder = make_tasks(tmp_path_factory.mktemp("tasks"), "add", "sort")
+    Trials.tasks = {name: load_task(folder / name) for name in ("add", "sort")}
 
-    def __init__(self, broken=(), digest="a", **kwargs):
-        super().__init__(dataset=ROWS, max_turns=1, **kwargs)
-        self.broken = set(broken)
+
+class Trials(Guessing):
+    """Plays trials in memory: each leaves a file and a record; those in `broken` fail by infrastructure, so often."""
+
+    rollouts_are_trials = True
+    tasks: ClassVar[dict[str, Task]] = {}
+
+    def __init__(self, broken=(), digest="a", times=99, **kwargs):
+        super().__init__(**{"dataset": ROWS, "max_turns": 1, **kwargs})
+        self.broken = dict.fromkeys(broken, times)
         self.digest = digest
         self.ran: list[str] = []
 
-    def job_file(self, plan, name):
+    def trial_spec(self, row, model):
+        task = self.tasks[row["task"]]
+        return TrialSpec(f"{task.id}.x", task, self.digest * 64, AgentOptions(name="noop", model=model))
+
+    def job_spec(self, plan, name):
         tasks = sorted({row["task"] for row in plan.rows})
-        file = job_file(tasks, name=name, attempts=len(plan.rows) // len(tasks))
-        locked = tuple(task.model_copy(update={"digest": self.digest * 64}) for task in file.tasks)
-        return file.model_copy(update={"tasks": locked, "driver": "environment", "id": "this one"})
+        spec = job_file(tasks, name=name, attempts=len(plan.rows) // len(tasks)).spec
+        return spec.model_copy(update={"run": RunOptions(retries=plan.retries)})
 
     async def post_rollout(self, state):
-        place = state[PLACE]
-        self.ran.append(place.trial_id)
+        place = rollout_of(state).place
+        assert place is not None
+        spec = place.spec
+        self.ran.append(spec.trial_id)
         (place.folder / "agent.txt").write_text(state["completion"][0]["content"])
-        failed = place.trial_id in self.broken
-        state[RECORD] = record(
+        failed = self.broken.get(spec.trial_id, 0) > 0
+        rollout_of(state).record = record(
             state["task"],
-            place.attempt,
-            trial_id=place.trial_id,
-            job=place.job,
-            job_id=place.job_id,
+            spec.attempt,
+            trial_id=spec.trial_id,
+            job=spec.job,
+            job_id=spec.job_id,
             task=TaskRef(id=state["task"], name=state["task"], digest=self.digest * 64),
             **({"failure": broken_machine()} if failed else {"evaluation": evaluation(0.5)}),
         )
         if failed:
+            self.broken[spec.trial_id] -= 1
             raise vf.SandboxError("no space left")
 
 
@@ -76,7 +101,7 @@ def test_finished_trials_are_not_run_again_and_their_outputs_are_whole(tmp_path)
 
 
 def test_trials_that_the_machinery_failed_are_run_again(tmp_path):
-    first = Trials(broken=["add.noop.1"]).evaluate_sync(counting, "m", save_to=tmp_path / "job")
+    first = Trials(broken=["add.noop.1"]).evaluate_sync(counting, "m", save_to=tmp_path / "job", retries=0)
     assert (first["metadata"]["scored"], first["metadata"]["errors_by_kind"]) == (1, {"infrastructure": 1})
     env = Trials()
     again = env.evaluate_sync(counting, "m", save_to=tmp_path / "job", resume=True)
@@ -107,7 +132,7 @@ def test_a_new_evaluation_needs_a_new_folder(tmp_path):
         Trials().evaluate_sync(counting, "m", save_to=tmp_path / "job")
 
 
-def test_a_rollout_that_never_became_a_trial_leaves_nothing(tmp_path):
+def test_a_rollout_that_failed_before_it_had_a_sandbox_is_recorded_as_a_job_would(tmp_path):
     class Unlucky(Trials):
         async def setup_state(self, state):
             raise OSError("no luck")
@@ -117,7 +142,11 @@ def test_a_rollout_that_never_became_a_trial_leaves_nothing(tmp_path):
 
     results = Unlucky().evaluate_sync(counting, "m", save_to=tmp_path / "job")
     assert results["metadata"]["errors"] == 2
-    assert JobStore.open(tmp_path / "job").finished() == set()
+    store = JobStore.open(tmp_path / "job")
+    failure = store.record("add.noop.1").failure
+    assert failure is not None
+    assert (failure.cause, failure.message) == ("HookError", "setup_state failed: OSError: no luck")
+    assert store.tries() == {}
     assert list((tmp_path / "job/.drafts").iterdir()) == []
 
 
@@ -146,3 +175,37 @@ def test_the_folder_of_a_job_is_none_for_rollouts(tmp_path):
     JobStore.create(tmp_path / "job", job_file())
     with pytest.raises(vf.JobError, match="holds a job of `seatrial run`"):
         Trials().evaluate_sync(counting, "m", save_to=tmp_path / "job", resume=True)
+
+
+def test_what_may_pass_is_tried_again_every_try_is_kept_and_the_last_one_counts(tmp_path, caplog, no_pauses):
+    env = Trials(broken=["add.noop.1"], times=2)
+    results = env.evaluate_sync(counting, "m", save_to=tmp_path / "job")
+    assert (results["metadata"]["scored"], results["metadata"]["errors"]) == (2, 0)
+    assert Counter(env.ran) == {"add.noop.1": 3, "sort.noop.1": 1}
+    store = JobStore.open(tmp_path / "job")
+    assert (store.record("add.noop.1").tries, store.record("sort.noop.1").tries) == (3, 1)
+    kept = sorted(path.name for path in (tmp_path / "job/tries").iterdir())
+    assert kept == ["add.noop.1.1", "add.noop.1.2"]
+    assert json.loads((tmp_path / "job/tries/add.noop.1.2/rollout.json").read_bytes())["error"]["retryable"]
+    assert "add.noop.1 is tried again after try 1" in caplog.text
+
+
+def test_what_never_passes_is_tried_as_often_as_the_job_says(tmp_path, no_pauses):
+    env = Trials(broken=["add.noop.1"], dataset=ROWS[:1])
+    results = env.evaluate_sync(counting, "m", save_to=tmp_path / "job", retries=3)
+    assert (len(env.ran), results["outputs"][0]["error"]["kind"]) == (4, "infrastructure")
+    assert JobStore.open(tmp_path / "job").file.spec.run.retries == 3
+    again = Trials(dataset=ROWS[:1])
+    again.evaluate_sync(counting, "m", save_to=tmp_path / "job", resume=True)
+    assert JobStore.open(tmp_path / "job").record("add.noop.1").tries == 5
+
+
+def test_two_tasks_of_one_name_are_refused_before_anything_starts(tmp_path):
+    class Confused(Trials):
+        def trial_spec(self, row, model):
+            return super().trial_spec({"task": row["info"]["which"]}, model)
+
+    rows = [{"question": "Guess.", "task": "one", "info": {"which": name}} for name in ("add", "sort")]
+    with pytest.raises(vf.UsageError, match="rows call two tasks 'one'"):
+        Confused(dataset=rows).evaluate_sync(counting, "m", save_to=tmp_path / "job")
+    assert not (tmp_path / "job").exists()

@@ -11,6 +11,7 @@ import seatrial as vf
 from seatrial.env.cli_agent import CliAgentEnv
 from seatrial.env.harbor import HarborEnv
 from seatrial.env.results import Output, Results
+from seatrial.env.rollout import ROLLOUT
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer, command_line
 from tests.trial.support import python_command, write_task
@@ -19,7 +20,7 @@ COMMAND = "run the agent"
 REWARD_TXT, REWARD_JSON = "/logs/verifier/reward.txt", "/logs/verifier/reward.json"
 COLUMNS = [
     *("sandbox_id", "agent_exit_code", "agent_stdout", "agent_stderr", "agent_completed", "agent_timed_out"),
-    *("docker_image", "image_used", "harbor_config", "harbor_task_dir", "interception_base_url", "_record"),
+    *("docker_image", "image_used", "harbor_config", "harbor_task_dir", "interception_base_url", ROLLOUT),
 ]
 
 FakeAgent = Callable[[ExecSpec, FakeSandbox], Awaitable[ExecResult | None]]
@@ -81,11 +82,11 @@ def harbor_env(folder: Path, kind: type[HarborEnv] = HarborEnv, **options: Any) 
 
 
 def evaluate(env: vf.Environment, client: Any = echo, **options: Any) -> Results:
-    """All rollouts of an environment, within a time that no healthy machine needs."""
+    """All rollouts of an environment, each tried once, within a time that no healthy machine needs."""
 
     async def bounded() -> Results:
         async with asyncio.timeout(60):
-            return await env.evaluate(client, "gpt-4", **{"state_columns": COLUMNS, **options})
+            return await env.evaluate(client, "gpt-4", **{"state_columns": COLUMNS, "retries": 0, **options})
 
     return asyncio.run(bounded())
 
@@ -94,6 +95,11 @@ def only(results: Results) -> Output:
     """The one output."""
     (output,) = results["outputs"]
     return output
+
+
+def record_of(output: Output) -> Any:
+    """The record of a rollout that is a trial."""
+    return output[ROLLOUT].record
 
 
 def make_tasks(folder: Path, *names: str, **task: Any) -> Path:

@@ -21,7 +21,7 @@ from tests.conftest import REPOSITORY
 from tests.gateway.layers import LayeredBackend
 
 TASK = REPOSITORY / "examples/tasks/voltage-drop"
-HOME = "/tmp/mini"  # noqa: S108 - inside the sandbox
+HOME = "/tmp/mini"
 AGENT_ENVIRONMENT = {
     "PYTHONPATH": "/opt/agent",
     "MSWEA_CONFIGURED": "true",

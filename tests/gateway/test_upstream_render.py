@@ -47,9 +47,7 @@ def assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any]:
 def test_a_whole_answer_is_one_of_the_sdks_types(dialect: Dialect, reply: Reply):
     response = render_response(dialect, reply, model="m", serial=3)
     TYPES[dialect].model_validate(response, strict=False)
-    assert usage_of(dialect, response) == USAGE.model_copy(
-        update={"reasoning_tokens": 0 if dialect == "anthropic" else 5}
-    )
+    assert usage_of(dialect, response) == USAGE.model_copy(update={"reasoning_tokens": 5})
 
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
@@ -162,3 +160,19 @@ def served(client) -> None:
 def test_replies_that_make_no_sense(value: object, complaint: str):
     with pytest.raises(ValueError, match=complaint):
         parse_reply(value)
+
+
+@pytest.mark.parametrize("arguments", ["not JSON", "[1]", '{"n": 1e999}'])
+def test_arguments_that_are_no_object_are_told_apart_in_anthropics_words(arguments: str):
+    response = render_response("anthropic", Reply(tool_calls=(ToolCall("run", arguments),)))
+    assert response["content"][0]["input"] == {"malformed": arguments}
+
+
+def test_empty_text_is_no_block_but_an_empty_message():
+    assert render_response("anthropic", Reply())["content"] == []
+    assert render_response("openai_chat", Reply())["choices"][0]["message"]["content"] == ""
+
+
+def test_thoughts_of_a_response_are_streamed_in_pieces():
+    stream = b"".join(render_stream("openai_responses", Reply("hi", reasoning="a thought of some length")))
+    assert stream.count(b"event: response.reasoning_text.delta") == 2

@@ -150,7 +150,7 @@ def test_so_many_sandboxes_are_made_at_once():
     assert Slow.most == 2
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/meminfo"), reason="needs Linux")  # noqa: PTH110
+@pytest.mark.skipif(not os.path.exists("/proc/meminfo"), reason="needs Linux")  # noqa: PTH110 - shorter
 def test_the_machine_has_something():
     assert cores() >= 1
     assert 100 < machine_memory_mb() < 2**30

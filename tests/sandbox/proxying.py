@@ -23,7 +23,7 @@ T = TypeVar("T")
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 HERE = ["127.0.0.1"]
 LISTED = Network("allowlist", ("origin.test", "127.0.0.0/8"))
-BYTES = Random(7).randbytes(20 * 2**20)  # noqa: S311
+BYTES = Random(7).randbytes(20 * 2**20)
 pieces = st.sampled_from(
     [
         *(b"CONNECT ", b"GET ", b"http://", b"127.0.0.1", b"origin.test", b":", b"443", b"/", b" HTTP/1.1", b"\r\n"),

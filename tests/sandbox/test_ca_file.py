@@ -39,7 +39,7 @@ def test_without_a_file_our_clients_trust_what_the_machine_does():
     assert not isinstance(client_trust(None), ssl.SSLContext)
 
 
-def test_our_clients_trust_a_server_by_the_file_and_not_without(certificate):  # noqa: F811
+def test_our_clients_trust_a_server_by_the_file_and_not_without(certificate):  # noqa: F811 - a fixture that is imported
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
 

@@ -1,5 +1,4 @@
 """How far agent and verifier are apart: a sandbox of its own, hooks in between, and honest work that stays."""
-# ruff: noqa: S108 - the folders of a sandbox
 
 import json
 

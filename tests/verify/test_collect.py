@@ -72,7 +72,7 @@ def test_a_device_is_told_apart(device):
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("/proc/self/mem", "Input/output error"), (f"/tmp/{'x' * 300}", "File name too long")],  # noqa: S108 - no file is made
+    [("/proc/self/mem", "Input/output error"), (f"/tmp/{'x' * 300}", "File name too long")],
     ids=["while reading", "while opening"],
 )
 def test_a_file_that_cannot_be_read_says_why(path, reason):

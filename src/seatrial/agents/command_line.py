@@ -20,7 +20,7 @@ def check_command(agent: AgentOptions) -> None:
     if agent.command is None:
         return
     for script in scripts_in(agent.command):
-        if os.path.isfile(script) and _is_ours(script):  # noqa: PTH113
+        if os.path.isfile(script) and _is_ours(script):  # noqa: PTH113 - paths stay as they were written in the command
             raise JobError(_way_out(agent, script))
 
 
@@ -71,7 +71,7 @@ def _is_ours(script: str) -> bool:
     """Whether a name means a file of this machine: a path from here, or a whole one to something below here."""
     if not script.startswith("/"):
         return "/" in script or "." in script
-    return script.startswith(f"{os.getcwd()}/")  # noqa: PTH109
+    return script.startswith(f"{os.getcwd()}/")  # noqa: PTH109 - as above
 
 
 def _way_out(agent: AgentOptions, script: str) -> str:
@@ -90,9 +90,9 @@ def _inside(script: str, files: Sequence[AgentFiles]) -> str | None:
     """Where a file of this machine lies in the sandbox, None where it does not."""
     path = os.path.abspath(script)  # noqa: PTH100 - links stay as they were named
     for each in files:
-        source = os.path.abspath(each.source)  # noqa: PTH100
+        source = os.path.abspath(each.source)  # noqa: PTH100 - links stay as they were named
         if path == source:
-            return f"{each.target}/{os.path.basename(source)}"  # noqa: PTH119
+            return f"{each.target}/{os.path.basename(source)}"  # noqa: PTH119 - as above
         if path.startswith(f"{source}/"):
             return f"{each.target}/{path[len(source) + 1 :]}"
     return None

@@ -124,7 +124,7 @@ def _listed(source: Path) -> TaskFiles:
 
 
 def _checked(source: Path, files: TaskFiles) -> TaskFiles:
-    absolute = {link for link in files.links if os.readlink(f"{source}/{link}").startswith("/")}  # noqa: PTH115
+    absolute = {link for link in files.links if os.readlink(f"{source}/{link}").startswith("/")}  # noqa: PTH115 - links are compared as text
     if outside := sorted({*files.escaping, *absolute}):
         target = os.readlink(f"{source}/{outside[0]}")  # noqa: PTH115 - as it was written
         raise JobError(

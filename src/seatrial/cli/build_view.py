@@ -60,7 +60,7 @@ class _Display:
 
     def __init__(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes do not need it
-        from rich.live import Live  # noqa: PLC0415
+        from rich.live import Live  # noqa: PLC0415 - slow, and only a terminal needs it
 
         self._step: StepBegan | None = None
         self._lines: deque[str] = deque(maxlen=_SHOWN_LINES)
@@ -77,7 +77,7 @@ class _Display:
 
     def take(self, event: BuildEvent) -> None:
         from rich.spinner import Spinner  # noqa: PLC0415 - as above
-        from rich.text import Text  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415 - slow, and only a terminal needs it
 
         if isinstance(event, StepBegan):
             self._step, self._rest = event, ""
@@ -95,7 +95,7 @@ class _Display:
 
     def _render(self) -> Any:
         from rich.console import Group  # noqa: PLC0415 - as above
-        from rich.text import Text  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415 - slow, and only a terminal needs it
 
         if self._step is None:
             return Text("")

@@ -56,7 +56,7 @@ def _short(layer: str) -> str:
 @contextmanager
 def _bars() -> Iterator[OnProgress]:
     from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes do not need it
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn  # noqa: PLC0415 - slow, and only a terminal needs it
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

@@ -1,6 +1,5 @@
-"""Job files: a JobSpec in TOML or YAML, and what is wrong with one: file, key, and the key that was probably meant."""
+"""Job files: a JobSpec in TOML or YAML, and what is wrong with one: file, key, what was found and what is expected."""
 
-import difflib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -10,28 +9,42 @@ from typing import Any
 import tomli
 from pydantic import ValidationError
 
-from seatrial.cli.harbor_config import from_harbor_config, is_harbor_config
+from seatrial.cli.harbor_config import JOBS_DIR, from_harbor_config, is_harbor_config
 from seatrial.cli.job_images import whole_image
+from seatrial.cli.job_keys import key_complaints
 from seatrial.cli.option_values import agent_files_of
 from seatrial.errors import JobError
-from seatrial.model.base import StrictModel, plain
-from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
+from seatrial.model.base import plain
+from seatrial.model.job import JobSpec
 
 _MAX_YAML = 2**20
-_TABLES: dict[str, type[StrictModel]] = {"trial": TrialOptions, "run": RunOptions}
+_SHOWN = 80
+_PLACEHOLDERS: dict[str, Any] = {"name": "job", "tasks": ["."], "agents": [{"name": "noop"}]}
+"""For what the command line may add to a file, so that the rest of it can be checked by itself."""
 
 
 def read_job_file(path: Path) -> dict[str, Any]:
-    """The values of a job file, its paths taken from where the file is. Raises JobError for what is no job file."""
+    """The values of a job file, its paths taken from where the file is. Raises JobError that names all its mistakes.
+
+    They are looked for here, in the file alone: what the command line says later must not hide them.
+    """
     values = _parsed(path)
     if is_harbor_config(values):
-        values = from_harbor_config(values, str(path))
-        _anchor(values, Path.cwd())
-        return values
-    if unknown := list(_unknown_keys(values)):
-        raise JobError("\n".join(f"{path}: {key}: no such key{_near(key)}" for key in unknown))
+        job = from_harbor_config(values, str(path))
+        _anchor(job.values, Path.cwd())
+        _check(job.values, str(path), job.names)
+        return job.values
+    if complaints := key_complaints(values):
+        raise JobError("\n".join(f"{path}: {complaint}" for complaint in complaints))
     _anchor(values, path.parent.absolute())
+    _check(values, str(path), {})
     return values
+
+
+def _check(values: Mapping[str, Any], source: str, names: Mapping[str, str]) -> None:
+    said = {key: value for key, value in values.items() if key != JOBS_DIR}
+    missing = {key: value for key, value in _PLACEHOLDERS.items() if said.get(key, []) == []}
+    build_spec({**said, **missing}, source, names)
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -51,61 +64,53 @@ def _yaml_table(text: str) -> dict[str, Any]:
 
     if len(text) > _MAX_YAML:
         raise ValueError(f"it has more than {_MAX_YAML:,} characters")
-    documents = read_documents(text)
+    documents = read_documents(text, repeated="refuse")
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ValueError("expected one document with keys and values")
     return documents[0]
 
 
-def build_spec(values: Mapping[str, Any], source: str) -> JobSpec:
-    """A JobSpec of plain values. Raises JobError that names the source, the key, what was found and expected."""
+def build_spec(values: Mapping[str, Any], source: str, names: Mapping[str, str] | None = None) -> JobSpec:
+    """A JobSpec of plain values. Raises JobError that names the source, the key, what was found and expected.
+
+    `names` are the keys by which the source calls what a JobSpec calls otherwise.
+    """
     try:
         # As JSON, because strict types take an array for a tuple only there.
         return JobSpec.model_validate_json(json.dumps(plain(dict(values))))
     except ValidationError as error:
-        raise JobError("\n".join(_complaints(error, source))) from error
+        raise JobError("\n".join(_complaints(error, source, names or {}))) from error
     except (TypeError, ValueError, RecursionError) as error:
         raise JobError(f"{source}: not the values of a job: {error}") from error
 
 
-def _complaints(error: ValidationError, source: str) -> Iterator[str]:
+def _complaints(error: ValidationError, source: str, names: Mapping[str, str]) -> Iterator[str]:
     places = [problem["loc"] for problem in error.errors()]
     for problem in error.errors():
         if any(place[: len(problem["loc"])] == problem["loc"] != place for place in places):
             continue  # a list with a bad item is also said to be too short
-        key = ".".join(map(str, problem["loc"]))
+        key = _named(".".join(map(str, problem["loc"])), names)
         message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        scalar = problem["type"] != "missing" and not isinstance(problem["input"], dict)
-        found = f", found {problem['input']!r}" if scalar else ""
+        for theirs in ("an object", "a valid dictionary"):
+            message = message.replace(theirs, "a table")
+        found = "" if problem["type"] == "missing" or not key else f", found {_shown(problem['input'])}"
         yield ": ".join(part for part in (source, key, message) if part) + found
 
 
-def _unknown_keys(values: Mapping[str, Any]) -> Iterator[str]:
-    yield from (key for key in values if key not in JobSpec.model_fields)
-    for name, model in _TABLES.items():
-        table = values.get(name)
-        if isinstance(table, dict):
-            yield from (f"{name}.{key}" for key in table if key not in model.model_fields)
-    agents = values.get("agents")
-    for agent in agents if isinstance(agents, list) else ():
-        if isinstance(agent, dict):
-            yield from (f"agents.{key}" for key in agent if key not in AgentOptions.model_fields)
+def _named(key: str, names: Mapping[str, str]) -> str:
+    """A key as the source calls it, or the table that it is in."""
+    parts = key.split(".")
+    for length in range(len(parts), 0, -1):
+        if ours := names.get(".".join(parts[:length])):
+            return ".".join((ours, *parts[length:]))
+    return key
 
 
-def _near(key: str) -> str:
-    """What was probably meant: a key spelled like it, or one of that name in another table."""
-    tables: dict[str, type[StrictModel]] = {
-        "": JobSpec,
-        "agents.": AgentOptions,
-        **{f"{name}.": model for name, model in _TABLES.items()},
-    }
-    known = [prefix + name for prefix, model in tables.items() for name in model.model_fields]
-    leaves = {name.rpartition(".")[2]: name for name in known}
-    leaf = key.rpartition(".")[2]
-    near = difflib.get_close_matches(key, known, n=1) or difflib.get_close_matches(leaf, leaves, n=1)
-    if leaf in leaves or near:
-        return f"; did you mean {leaves.get(leaf) or leaves.get(near[0]) or near[0]}?"
-    return f"; the keys are {', '.join(known)}"
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _anchored_files(files: Any, folder: Path) -> Any:
@@ -120,7 +125,7 @@ def _anchor(values: dict[str, Any], folder: Path) -> None:
     """Take relative paths from the file's own folder, so that it means the same wherever one stands."""
     tasks = values.get("tasks")
     if isinstance(tasks, list):
-        values["tasks"] = [os.path.join(folder, task) if isinstance(task, str) else task for task in tasks]  # noqa: PTH118
+        values["tasks"] = [os.path.join(folder, task) if isinstance(task, str) else task for task in tasks]  # noqa: PTH118 - links stay as they were named
     agents = values.get("agents")
     for agent in agents if isinstance(agents, list) else ():
         if isinstance(agent, dict) and isinstance(agent.get("files"), list):
@@ -129,7 +134,7 @@ def _anchor(values: dict[str, Any], folder: Path) -> None:
     if not isinstance(trial, dict):
         return
     if isinstance(trial.get("ca_file"), str):
-        trial["ca_file"] = os.path.join(folder, trial["ca_file"])  # noqa: PTH118
+        trial["ca_file"] = os.path.join(folder, trial["ca_file"])  # noqa: PTH118 - links stay as they were named
     if isinstance(trial.get("image"), str):
         trial["image"] = whole_image(trial["image"], str(folder))
     mapped = trial.get("image_map")

@@ -14,7 +14,7 @@ def whole_image(image: str, folder: str = "") -> str:
     if image in _WORDS:
         return image
     path = os.path.abspath(os.path.join(folder, image))  # noqa: PTH100, PTH118 - links stay as they were named
-    means_folder = image.startswith(("/", "./", "../")) or image in (".", "..") or os.path.isdir(path)  # noqa: PTH112
+    means_folder = image.startswith(("/", "./", "../")) or image in (".", "..") or os.path.isdir(path)  # noqa: PTH112 - links stay as they were named
     return path if means_folder else image
 
 
@@ -22,7 +22,7 @@ def check_images(options: TrialOptions) -> None:
     """Raise JobError for an image that is none of what an image can be."""
     for image in (options.image, *options.image_map.values()):
         if image.startswith("/"):
-            if not os.path.isdir(image):  # noqa: PTH112
+            if not os.path.isdir(image):  # noqa: PTH112 - links stay as they were named
                 raise JobError(f"image {image}: expected a folder with a root file system, and there is none")
         elif image not in _WORDS:
             try:

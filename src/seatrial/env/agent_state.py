@@ -1,4 +1,4 @@
-"""AgentState: what CliAgentEnv itself has to know of an agent under way, kept on the rollout's state."""
+"""AgentState: what CliAgentEnv itself has to know of an agent under way, kept on its rollout."""
 
 import logging
 from collections.abc import Mapping
@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seatrial.env.state import State
+from seatrial.env.state import State, rollout_of
 from seatrial.env.workplace import Workplace
-from seatrial.errors import ProviderError
+from seatrial.errors import HookError, ProviderError
 
 if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first rollout
     from seatrial.env.agent_run import AgentRun
     from seatrial.env.interception import InterceptedTurn, Interception, RolloutEnded
     from seatrial.gateway.access import OpenAccess
 
-AGENT = "_agent"
 _MAX_OUTPUT_BYTES = 2**20
 _MAX_TOLD = 1000
 _CRASHED = "rollout of %s: the agent ended with exit code %s after %.1f s; stderr ends with: %s"
@@ -74,8 +73,10 @@ class AgentState:
 
 
 def agent_of(state: State) -> AgentState:
-    """The agent of a rollout that has one."""
-    agent: AgentState = state[AGENT]
+    """The agent of a rollout. Raises HookError for one that has none yet."""
+    agent = rollout_of(state).agent
+    if agent is None:
+        raise HookError("the rollout has no agent yet: an override of setup_state calls that of CliAgentEnv first")
     return agent
 
 

@@ -1,11 +1,14 @@
-"""Keyword arguments that nothing takes: an error that names the one that was probably meant."""
+"""Keyword arguments: those that are passed on, and those that nothing takes, with the one that was probably meant."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from seatrial.errors import UnknownArgumentError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -28,6 +31,30 @@ def arguments_of(function: Callable[..., Any]) -> list[str]:
     """The keywords that a function names."""
     parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
     return [name for name, each in parameters.items() if each.kind in _NAMED and name != "self"]
+
+
+def passes_on(taker: Callable[..., Any]) -> Callable[[F], F]:
+    """Let a function that passes its `**kwargs` on have the arguments of `taker` behind its own, in that order.
+
+    They are in its signature, and all of those that may be given by position there may be so here.
+    """
+
+    def extend(function: F) -> F:
+        own = inspect.signature(function)
+        *named, rest = own.parameters.values()
+        more = [each for name, each in inspect.signature(taker).parameters.items() if name not in own.parameters]
+        signature = own.replace(parameters=[*named, *more, rest])
+
+        @wraps(function)
+        def extended(*args: Any, **kwargs: Any) -> Any:
+            given = signature.bind(*args, **kwargs).arguments
+            others = given.pop(rest.name, {})
+            return function(**given, **others)
+
+        extended.__signature__ = signature  # type: ignore[attr-defined]
+        return cast("F", extended)
+
+    return extend
 
 
 def _hint(name: str, known: list[str]) -> str:

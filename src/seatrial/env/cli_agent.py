@@ -1,26 +1,25 @@
 """CliAgentEnv: a command in a sandbox is the agent, and each of its requests to a model is a turn of the rollout."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from seatrial.agents.api import AgentLaunch
-from seatrial.env.agent_state import AGENT, AgentState, agent_of
+from seatrial.env.agent_state import AgentState, agent_of
+from seatrial.env.arguments import passes_on
 from seatrial.env.client import chat_request
 from seatrial.env.decorators import cleanup, stop, teardown
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
-from seatrial.env.results import Results
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
-from seatrial.env.state import PLACE, State
+from seatrial.env.state import State, rollout_of
 from seatrial.env.workplace import PlainWorkplace, Workplace
 from seatrial.errors import UsageError
-from seatrial.model.job import ImageFallback
-from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.scratch import Scratch
 
 if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the first rollout imports them
@@ -41,10 +40,11 @@ class CliAgentEnv(MultiTurnEnv):
     the end of `timeout_seconds` it is ended at once.
 
     `environment_vars` are the agent's besides those of `build_env_vars`. `interception_port` is the port at which the
-    model is found inside the sandbox, a free one if it is None. `backend` is the name of a sandbox backend, or one that
-    is open. Which image is used instead of one that is not here is up to `image`, `image_map` and `image_fallback`.
+    model is found inside the sandbox, a free one if it is None. What may be said about the sandbox is in
+    SandboxSettings: `backend`, resources, `image`, `image_map`, `image_fallback` and so on.
     """
 
+    @passes_on(SandboxSettings)
     def __init__(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
         self,
         run_command: str,
@@ -54,44 +54,18 @@ class CliAgentEnv(MultiTurnEnv):
         timeout_seconds: float | None = USUAL_SECONDS,
         poll_interval: float | None = None,
         docker_image: str = DEFAULT_IMAGE,
-        start_command: str | None = None,
-        cpu_cores: float | None = None,
-        memory_gb: float | None = None,
-        disk_size_gb: float | None = None,
-        gpu_count: int = 0,
-        timeout_minutes: float | None = None,
-        environment_vars: Mapping[str, str] | None = None,
-        labels: Sequence[str] | None = None,
-        *,
-        backend: str | SandboxBackend = "embedded",
-        image: str = "auto",
-        image_map: Mapping[str, str] | None = None,
-        image_fallback: ImageFallback = "python",
-        network: Literal["public", "none"] = "public",
-        enforcement: Literal["required", "partial"] = "required",
         **kwargs: Any,
     ) -> None:
-        super().__init__(max_turns=max_turns, timeout_seconds=_least(timeout_seconds, timeout_minutes), **kwargs)
+        settings = SandboxSettings.take_from(kwargs)
+        super().__init__(max_turns=max_turns, timeout_seconds=settings.seconds_within(timeout_seconds), **kwargs)
         if interception_url is not None:
             raise UsageError("interception_url: agents find the model inside their sandbox, so leave it out")
-        settings = SandboxSettings(
-            image=image,
-            image_map=image_map or {},
-            image_fallback=image_fallback,
-            cpu_cores=cpu_cores,
-            memory_gb=memory_gb,
-            disk_size_gb=disk_size_gb,
-            gpu_count=gpu_count,
-            network=network,
-            enforcement=enforcement,
-            labels=tuple(labels or ()),
-        )
         self.run_command = run_command
         self.interception_port = interception_port
         self.poll_interval = poll_interval  # kept for those who ask; nothing is polled
         self.docker_image = docker_image
-        self.environment_vars = dict(environment_vars or {})
-        self._sandboxes = RolloutSandboxes(settings, backend, start_command)
+        self.environment_vars = dict(settings.environment_vars or {})
+        self._sandboxes = RolloutSandboxes(settings)
         self.sandbox_client = self._sandboxes.client
 
     async def get_docker_image(self, state: State) -> str:
@@ -121,8 +95,8 @@ class CliAgentEnv(MultiTurnEnv):
             docker_image = await settled(self.get_docker_image(state))
         interception = Interception(state["model"])
         agent = AgentState(interception, await self._make_workplace(state, docker_image, _access(interception)))
-        state[AGENT] = agent
-        self._sandboxes.resources(state).push_async_callback(agent.model.aclose)
+        rollout_of(state).agent = agent
+        rollout_of(state).resources.push_async_callback(agent.model.aclose)
         agent.access = await agent.model.enter_async_context(agent.workplace.open_model(self.interception_port or 0))
         state["interception_base_url"] = agent.model_variables["OPENAI_BASE_URL"]
         with blaming("build_env_vars"):
@@ -143,9 +117,8 @@ class CliAgentEnv(MultiTurnEnv):
 
     def _folder(self, state: State) -> Path:
         """Where the rollout's files go: where it is stored, else into a directory that is gone with it."""
-        if state[PLACE] is not None:
-            return Path(state[PLACE].folder)
-        return self._sandboxes.resources(state).enter_context(Scratch())
+        rollout = rollout_of(state)
+        return rollout.place.folder if rollout.place else rollout.resources.enter_context(Scratch())
 
     async def start_agent(self, state: State) -> None:
         """Start the agent's command; the rollout's loop answers it from now on."""
@@ -157,7 +130,7 @@ class CliAgentEnv(MultiTurnEnv):
         if agent.access is not None:
             agent.access.session.waits.agent_starts(self.timeout_seconds)
         agent.run = AgentRun(agent.interception, agent.workplace.run(launch, agent.access))
-        self._sandboxes.resources(state).push_async_callback(agent.run.stop, RolloutEnded(503, "the rollout is over"))
+        rollout_of(state).resources.push_async_callback(agent.run.stop, RolloutEnded(503, "the rollout is over"))
 
     async def get_prompt_messages(self, state: State) -> Messages:
         """The messages of the agent's next request, when it comes; none when the agent has ended."""
@@ -207,13 +180,12 @@ class CliAgentEnv(MultiTurnEnv):
 
     async def post_rollout(self, state: State) -> None:
         """See the agent to its end. An override that needs what it left in the sandbox calls this one first."""
-        if AGENT in state:
-            await agent_of(state).end(state, self.timeout_seconds)
+        if agent := rollout_of(state).agent:
+            await agent.end(state, self.timeout_seconds)
 
-    async def generate(self, *args: Any, **kwargs: Any) -> Results:
-        """Roll out each of the rows given, all on one backend; see Environment."""
-        async with self._sandboxes.in_use():
-            return await super().generate(*args, **kwargs)
+    def in_use(self) -> AbstractAsyncContextManager[object]:
+        """The backend of all rollouts, open for the length of a block."""
+        return self._sandboxes.in_use()
 
     @cleanup(priority=-100)
     async def destroy_sandbox(self, state: State) -> None:
@@ -224,11 +196,6 @@ class CliAgentEnv(MultiTurnEnv):
     async def close_sandboxes(self) -> None:
         """Close the backend, which stays open for a moment after a rollout."""
         await self._sandboxes.close()
-
-
-def _least(seconds: float | None, minutes: float | None) -> float | None:
-    known = [each for each in (seconds, None if minutes is None else 60 * minutes) if each is not None]
-    return min(known, default=None)
 
 
 def _access(interception: "Interception") -> "ModelAccess":

@@ -41,7 +41,7 @@ class Client:
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completion request. Raises ModelError, or OverlongPromptError when it does not fit."""
         from seatrial.gateway.dialects import PATHS  # noqa: PLC0415 - see the top
-        from seatrial.gateway.translate import (  # noqa: PLC0415
+        from seatrial.gateway.translate import (  # noqa: PLC0415 - most clients need no translation
             Untranslatable,
             translate_request,
             translate_response,

@@ -1,6 +1,7 @@
 """ClientConfig: where a model is, and how patient we are with it."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+import os
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, ValidationError
 
@@ -48,18 +49,30 @@ class ClientConfig(StrictModel):
         except ValidationError as error:
             raise _usage_error(error) from None
 
+    def with_key(self) -> Self:
+        """The same with its key in it, for a process that does not have the variable in which the key is."""
+        key = os.environ.get(self._variable) if self._variable else None
+        return self if self.api_key is not None or key is None else self.model_copy(update={"api_key": key})
+
+    @property
+    def _at_home(self) -> bool:
+        return self.base_url.rstrip("/") == _OPENAI
+
+    @property
+    def _variable(self) -> str | None:
+        return self.api_key_var or (_OPENAI_KEY if self._at_home or self.api_key is not None else None)
+
     def provider(self) -> "HttpProvider":
         """The provider, not opened yet. Raises UsageError when its address is none or its key is not there."""
         from seatrial.gateway.upstreams.provider import HttpProvider  # noqa: PLC0415 - slow, see above
         from seatrial.gateway.upstreams.provider_options import ProviderOptions  # noqa: PLC0415 - as above
 
-        at_home = self.base_url.rstrip("/") == _OPENAI
-        variable = self.api_key_var or (_OPENAI_KEY if at_home or self.api_key is not None else None)
+        variable = self._variable
         try:
             options = ProviderOptions(
                 base_url=self.base_url,
                 api_key_var=variable,
-                dialects=frozenset(self.dialects or (_OPENAI_DIALECTS if at_home else ("openai_chat",))),
+                dialects=frozenset(self.dialects or (_OPENAI_DIALECTS if self._at_home else ("openai_chat",))),
                 max_concurrent=self.max_connections,
                 retries=self.max_retries,
                 connect_timeout_sec=self.connect_timeout,

@@ -6,9 +6,10 @@ What a rollout is, subclasses say. Here is how many of them run side by side, no
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from seatrial.concurrency import complete, finish
 from seatrial.env.arguments import arguments_of, constructor_arguments, refuse_unknown
@@ -20,12 +21,13 @@ from seatrial.env.response import Response, as_response
 from seatrial.env.results import Results
 from seatrial.env.rows import DatasetSource, Row, RowFormat, choose, format_row, load_rows
 from seatrial.env.rubric import Rubric
-from seatrial.env.running import RunPlan, run_rollouts
+from seatrial.env.running import USUAL_RETRIES, RunPlan, run_rollouts
 from seatrial.env.state import State, new_state
 from seatrial.errors import UsageError
 
 if TYPE_CHECKING:
-    from seatrial.model.job import JobFile
+    from seatrial.model.job import JobSpec
+    from seatrial.trial.spec import TrialSpec
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +39,8 @@ class Environment(ABC):
     `prompt` (messages or text) or a `question`, and whatever else reward functions ask for. Keywords that no class of
     the chain knows are refused.
     """
+
+    rollouts_are_trials: ClassVar[bool] = False
 
     def __init__(  # noqa: PLR0913 - the names that authors of environments know
         self,
@@ -136,6 +140,10 @@ class Environment(ABC):
                 errors.append(str(error))
         state["cleanup_errors"] = errors
 
+    def in_use(self) -> AbstractAsyncContextManager[object]:
+        """What all rollouts share, open for the length of a block; nothing, unless a subclass has something."""
+        return nullcontext()
+
     async def teardown(self) -> None:
         """End the use of this environment: run all teardown handlers, each even if another fails.
 
@@ -173,12 +181,19 @@ class Environment(ABC):
         state_columns: Sequence[str] = (),
         save_to: Path | str | None = None,
         resume: bool = False,
+        retries: int = USUAL_RETRIES,
+        engine: str = "local",
+        address: str | None = None,
         **unknown: Any,
     ) -> Results:
         """Roll out each of the rows given, in their order; see `evaluate`."""
         refuse_unknown("generate", unknown, arguments_of(Environment.generate))
         if resume and save_to is None:
             raise UsageError("resume=True goes on with what is in a folder: name it by save_to")
+        if address is not None and engine == "local":
+            raise UsageError("address is that of a cluster: name its engine too, as in engine='ray'")
+        if retries < 0:
+            raise UsageError(f"retries is {retries}, expected 0 or more")
         plan = RunPlan(
             rows=load_rows(inputs, self._format),
             model=model,
@@ -187,6 +202,9 @@ class Environment(ABC):
             state_columns=tuple(state_columns),
             save_to=Path(save_to) if save_to is not None else None,
             resume=resume,
+            retries=retries,
+            engine=engine,
+            address=address,
         )
         async with open_client(client) as opened:
             return await run_rollouts(self, plan, opened)
@@ -203,6 +221,9 @@ class Environment(ABC):
         state_columns: Sequence[str] = (),
         save_to: Path | str | None = None,
         resume: bool = False,
+        retries: int = USUAL_RETRIES,
+        engine: str = "local",
+        address: str | None = None,
         **unknown: Any,
     ) -> Results:
         """Roll out the first rows to evaluate on, each `rollouts_per_example` times, and score each rollout.
@@ -210,7 +231,9 @@ class Environment(ABC):
         `client` is a ClientConfig, a client with `chat.completions.create`, a function of the messages, or the name of
         an upstream. Returns `{"outputs": [...], "metadata": {...}}`, the rollouts of one row next to each other. What
         goes wrong with one rollout is on its output and in the counts, never in the mean. With `save_to` each is stored
-        there when it ends, and with `resume` those that are there already are not run again.
+        there when it ends, and with `resume` those that are there already are not run again. Rollouts that are trials
+        are tried again up to `retries` times when the machinery fails in a way that may pass; they run where `engine`
+        says, at its `address` if it has one.
 
         Raises UsageError before anything starts, StoreError when rollouts cannot be stored. When cancelled, what runs
         is cleaned up first.
@@ -228,6 +251,9 @@ class Environment(ABC):
             state_columns=state_columns,
             save_to=save_to,
             resume=resume,
+            retries=retries,
+            engine=engine,
+            address=address,
         )
 
     def generate_sync(self, inputs: DatasetSource, client: Any, model: str, **options: Any) -> Results:
@@ -238,9 +264,13 @@ class Environment(ABC):
         """`evaluate`, waited for; also where an event loop is running, as in a notebook."""
         return complete(lambda: self.evaluate(client, model, **options))
 
-    def job_file(self, plan: RunPlan, name: str) -> "JobFile | None":
-        """What is stored of a job of these rollouts, where each of them is a trial; None where they are none."""
-        return None
+    def trial_spec(self, row: Row, model: str) -> "TrialSpec":
+        """The trial that a rollout on a row is, where rollouts are trials. Raises UsageError where there is no task."""
+        raise NotImplementedError(f"rollouts of {type(self).__name__} are no trials")
+
+    def job_spec(self, plan: RunPlan, name: str) -> "JobSpec":
+        """The job that rollouts of a plan amount to, where each of them is a trial. Raises UsageError."""
+        raise NotImplementedError(f"rollouts of {type(self).__name__} are no trials")
 
     @property
     def _format(self) -> RowFormat:

@@ -1,33 +1,32 @@
 """HarborEnv: rollouts on Harbor tasks. Each is a trial like those of jobs, with the environment's hooks in between."""
 
-import datetime as dt
 import glob
 import logging
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
-from seatrial.env.agent_state import AGENT
 from seatrial.env.cli_agent import USUAL_SECONDS, CliAgentEnv
 from seatrial.env.decorators import cleanup
 from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
 from seatrial.env.hooks import settled
+from seatrial.env.rows import Row
 from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE
-from seatrial.env.state import PLACE, RECORD, State
+from seatrial.env.state import State, read_info, rollout_of
 from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, model_options
 from seatrial.env.workplace import Workplace
-from seatrial.errors import SeatrialError, UsageError
+from seatrial.errors import HookError, SeatrialError, UsageError
 from seatrial.images.choice import why_refused
 from seatrial.images.resolver import ResolvedImage
-from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions, trial_id
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
-from seatrial.store.job_file import new_job_id
 from seatrial.tasks.digest import digest_folder
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from seatrial.trial.spec import TrialSpec
 
 _AGENT_NAME = "command"
-_WORKPLACE = "_workplace"
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +51,8 @@ class HarborEnv(CliAgentEnv):
 
     Raises DatasetNotFoundError or TaskFormatError for tasks that are not there or cannot be read.
     """
+
+    rollouts_are_trials = True
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class HarborEnv(CliAgentEnv):
         settings = self._sandboxes.settings
         self.trial_options = TrialOptions(
             image=settings.image,
-            image_map=dict(settings.image_map),
+            image_map=dict(settings.policy.mapped),
             image_fallback=settings.image_fallback,
             enforcement=settings.enforcement,
             network="none" if settings.network == "none" else "task",
@@ -98,7 +98,10 @@ class HarborEnv(CliAgentEnv):
         """What rollouts are made on: the tasks, or what an override of `load_harbor_dataset` makes of them."""
         if type(self).load_harbor_dataset is not HarborEnv.load_harbor_dataset:
             return self.load_harbor_dataset
-        return lambda: task_rows(self._tasks.values())
+        return self._own_rows
+
+    def _own_rows(self) -> list[Row]:
+        return task_rows(self._tasks.values())
 
     async def get_docker_image(self, state: State) -> str:
         """The image that the task names, else the one for all."""
@@ -117,7 +120,8 @@ class HarborEnv(CliAgentEnv):
 
     async def setup_state(self, state: State) -> State | None:
         """Make the task's sandbox, furnish it, and start the agent."""
-        task = self._task(state)
+        place = rollout_of(state).place
+        task = place.spec.task if place else self._task_of(state)
         state["harbor_config"], state["harbor_task_dir"] = read_toml(task), str(task.root)
         return await super().setup_state(state)
 
@@ -128,7 +132,7 @@ class HarborEnv(CliAgentEnv):
     async def post_rollout(self, state: State) -> None:
         """See the agent to its end, then judge what it left."""
         await super().post_rollout(state)
-        agent = state.get(AGENT)
+        agent = rollout_of(state).agent
         if state["error"] is None and agent is not None and agent.run is not None:
             await self._workplace(state).agent_ended(agent.run.result())
             state["reward"] = await self._reward(state)
@@ -170,18 +174,11 @@ class HarborEnv(CliAgentEnv):
     @cleanup(priority=50)
     async def keep_record(self, state: State) -> None:
         """Leave the trial's record on the state, before the sandbox is gone. The reward of one that failed is 0.0."""
-        error = state["error"]
+        error, rollout = state["error"], rollout_of(state)
         if error is not None:
             state["reward"] = 0.0
-        if state.get(_WORKPLACE) is not None and state["reward"] is not None:
-            state[RECORD] = await self._workplace(state).record(error, state["reward"])
-        elif error is not None and "harbor_task_dir" in state:  # it has not come so far as to have a sandbox
-            from seatrial.trial.events import unobserved  # noqa: PLC0415 - as in `_make_workplace`
-            from seatrial.trial.log import TrialLog  # noqa: PLC0415
-
-            log = TrialLog(self._spec(state, self.docker_image), unobserved)
-            log.fail(error)
-            state[RECORD] = log.record()
+        if rollout.trial is not None and state["reward"] is not None:
+            rollout.record = await rollout.trial.record(error, state["reward"])
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.
@@ -197,59 +194,43 @@ class HarborEnv(CliAgentEnv):
         agent = RolloutAgent(AgentRef(name=_AGENT_NAME, command=self.run_command, model=state["model"]))
         machinery = Machinery(shared.backend, shared.images, model, {_AGENT_NAME: agent})
         log = TrialLog(spec, unobserved)
-        resources = self._sandboxes.resources(state)
         opening = open_trial(spec, machinery, self._folder(state), log)
-        trial = await resources.enter_async_context(opening)
+        rollout = rollout_of(state)
+        trial = await rollout.resources.enter_async_context(opening)
         turn = trial.begin(Round(spec.task))
-        workplace = state[_WORKPLACE] = TrialWorkplace(trial, turn, self.agent_workdir)
+        workplace = rollout.trial = TrialWorkplace(trial, turn, self.agent_workdir)
         used = ResolvedImage(trial.place.sandbox.image, trial.place.image_from)
         self._sandboxes.note_image(state, agent_image(spec.task).title, used)
         await self._sandboxes.introduce(state, trial.sandbox, turn.network)
         return workplace
 
     def _spec(self, state: State, docker_image: str) -> "TrialSpec":
-        from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
-
-        found = self._task(state)
-        place, task = state[PLACE], self._adapted(found, docker_image)
-        of_strangers = (found.config.environment.docker_image, state["info"].get("docker_image"))
+        """The trial of a rollout in an image that a hook has chosen."""
+        place = rollout_of(state).place
+        spec = place.spec if place else self.trial_spec(state, state["model"])
+        of_strangers = (spec.task.config.environment.docker_image, state["info"].get("docker_image"))
         by_user = docker_image == self.docker_image or docker_image not in of_strangers
-        return TrialSpec(
-            trial_id=place.trial_id if place else f"{state['task']}.{state['trajectory_id']}",
-            task=task,
-            task_digest=self._digest(task),
-            agent=AgentOptions(name=_AGENT_NAME, command=self.run_command, model=state["model"]),
-            attempt=place.attempt if place else 1,
-            job=place.job if place else None,
-            job_id=place.job_id if place else None,
-            options=self._naming(docker_image) if by_user else self.trial_options,
+        built = spec.task.layout.dockerfile is not None and docker_image == self.docker_image
+        return replace(
+            spec,
+            task=spec.task if built else _in_image(spec.task, docker_image),  # what is built needs no default image
+            options=_naming(spec.options, docker_image) if by_user else spec.options,
         )
 
-    def _naming(self, image: str) -> TrialOptions:
-        """The options for an image that the user's own program names: it may be a folder, which a task's may not."""
-        options = self.trial_options
-        if not why_refused(image):
-            return options
-        return options.model_copy(update={"image_map": {**options.image_map, glob.escape(image): image}})
-
-    def _adapted(self, task: Task, docker_image: str) -> Task:
-        """The task with what the environment says instead of it. One with a Dockerfile needs no default image."""
+    def _adapted(self, task: Task) -> Task:
+        """The task with what the environment says of time and resources instead of it."""
         config = task.config
         limits = {name: value for name, value in self._sandboxes.settings.limits if value is not None}
-        built = task.layout.dockerfile is not None and docker_image == self.docker_image
-        image = config.environment.docker_image if built else docker_image
-        environment = config.environment.model_copy(update={"docker_image": image, **limits})
+        environment = config.environment.model_copy(update=limits)
         seconds = config.agent.timeout_sec or (USUAL_SECONDS if self.timeout_seconds is None else None)
         agent = config.agent.model_copy(update={"timeout_sec": seconds})
         return task.model_copy(
             update={"config": config.model_copy(update={"environment": environment, "agent": agent})}
         )
 
-    def _task(self, state: State) -> Task:
-        return self._task_of(state["info"])
-
-    def _task_of(self, info: Mapping[str, Any]) -> Task:
-        folder = info.get("task_dir")
+    def _task_of(self, row: Mapping[str, Any]) -> Task:
+        info = read_info(row)
+        folder = info.get("task_dir") if isinstance(info, Mapping) else None
         if not isinstance(folder, str):
             raise UsageError("a row for HarborEnv needs info['task_dir'], the folder of its task")
         if folder not in self._tasks:
@@ -265,31 +246,49 @@ class HarborEnv(CliAgentEnv):
         return self._digests[folder]
 
     def _workplace(self, state: State) -> TrialWorkplace:
-        workplace: TrialWorkplace = state[_WORKPLACE]
-        return workplace
+        """The trial of a rollout. Raises HookError for one that has none yet."""
+        trial = rollout_of(state).trial
+        if trial is None:
+            raise HookError("the rollout has no sandbox yet: an override of setup_state calls that of HarborEnv first")
+        return trial
 
-    def job_file(self, plan: RunPlan, name: str) -> JobFile | None:
+    def trial_spec(self, row: Row, model: str) -> "TrialSpec":
+        """The trial that a rollout on a row is, as long as no hook says otherwise. Raises UsageError."""
+        from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - as in `_make_workplace`
+
+        task, name = self._task_of(row), str(row["task"])
+        return TrialSpec(
+            trial_id=f"{trial_id(name, _AGENT_NAME, 1)}.{uuid.uuid4().hex}",
+            task=self._adapted(task).model_copy(update={"id": name}),
+            task_digest=self._digest(task),
+            agent=self._agent_options(model),
+            options=self.trial_options,
+        )
+
+    def job_spec(self, plan: RunPlan, name: str) -> JobSpec:
         """The job that these rollouts amount to."""
-        attempts = Counter(row["task"] for row in plan.rows)
-        tasks = {row["task"]: self._task_of(row["info"]) for row in plan.rows}
-        agent = AgentOptions(name=_AGENT_NAME, command=self.run_command, model=plan.model)
-        spec = JobSpec(
+        tasks = {row["task"]: self._task_of(row) for row in plan.rows}
+        return JobSpec(
             name=name,
             tasks=tuple(str(task.root) for task in tasks.values()),
-            agents=(agent,),
-            attempts=max(attempts.values()),
+            agents=(self._agent_options(plan.model),),
+            attempts=max(Counter(row["task"] for row in plan.rows).values()),
             trial=self.trial_options,
             model=model_options(plan.sampling_args, self.max_turns),
+            run=RunOptions(concurrent=plan.workers, retries=plan.retries),
         )
-        locked = (
-            LockedTask(id=name, name=task.name, root=str(task.root), digest=self._digest(task))
-            for name, task in tasks.items()
-        )
-        return JobFile(
-            seatrial_version=version("seatrial"),
-            created_at=dt.datetime.now(dt.UTC),
-            spec=spec,
-            tasks=tuple(locked),
-            driver="environment",
-            id=new_job_id(),
-        )
+
+    def _agent_options(self, model: str) -> AgentOptions:
+        return AgentOptions(name=_AGENT_NAME, command=self.run_command, model=model)
+
+
+def _in_image(task: Task, docker_image: str) -> Task:
+    environment = task.config.environment.model_copy(update={"docker_image": docker_image})
+    return task.model_copy(update={"config": task.config.model_copy(update={"environment": environment})})
+
+
+def _naming(options: TrialOptions, image: str) -> TrialOptions:
+    """The options for an image that the user's own program names: it may be a folder, which a task's may not."""
+    if not why_refused(image):
+        return options
+    return options.model_copy(update={"image_map": {**options.image_map, glob.escape(image): image}})

@@ -66,7 +66,7 @@ def task_rows(tasks: Iterable[Task]) -> list[Row]:
 
 
 def _row(number: int, task: Task) -> Row:
-    from seatrial.trial.rounds import Round  # noqa: PLC0415
+    from seatrial.trial.rounds import Round  # noqa: PLC0415 - importing seatrial must stay quick
 
     instruction = Round(task).instruction().decode().strip()
     config = read_toml(task)
@@ -84,9 +84,9 @@ def _row(number: int, task: Task) -> Row:
 
 def read_toml(task: Task) -> dict[str, Any]:
     """All of task.toml as it stands there; what JSON has no form for, such as dates, as text."""
-    from seatrial.tasks.layout import read_text  # noqa: PLC0415
-    from seatrial.tasks.load import MAX_TOML_BYTES  # noqa: PLC0415
-    from seatrial.tasks.toml import TASK_TOML  # noqa: PLC0415
+    from seatrial.tasks.layout import read_text  # noqa: PLC0415 - importing seatrial must stay quick
+    from seatrial.tasks.load import MAX_TOML_BYTES  # noqa: PLC0415 - importing seatrial must stay quick
+    from seatrial.tasks.toml import TASK_TOML  # noqa: PLC0415 - importing seatrial must stay quick
 
     table: dict[str, Any] = plain(tomli.loads(read_text(task.root / TASK_TOML, MAX_TOML_BYTES)))
     return table
@@ -105,7 +105,7 @@ def as_hf_dataset(rows: Sequence[Row]) -> "Dataset":
             "load_harbor_dataset gives a HuggingFace Dataset, which needs the package `datasets`: "
             "pip install 'seatrial[hf]'; everything else works without it"
         ) from error
-    import datasets  # noqa: PLC0415
+    import datasets  # noqa: PLC0415 - importing seatrial must stay quick
 
     text = Value("string")
     json_type = getattr(datasets, "Json", None)

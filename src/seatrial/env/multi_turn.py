@@ -13,11 +13,9 @@ from seatrial.env.environment import Environment
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.response import Response, as_response
-from seatrial.env.state import RECORDER, State
+from seatrial.env.state import State, rollout_of
 from seatrial.env.trajectory import TrajectoryStep
 from seatrial.errors import OverlongPromptError, SeatrialError
-
-_UNANSWERED = "_unanswered"
 
 
 class MultiTurnEnv(Environment):
@@ -65,7 +63,7 @@ class MultiTurnEnv(Environment):
             usage["cached_tokens"] += response.usage.cached_tokens
             usage["output_tokens"] += response.usage.output_tokens
         state["is_truncated"] = state["is_truncated"] or response.is_truncated
-        await self.add_trajectory_step(state, state[RECORDER].step(prompt, response))
+        await self.add_trajectory_step(state, rollout_of(state).recorder.step(prompt, response))
 
     async def add_trajectory_step(self, state: State, step: TrajectoryStep) -> None:
         """Append a turn to the trajectory."""
@@ -76,7 +74,7 @@ class MultiTurnEnv(Environment):
         if not state["trajectory"]:
             return []
         last = state["trajectory"][-1]
-        return [*last["prompt"][len(state["prompt"]) :], *last["completion"], *state.get(_UNANSWERED, ())]
+        return [*last["prompt"][len(state["prompt"]) :], *last["completion"], *rollout_of(state).unanswered]
 
     async def post_rollout(self, state: State) -> None:
         """After the last turn and before the cleanup, also when the rollout has failed."""
@@ -149,7 +147,7 @@ class MultiTurnEnv(Environment):
         with blaming("get_prompt_messages"):
             prompt = as_messages(await settled(self.get_prompt_messages(state)))
         if await self.is_completed(state):  # by what the environment has just said
-            state[_UNANSWERED] = _after_last_turn(state, prompt)
+            rollout_of(state).unanswered = _after_last_turn(state, prompt)
             return
         try:
             with blaming("get_model_response"):

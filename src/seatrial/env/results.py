@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from seatrial.env.state import RECORD, State
+from seatrial.env.state import State, rollout_of
 from seatrial.errors import HookError, ModelError, OverlongPromptError, ToolError, TrialError
 from seatrial.model.record import SCORED_OUTCOMES
 from seatrial.stats.intervals import wilson
@@ -52,7 +52,7 @@ def make_output(state: State, columns: Sequence[str] = ()) -> Output:
     was one, with the end of what it wrote to stderr.
     """
     error = state["error"]
-    record = state.get(RECORD)
+    record = rollout_of(state).record
     evaluation = state["evaluation"] or (record.evaluation if record else None)
     return {
         **{name: state[name] for name in _COLUMNS},

@@ -3,17 +3,17 @@
 import logging
 import shutil
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Self
 
 from seatrial.env.sandbox_client import SandboxClient
 from seatrial.env.sandbox_settings import SandboxSettings
 from seatrial.env.shared_backend import SharedBackend
-from seatrial.env.state import State
-from seatrial.errors import SandboxError
+from seatrial.env.state import State, rollout_of
+from seatrial.errors import SandboxError, UsageError
 from seatrial.images.choice import HOST, ImageRequest, is_plain_python
 from seatrial.images.resolver import ResolvedImage
-from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox, SandboxBackend
+from seatrial.sandbox.api import DEFAULT_PATH, Network, Sandbox
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the fir
 
 _log = logging.getLogger(__name__)
 
-_RESOURCES = "_resources"
 _IDLE = "tail -f /dev/null"
 """What keeps containers alive; sandboxes here live without."""
 
@@ -31,14 +30,24 @@ _PYTHON = b'#!/bin/sh\nexec python3 "$@"\n'
 
 
 class RolloutSandboxes:
-    """What environments with sandboxes have in common. Everything of a rollout is on a stack that `release` unwinds."""
+    """What environments with sandboxes have in common. What a rollout holds is on a stack that `release` unwinds.
 
-    def __init__(self, settings: SandboxSettings, backend: str | SandboxBackend, start_command: str | None) -> None:
+    Sent to another process, it opens a backend of the same name there.
+    """
+
+    def __init__(self, settings: SandboxSettings, client: SandboxClient | None = None) -> None:
         self.settings = settings
-        self.client = SandboxClient()
-        self._backend = SharedBackend(backend)
+        self.client = client or SandboxClient()
+        self._backend = SharedBackend(settings.backend)
         self._replaced: set[str] = set()
-        self._start_command = None if start_command == _IDLE else start_command
+
+    def __reduce__(self) -> tuple[type[Self], tuple[SandboxSettings, SandboxClient]]:
+        if not isinstance(self.settings.backend, str):
+            raise UsageError(
+                "an environment with a backend that is open cannot be sent to another process; name one, as in "
+                "backend='embedded'"
+            )
+        return type(self), (self.settings, self.client)
 
     def in_use(self) -> "AbstractAsyncContextManager[Machinery]":
         """The backend for the length of a block, open until nobody uses it any more."""
@@ -48,14 +57,9 @@ class RolloutSandboxes:
         """Close what is kept open for rollouts to come."""
         await self._backend.close()
 
-    def resources(self, state: State) -> AsyncExitStack:
-        """What a rollout holds and has to give back."""
-        stack: AsyncExitStack = state.setdefault(_RESOURCES, AsyncExitStack())
-        return stack
-
     async def machinery(self, state: State) -> "Machinery":
         """The backend and its images, open until the rollout ends."""
-        return await self.resources(state).enter_async_context(self._backend.use())
+        return await rollout_of(state).resources.enter_async_context(self._backend.use())
 
     async def make(
         self, state: State, docker_image: str, workdir: str, env: Mapping[str, str]
@@ -67,7 +71,7 @@ class RolloutSandboxes:
         capabilities = await machinery.backend.probe()
         network = self.settings.reach(capabilities)
         spec = self.settings.sandbox_spec(resolved.image, capabilities, workdir, env)
-        sandbox = await self.resources(state).enter_async_context(open_sandbox(machinery.backend, spec))
+        sandbox = await rollout_of(state).resources.enter_async_context(open_sandbox(machinery.backend, spec))
         await self.introduce(state, sandbox, network)
         return sandbox, network
 
@@ -86,11 +90,12 @@ class RolloutSandboxes:
     async def introduce(self, state: State, sandbox: Sandbox, network: Network) -> None:
         """Let hooks reach the sandbox of a rollout, and start what is to run in it all the time."""
         state["sandbox_id"] = sandbox_id = self.client.add(sandbox, network)
-        self.resources(state).push_async_callback(self.client.remove, sandbox_id)
+        rollout_of(state).resources.push_async_callback(self.client.remove, sandbox_id)
         if _lacks_python(state):
             await self._give_python(sandbox)
-        if self._start_command:
-            await self.client.start_background_job(sandbox_id, self._start_command)
+        command = self.settings.start_command
+        if command and command != _IDLE:
+            await self.client.start_background_job(sandbox_id, command)
 
     async def _give_python(self, sandbox: Sandbox) -> None:
         """An ordinary user's sandboxes cannot take it where /usr of this machine is read-only; that is said once."""
@@ -107,9 +112,7 @@ class RolloutSandboxes:
 
     async def release(self, state: State) -> None:
         """Give back everything a rollout holds, and destroy its sandbox."""
-        stack: AsyncExitStack | None = state.pop(_RESOURCES, None)
-        if stack is not None:
-            await stack.aclose()
+        await rollout_of(state).resources.aclose()
 
 
 def _lacks_python(state: State) -> bool:

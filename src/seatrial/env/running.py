@@ -1,28 +1,25 @@
 """Many rollouts of one environment side by side: each on its own, each with an output, in the order of their rows."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seatrial.concurrency import side_by_side
 from seatrial.env.client import Client
-from seatrial.env.hooks import blaming
-from seatrial.env.results import NEEDED, Output, Results, summarize
+from seatrial.env.results import Output, Results, summarize
 from seatrial.env.rows import Row
-from seatrial.env.rubric import as_reward
-from seatrial.env.saving import Shelf, open_shelf
-from seatrial.env.state import State, new_state
-from seatrial.errors import RewardError, SeatrialError
+from seatrial.env.run_row import RowPlan
+from seatrial.env.saving import OutputStore, open_outputs
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
 
 USUAL_CONCURRENT = 32
-
-_log = logging.getLogger(__name__)
+USUAL_RETRIES = 2
+"""As for jobs: RunOptions.retries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,58 +33,33 @@ class RunPlan:
     state_columns: tuple[str, ...] = ()
     save_to: Path | None = None
     resume: bool = False
+    retries: int = USUAL_RETRIES
+    engine: str = "local"
+    address: str | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many rollouts run at once."""
+        return self.max_concurrent if self.max_concurrent > 0 else USUAL_CONCURRENT
 
 
 async def run_rollouts(environment: "Environment", plan: RunPlan, client: Client) -> Results:
-    """Roll out all rows of a plan. Only cancellation and StoreError come out of it."""
+    """Roll out all rows of a plan. Only cancellation, StoreError and, before the first rollout, UsageError come out."""
     started = time.time()
     outputs: dict[int, Output] = {}
-    workers = plan.max_concurrent if plan.max_concurrent > 0 else USUAL_CONCURRENT
+    row_plan = RowPlan(client, plan.model, plan.sampling_args, plan.state_columns)
 
-    async def work(queue: Iterator[tuple[int, Row]], shelf: Shelf) -> None:
+    async def work(queue: Iterator[tuple[int, Row]], store: OutputStore) -> None:
         for number, row in queue:
-            outputs[number] = await shelf.produce(row, lambda row: run_rollout(environment, row, plan, client))
+            outputs[number] = await store.produce(row)
 
-    async with open_shelf(environment, plan) as shelf:
+    async with _in_use(environment, plan), open_outputs(environment, plan, row_plan) as store:
         due = iter(enumerate(plan.rows))
-        await side_by_side(lambda: work(due, shelf), min(workers, len(plan.rows)))
+        await side_by_side(lambda: work(due, store), min(plan.workers, len(plan.rows)))
     done = [outputs[number] for number in sorted(outputs)]
     return {"outputs": done, "metadata": summarize(done, plan, environment.env_id, started)}
 
 
-async def run_rollout(environment: "Environment", row: Row, plan: RunPlan, client: Client) -> State:
-    """One rollout, scored unless it came to nothing."""
-    began = time.perf_counter()
-    try:
-        with blaming("rollout"):
-            state = _whole(await environment.rollout(row, client, plan.model, plan.sampling_args), row, plan)
-    except SeatrialError as error:
-        state = new_state(row, plan.model, plan.sampling_args)
-        state["error"] = error
-    if state["error"] is None:
-        await _score(environment, state)
-    if state["error"] is not None:
-        _log.warning("rollout of %s came to nothing: %s", state["task"], state["error"])
-    state["timing"].update(total_ms=(time.perf_counter() - began) * 1000)
-    return state
-
-
-def _whole(state: State, row: Row, plan: RunPlan) -> State:
-    """A state with all that an output needs, whatever hooks have done to it. Raises TypeError for what is none."""
-    usual = state if state.keys() >= NEEDED else State({**new_state(row, plan.model, plan.sampling_args), **state})
-    if not isinstance(usual["timing"], dict):
-        raise TypeError(f"the state's timing is {usual['timing']!r}, expected a table")
-    return usual
-
-
-async def _score(environment: "Environment", state: State) -> None:
-    began = time.perf_counter()
-    try:
-        with blaming("scoring", RewardError):
-            if environment.score_rollouts:
-                await environment.rubric.score_rollout(state)
-            if state["reward"] is not None:
-                state["reward"] = as_reward(state["reward"])
-    except SeatrialError as error:
-        state["error"], state["reward"] = error, None
-    state["timing"].update(scoring_ms=(time.perf_counter() - began) * 1000)
+def _in_use(environment: "Environment", plan: RunPlan) -> AbstractAsyncContextManager[object]:
+    """What the rollouts share on this machine, if they run here."""
+    return environment.in_use() if plan.engine == "local" else nullcontext()

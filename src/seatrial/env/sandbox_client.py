@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from seatrial.concurrency import finish
 from seatrial.errors import SandboxError
@@ -69,6 +70,10 @@ class SandboxClient:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
         self._gone: dict[str, None] = {}
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        """In another process it knows no sandbox yet."""
+        return type(self), ()
 
     def add(self, sandbox: Sandbox, network: Network = NO_NETWORK, env: Mapping[str, str] | None = None) -> str:
         """Get to know a sandbox; returns its id."""
@@ -204,4 +209,4 @@ def _result(ended: ExecResult) -> CommandResult:
 
 def _status(job: BackgroundJob, ended: ExecResult) -> BackgroundJobStatus:
     result = _result(ended)
-    return BackgroundJobStatus(job.job_id, True, result.exit_code, result.stdout, result.stderr)  # noqa: FBT003
+    return BackgroundJobStatus(job.job_id, True, result.exit_code, result.stdout, result.stderr)

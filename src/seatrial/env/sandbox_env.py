@@ -1,60 +1,30 @@
 """SandboxEnv: a conversation beside a sandbox, one for each rollout, which hooks reach by `self.sandbox_client`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
+from seatrial.env.arguments import passes_on
 from seatrial.env.decorators import cleanup, teardown
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.multi_turn import MultiTurnEnv
-from seatrial.env.results import Results
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.state import State
-from seatrial.model.job import ImageFallback
-from seatrial.sandbox.api import SandboxBackend
 
 
 class SandboxEnv(MultiTurnEnv):
     """A rollout with a sandbox: made in `setup_state`, destroyed in the end whatever happens.
 
-    What may be said about the sandbox is as for CliAgentEnv. Subclasses say in `env_response` what is done with it.
+    What may be said about the sandbox is in SandboxSettings. Subclasses say in `env_response` what is done with it.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
-        self,
-        docker_image: str = DEFAULT_IMAGE,
-        start_command: str | None = None,
-        cpu_cores: float | None = None,
-        memory_gb: float | None = None,
-        disk_size_gb: float | None = None,
-        gpu_count: int = 0,
-        environment_vars: Mapping[str, str] | None = None,
-        labels: Sequence[str] | None = None,
-        *,
-        backend: str | SandboxBackend = "embedded",
-        image: str = "auto",
-        image_map: Mapping[str, str] | None = None,
-        image_fallback: ImageFallback = "python",
-        network: Literal["public", "none"] = "public",
-        enforcement: Literal["required", "partial"] = "required",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        settings = SandboxSettings(
-            image=image,
-            image_map=image_map or {},
-            image_fallback=image_fallback,
-            cpu_cores=cpu_cores,
-            memory_gb=memory_gb,
-            disk_size_gb=disk_size_gb,
-            gpu_count=gpu_count,
-            network=network,
-            enforcement=enforcement,
-            labels=tuple(labels or ()),
-        )
+    @passes_on(SandboxSettings)
+    def __init__(self, docker_image: str = DEFAULT_IMAGE, **kwargs: Any) -> None:
+        settings = SandboxSettings.take_from(kwargs)
+        super().__init__(timeout_seconds=settings.seconds_within(kwargs.pop("timeout_seconds", None)), **kwargs)
         self.docker_image = docker_image
-        self.environment_vars = dict(environment_vars or {})
-        self._sandboxes = RolloutSandboxes(settings, backend, start_command)
+        self.environment_vars = dict(settings.environment_vars or {})
+        self._sandboxes = RolloutSandboxes(settings)
         self.sandbox_client = self._sandboxes.client
 
     async def setup_state(self, state: State) -> State | None:
@@ -74,10 +44,9 @@ class SandboxEnv(MultiTurnEnv):
     async def post_sandbox_setup(self, state: State) -> None:
         """After the sandbox was made and before the first turn."""
 
-    async def generate(self, *args: Any, **kwargs: Any) -> Results:
-        """Roll out each of the rows given, all on one backend; see Environment."""
-        async with self._sandboxes.in_use():
-            return await super().generate(*args, **kwargs)
+    def in_use(self) -> AbstractAsyncContextManager[object]:
+        """The backend of all rollouts, open for the length of a block."""
+        return self._sandboxes.in_use()
 
     @cleanup(priority=-100)
     async def destroy_sandbox(self, state: State) -> None:

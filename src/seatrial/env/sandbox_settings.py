@@ -1,15 +1,15 @@
 """What environments with sandboxes may be told about them: image, machine, network."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, Literal, Self
 
 from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.images.choice import HOST, ImagePolicy
 from seatrial.model.config import NetworkPolicy
 from seatrial.model.job import ImageFallback, TrialOptions
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import Capabilities, Image, Network, SandboxSpec
+from seatrial.sandbox.api import Capabilities, Image, Network, SandboxBackend, SandboxSpec
 
 DEFAULT_IMAGE = "python:3.11-slim"
 WORKDIR = "/app"
@@ -21,19 +21,31 @@ class SandboxSettings:
 
     With the image `auto`, what a rollout asks for is looked up in the map (keys may have `*`), and `image_fallback`
     says for which images that cannot be had this machine's own system may stand in. Resources that are None are as the
-    task says, or bounded by the machine.
+    task says, or bounded by the machine. `backend` is the name of a sandbox backend, or one that is open.
+    `start_command` runs in a sandbox all the time. After `timeout_minutes` a rollout ends.
     """
 
-    image: str = "auto"
-    image_map: Mapping[str, str] = field(default_factory=dict)
-    image_fallback: ImageFallback = "python"
+    start_command: str | None = None
     cpu_cores: float | None = None
     memory_gb: float | None = None
     disk_size_gb: float | None = None
     gpu_count: int = 0
+    timeout_minutes: float | None = None
+    environment_vars: Mapping[str, str] | None = None
+    labels: Sequence[str] | None = None
+    _: KW_ONLY
+    backend: str | SandboxBackend = "embedded"
+    image: str = "auto"
+    image_map: Mapping[str, str] | None = None
+    image_fallback: ImageFallback = "python"
     network: Literal["public", "none"] = "public"
     enforcement: Literal["required", "partial"] = "required"
-    labels: Sequence[str] = ()
+
+    @classmethod
+    def take_from(cls, arguments: dict[str, Any]) -> Self:
+        """What the arguments of an environment say about its sandboxes; they are no longer among them then."""
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: arguments.pop(name) for name in names if name in arguments})
 
     def __post_init__(self) -> None:
         if self.gpu_count:
@@ -42,6 +54,12 @@ class SandboxSettings:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"{name}={value}: expected more than 0, or None for what the task says")
+
+    def seconds_within(self, seconds: float | None) -> float | None:
+        """How long a rollout may take that may take so long, and no longer than its sandbox."""
+        minutes = self.timeout_minutes
+        known = [each for each in (seconds, None if minutes is None else 60 * minutes) if each is not None]
+        return min(known, default=None)
 
     @property
     def limits(self) -> LimitSpec:
@@ -53,7 +71,7 @@ class SandboxSettings:
     @property
     def policy(self) -> ImagePolicy:
         """What is said about images."""
-        return ImagePolicy(self.image, self.image_map, self.image_fallback)
+        return ImagePolicy(self.image, self.image_map or {}, self.image_fallback)
 
     def stands_in(self, asked: str, used: str) -> bool:
         """Whether this machine's own system is used for an image without anybody having asked for that.

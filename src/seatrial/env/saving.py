@@ -8,16 +8,17 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from seatrial.env.results import Output, make_output
+from seatrial.env.results import Output
 from seatrial.env.rows import Row
-from seatrial.env.state import State
+from seatrial.env.run_row import RowPlan, run_row
 from seatrial.env.stored import dump_output, load_output
-from seatrial.errors import JobError
+from seatrial.errors import JobError, UsageError
 from seatrial.store.files import storing
 from seatrial.store.job_file import JOB
 from seatrial.store.lock import locked
@@ -31,46 +32,44 @@ _KEY = "key"
 
 _log = logging.getLogger(__name__)
 
-RunRow = Callable[[Row], Awaitable[State]]
-"""Runs the rollout of a row and scores it."""
 
+class OutputStore(Protocol):
+    """Keeps the outputs of an evaluation."""
 
-class Shelf(Protocol):
-    """Keeps outputs."""
-
-    async def produce(self, row: Row, run: RunRow) -> Output:
+    async def produce(self, row: Row) -> Output:
         """The output of a row: one that is kept already, or a new one. Raises StoreError when it cannot be kept."""
         ...
 
 
-class NoShelf:
+@dataclass(frozen=True, slots=True)
+class UnstoredOutputs:
     """Keeps nothing."""
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self._columns = columns
+    environment: "Environment"
+    plan: RowPlan
 
-    async def produce(self, row: Row, run: RunRow) -> Output:
+    async def produce(self, row: Row) -> Output:
         """A new output."""
-        return make_output(await run(row), self._columns)
+        return (await run_row(self.environment, row, self.plan)).output
 
 
-class LineShelf:
+class OutputLines:
     """A file with an output a line. Which row and rollout a line is of is told by a digest."""
 
-    def __init__(self, file: BinaryIO, kept: Mapping[str, Output], plan: "RunPlan") -> None:
+    def __init__(self, unstored: UnstoredOutputs, file: BinaryIO, kept: Mapping[str, Output]) -> None:
+        self._unstored = unstored
         self._file = file
         self._kept = kept
-        self._plan = plan
         self._seen: dict[str, int] = {}
 
-    async def produce(self, row: Row, run: RunRow) -> Output:
+    async def produce(self, row: Row) -> Output:
         """An output that is in the file already, or a new one that is put there."""
-        row_digest = _digest(row, self._plan)
+        row_digest = _digest(row, self._unstored.plan)
         number = self._seen[row_digest] = self._seen.get(row_digest, 0) + 1
         key = f"{row_digest}.{number}"
         if key in self._kept:
             return self._kept[key]
-        output = make_output(await run(row), self._plan.state_columns)
+        output = await self._unstored.produce(row)
         line = await asyncio.to_thread(dump_output, {**output, _KEY: key})
         with storing(Path(self._file.name)):
             self._file.write(line)
@@ -79,32 +78,47 @@ class LineShelf:
 
 
 @asynccontextmanager
-async def open_shelf(environment: "Environment", plan: "RunPlan") -> AsyncIterator[Shelf]:
+async def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: RowPlan) -> AsyncIterator[OutputStore]:
     """Where the outputs of a plan go, for the length of a block. Raises JobError when they cannot go there."""
-    if plan.save_to is None:
-        yield NoShelf(plan.state_columns)
-        return
-    from seatrial.env.saving_trials import job_file_of, open_job_shelf  # noqa: PLC0415 - much, and seldom needed
+    unstored = UnstoredOutputs(environment, row_plan)
+    async with AsyncExitStack() as stack:
+        if environment.rollouts_are_trials:
+            yield await stack.enter_async_context(_open_trials(environment, plan, row_plan))
+        elif plan.engine != "local":
+            raise UsageError(f"engine={plan.engine!r} is for rollouts that are trials, as those of HarborEnv")
+        elif plan.save_to is None:
+            yield unstored
+        else:
+            yield stack.enter_context(_open_lines(plan.save_to, unstored, resume=plan.resume))
 
-    job = job_file_of(environment, plan)
-    with _open_lines(plan.save_to, plan) if job is None else open_job_shelf(plan.save_to, job, plan) as shelf:
-        yield shelf
+
+def _open_trials(
+    environment: "Environment", plan: "RunPlan", row_plan: RowPlan
+) -> AbstractAsyncContextManager[OutputStore]:
+    # Everything a trial needs, and all that a job needs: only those who have tasks, or a folder, need it.
+    if plan.save_to is None:
+        from seatrial.env.trial_rollouts import open_unstored_trials  # noqa: PLC0415
+
+        return open_unstored_trials(environment, plan, row_plan)
+    from seatrial.env.saving_trials import open_stored_trials  # noqa: PLC0415
+
+    return open_stored_trials(environment, plan, row_plan, plan.save_to)
 
 
 @contextmanager
-def _open_lines(folder: Path, plan: "RunPlan") -> Iterator[Shelf]:
+def _open_lines(folder: Path, unstored: UnstoredOutputs, *, resume: bool) -> Iterator[OutputLines]:
     path = folder / ROLLOUTS
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / JOB).exists():
             raise JobError(f"{folder}: holds a job, expected {ROLLOUTS} or nothing; save to another folder")
-        if path.exists() and not plan.resume:
+        if path.exists() and not resume:
             raise JobError(f"{path}: is there already; go on with it by `resume=True`, or choose another folder")
     with locked(folder):
         with storing(path):
             file = path.open("a+b")
         with file:
-            yield LineShelf(file, _read_lines(file, path), plan)
+            yield OutputLines(unstored, file, _read_lines(file, path))
 
 
 def _read_lines(file: BinaryIO, path: Path) -> dict[str, Output]:
@@ -125,7 +139,7 @@ def _read_lines(file: BinaryIO, path: Path) -> dict[str, Output]:
     return {key: output for key, output in kept.items() if not (output["error"] or {}).get("retryable")}
 
 
-def _digest(row: Row, plan: "RunPlan") -> str:
+def _digest(row: Row, plan: RowPlan) -> str:
     """What tells one row, asked of one model in one way, from every other."""
     meant: Any = [row, plan.model, dict(plan.sampling_args)]
     return hashlib.sha256(json.dumps(meant, sort_keys=True, default=str).encode()).hexdigest()[:24]

@@ -2,133 +2,140 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seatrial.env.results import Output, make_output
+from seatrial.env.results import Output
 from seatrial.env.rows import Row
-from seatrial.env.saving import RunRow
-from seatrial.env.state import PLACE, RECORD, RolloutPlace
-from seatrial.env.stored import dump_output, load_output
-from seatrial.errors import JobError
+from seatrial.env.run_row import RowPlan, RowResult
+from seatrial.env.stored import dump_output, read_output, write_output
+from seatrial.env.trial_rollouts import TrialRunner, make_room, open_places
+from seatrial.errors import UsageError
 from seatrial.jobs.api import job_name
-from seatrial.jobs.resume import changed_tasks, compare_specs
-from seatrial.jobs.room import Room
+from seatrial.jobs.attempt import TryOptions, trial_spec
+from seatrial.jobs.continuing import plan_rest
+from seatrial.jobs.keeping import OpenTry, StoreKeeper
+from seatrial.jobs.prepare import PreparedJob
+from seatrial.jobs.prepare_rollouts import prepare_rollouts
 from seatrial.jobs.writer import Writer
-from seatrial.model.job import JobFile, trial_id
-from seatrial.sandbox.host.watch import USUAL_WAIT_SEC
-from seatrial.store.draft import Commit, Draft
-from seatrial.store.files import create_file, read_plain, storing
-from seatrial.store.job_file import JOB
-from seatrial.store.job_store import JobStore
-from seatrial.trial.events import Event, Notice
+from seatrial.model.job import LockedTask
+from seatrial.model.record import TrialRecord
+from seatrial.sandbox.host.watch import host_watch
+from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
     from seatrial.env.running import RunPlan
 
-ROLLOUT = "rollout.json"
-_MAX_ROLLOUT_BYTES = 2**31
-_NO_RESULT = ("infrastructure_error", "cancelled")
-_KEPT = "; what is there is kept in damaged/, and the rollout is made again"
+_DAMAGED = "%s: its output cannot be read (%s); what is there is kept in damaged/, and the rollout is made again"
 
 _log = logging.getLogger(__name__)
 
 
-class JobShelf:
+class StoredTrials:
     """A job's folder. The task of a row is the one it names; the rollouts of a task are numbered as they come."""
 
-    def __init__(self, store: JobStore, writer: Writer, columns: tuple[str, ...]) -> None:
-        self._store = store
-        self._writer = writer
-        self._columns = columns
-        self._finished = store.finished()
-        self._tries = store.tries()
-        self._attempts: dict[str, int] = {}
-        self._room = Room("resume=True", USUAL_WAIT_SEC, _log_notice)
+    def __init__(self, job: PreparedJob, runner: TrialRunner) -> None:
+        self._job = job
+        self._runner = runner
+        self._finished = {entry.trial_id for entry in job.earlier}
+        self._tries = job.store.tries()
+        self._plans = {(plan.task_id, plan.attempt): plan for plan in plan_rest(job.store.file)}
+        self._digests = {task.id: task.digest for task in job.store.file.tasks}
+        self._attempts: Counter[str] = Counter()
 
-    async def produce(self, row: Row, run: RunRow) -> Output:
+    async def produce(self, row: Row) -> Output:
         """The output of a trial that is in the folder already, or of a new one that is put there."""
         task = row["task"]
-        attempt = self._attempts[task] = self._attempts.get(task, 0) + 1
-        name = trial_id(task, self._store.file.spec.agents[0].title, attempt)
-        if name in self._finished and (kept := self._load(name)) is not None:
+        self._attempts[task] += 1
+        plan = self._plans[task, self._attempts[task]]
+        if plan.trial_id in self._finished and (kept := self._load(plan.trial_id)) is not None:
             return kept
-        with ExitStack() as stack:
-            draft = await self._room.use(lambda: self._draft(stack, name))
-            file = self._store.file
-            place = RolloutPlace(name, draft.path, attempt, file.spec.name, file.id)
-            state = await run({**row, PLACE: place})
-            output = make_output(state, self._columns)
-            record = state.get(RECORD)
-            if record is not None:  # without one nothing was tried, so there is nothing to keep
-                line = await asyncio.to_thread(dump_output, output)
-                await self._room.use(lambda: _write(draft, line))
-                if tries := self._tries.get(name):
-                    record = record.model_copy(update={"tries": tries + 1})
-                await self._room.use(lambda: self._writer.commit(Commit(draft, record)))
-        return output
-
-    async def _draft(self, stack: ExitStack, name: str) -> Draft:
-        return stack.enter_context(self._store.draft(name))
+        spec = trial_spec(self._job.store.file, plan, self._job.tasks[task], self._digests[task])
+        return await self._runner.run(row, spec, self._tries.get(plan.trial_id, 0))
 
     def _load(self, name: str) -> Output | None:
         """The output that is kept of a trial; None for one that is damaged, which is put aside."""
-        path = self._store.path / "trials" / name / ROLLOUT
+        folder = self._job.store.path / "trials" / name
         try:
-            return load_output(read_plain(path, _MAX_ROLLOUT_BYTES))
+            return read_output(folder)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            _log.warning("%s: cannot be read (%s); it is kept in damaged/, and the rollout is made again", path, error)
-            self._store.set_uncounted_aside([name])
+            _log.warning(_DAMAGED, folder, error)
+            self._job.store.set_uncounted_aside([name])
             return None
 
 
-async def _write(draft: Draft, line: bytes) -> None:
-    with storing(draft.path):
-        create_file(f"{draft.path}/{ROLLOUT}", line)
+@dataclass(frozen=True, slots=True)
+class _OutputKeeper:
+    """Keeps the output of a rollout beside the record of its trial."""
+
+    records: StoreKeeper
+    results: Mapping[str, RowResult]
+
+    @asynccontextmanager
+    async def open(self, trial_id: str) -> AsyncIterator[OpenTry]:
+        async with self.records.open(trial_id) as opened:
+            yield _TryWithOutput(self, trial_id, opened)
 
 
-def _log_notice(event: Event) -> None:
-    if isinstance(event, Notice):
-        _log.warning("%s", event.text)
+@dataclass(frozen=True, slots=True)
+class _TryWithOutput:
+    keeper: _OutputKeeper
+    trial_id: str
+    opened: OpenTry
+
+    @property
+    def folder(self) -> Path:
+        return self.opened.folder
+
+    async def keep(self, record: TrialRecord, *, counts: bool) -> None:
+        if result := self.keeper.results.get(self.trial_id):
+            line = await asyncio.to_thread(dump_output, result.output)
+            await self.keeper.records.room.use(lambda: self._write(line))
+        await self.opened.keep(record, counts=counts)
+
+    async def _write(self, line: bytes) -> None:
+        write_output(self.folder, line)
 
 
-def job_file_of(environment: "Environment", plan: "RunPlan") -> JobFile | None:
-    """The job that a plan amounts to; None when its rollouts are no trials."""
-    return environment.job_file(plan, job_name(plan.save_to)) if plan.save_to else None
-
-
-@contextmanager
-def open_job_shelf(folder: Path, job: JobFile, plan: "RunPlan") -> Iterator[JobShelf]:
+@asynccontextmanager
+async def open_stored_trials(
+    environment: "Environment", plan: "RunPlan", row_plan: RowPlan, folder: Path
+) -> AsyncIterator[StoredTrials]:
     """The folder of a new job, or of one that is gone on with, for the length of a block. Raises JobError."""
-    begun = plan.resume and (folder / JOB).exists()
-    store = JobStore.open(folder) if begun else JobStore.create(folder, job)
-    with store.lock(), Writer() as writer:
-        if begun:
-            _go_on(store, job)
-        yield JobShelf(store, writer, plan.state_columns)
+    specs = _specs(environment, plan)
+    locked = [_lock(each) for each in specs.values()]
+    tasks = {name: each.task for name, each in specs.items()}
+    spec = environment.job_spec(plan, job_name(folder))
+    room = make_room("resume=True")
+    async with open_places(environment, plan, row_plan) as places:
+        job = prepare_rollouts(folder, spec, tasks, locked, resume=plan.resume)
+        for line in job.notices:
+            _log.warning("%s", line)
+        with job.store.lock(), host_watch().guarding(job.store.path), Writer() as writer:
+            keeper = _OutputKeeper(StoreKeeper(job.store, writer, room), places.results)
+            options = TryOptions(places, keeper, room, room.observe, plan.retries)
+            yield StoredTrials(job, TrialRunner(row_plan, places, options))
 
 
-def _go_on(store: JobStore, job: JobFile) -> None:
-    """Add a job's tasks and attempts to what is there, if that means the same; what has no result is put aside."""
-    old = store.file
-    if old.driver != "environment":
-        raise JobError(f"{store.path}: holds a job of `seatrial run`, expected rollouts; save to another folder")
-    attempts = max(old.spec.attempts, job.spec.attempts)
-    spec = job.spec.model_copy(update={"attempts": attempts})
-    now = {task.id: task.digest for task in job.tasks}
-    if found := compare_specs(old.spec, spec) + changed_tasks(old.tasks, now):
-        lines = "\n".join(f"  {line}" for line in found)
-        raise JobError(f"{store.path}: is not the same evaluation any more:\n{lines}\nsave to another folder")
-    known = {task.id for task in old.tasks}
-    added = tuple(task for task in job.tasks if task.id not in known)
-    store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added)}))
-    census = store.census()
-    for trial in census.uncounted:
-        _log.warning("%s does not count: %s%s", trial.trial_id, trial.reason, _KEPT if trial.planned else "")
-    store.set_uncounted_aside([trial.trial_id for trial in census.uncounted if trial.planned])
-    for entry in census.entries:
-        if entry.outcome in _NO_RESULT:
-            store.set_aside(entry.trial_id)
+def _specs(environment: "Environment", plan: "RunPlan") -> dict[str, TrialSpec]:
+    """What each task of the rows is. Raises UsageError for two tasks of one name."""
+    specs: dict[str, TrialSpec] = {}
+    for row in plan.rows:
+        spec = environment.trial_spec(row, plan.model)
+        known = specs.setdefault(row["task"], spec)
+        if known.task.root != spec.task.root:
+            raise UsageError(
+                f"rows call two tasks {row['task']!r}, {known.task.root} and {spec.task.root}; "
+                "give each of them a `task` of its own"
+            )
+    return specs
+
+
+def _lock(spec: TrialSpec) -> LockedTask:
+    task = spec.task
+    return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=spec.task_digest)

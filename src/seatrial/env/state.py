@@ -17,45 +17,24 @@ import copy
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from seatrial.env.messages import as_messages
-from seatrial.env.trajectory import Recorder
-
-RECORD = "_record"
-"""Where a rollout that is a trial leaves its TrialRecord."""
-
-PLACE = "_place"
-"""Where a rollout finds its RolloutPlace, if it is to be stored."""
-
-RECORDER = "_recorder"
+from seatrial.env.rollout import ROLLOUT, Rollout
 
 
 class State(dict[str, Any]):
     """One rollout."""
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutPlace:
-    """Where a rollout that is to be stored leaves its files, and what it is called there."""
-
-    trial_id: str
-    folder: Path
-    attempt: int
-    job: str
-    job_id: str | None = None
-
-
 def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, Any] | None) -> State:
     """The state of a rollout that has not begun, on a row that is its own. Raises TypeError or ValueError for a row."""
-    given = {name: value for name, value in row.items() if name != PLACE}
+    given = {name: value for name, value in row.items() if name != ROLLOUT}
     own = copy.deepcopy(given)
-    if isinstance(own.get("info"), str):  # as datasets hold tables of which no two are alike
-        own["info"] = orjson.loads(own["info"])
+    if "info" in own:
+        own["info"] = read_info(own)
     own["prompt"] = as_messages(own.get("prompt"))
     state = State(
         {"answer": "", "task": "default", "info": {}, "example_id": 0, **own},
@@ -79,6 +58,20 @@ def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, An
         timing={"start_time": time.time(), "setup_ms": 0.0, "generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
         usage={"calls": 0, "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0},
     )
-    state[RECORDER] = Recorder()
-    state[PLACE] = row.get(PLACE)
+    begun: Rollout | None = row.get(ROLLOUT)
+    state[ROLLOUT] = Rollout(begun.place if begun else None)
     return state
+
+
+def read_info(row: Mapping[str, Any]) -> Any:
+    """The `info` of a row, which datasets hold as text where no two rows are alike. Raises ValueError."""
+    info = row.get("info", {})
+    return orjson.loads(info) if isinstance(info, str) else info
+
+
+def rollout_of(state: State) -> Rollout:
+    """What the environments themselves know of a rollout; nothing yet for a state that a hook made from nothing."""
+    rollout: Rollout | None = state.get(ROLLOUT)
+    if rollout is None:
+        rollout = state[ROLLOUT] = Rollout()
+    return rollout

@@ -7,6 +7,7 @@ many messages of which conversation it was asked with.
 import json
 from array import array
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from seatrial.env.messages import Prefix
@@ -15,6 +16,21 @@ from seatrial.env.results import Output
 from seatrial.env.trajectory import TrajectoryStep
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.trace import TokenUsage
+from seatrial.store.files import create_file, read_plain, storing
+
+ROLLOUT_FILE = "rollout.json"
+_MAX_ROLLOUT_BYTES = 2**31
+
+
+def read_output(folder: Path) -> Output:
+    """The output in a trial's folder. Raises OSError, ValueError, KeyError or TypeError for one that is damaged."""
+    return load_output(read_plain(folder / ROLLOUT_FILE, _MAX_ROLLOUT_BYTES))
+
+
+def write_output(folder: Path, line: bytes) -> None:
+    """Put the line of an output into a trial's folder. Raises StoreError."""
+    with storing(folder):
+        create_file(f"{folder}/{ROLLOUT_FILE}", line)
 
 
 def dump_output(output: Output) -> bytes:

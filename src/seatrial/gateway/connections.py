@@ -71,7 +71,7 @@ class Connections(web.Server):
     def start(self) -> None:
         """Begin to accept."""
         self._party.enter_context(taking_part())
-        self._listener.setblocking(False)  # noqa: FBT003
+        self._listener.setblocking(False)
         self._listener.listen(BACKLOG)
         self._resume()
         self._sweep()
@@ -130,7 +130,7 @@ class Connections(web.Server):
                 self._starve(error)
                 return
             self._starved_since = None
-            connection.setblocking(False)  # noqa: FBT003
+            connection.setblocking(False)
             task = self._loop.create_task(self._join(connection))
             self._joining.add(task)
             task.add_done_callback(self._joining.discard)

@@ -197,5 +197,5 @@ def listening_socket(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
     """A socket of this machine to serve at."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    listener.setblocking(False)  # noqa: FBT003
+    listener.setblocking(False)
     return listener

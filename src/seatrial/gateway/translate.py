@@ -15,13 +15,9 @@ things are said differently and mean the same:
 from collections.abc import Callable
 
 from seatrial.gateway.dialects.api import Payload
-from seatrial.gateway.neutral import anthropic, chat, responses
-from seatrial.gateway.neutral.answers import read_answer
-from seatrial.gateway.neutral.answers_written import write_answer
-from seatrial.gateway.neutral.anthropic import DEFAULT_MAX_TOKENS
-from seatrial.gateway.neutral.responses_writer import ResponsesWriter
-from seatrial.gateway.neutral.stream_readers import READERS, StreamReader
-from seatrial.gateway.neutral.stream_writers import AnthropicWriter, ChatWriter, StreamWriter
+from seatrial.gateway.neutral import anthropic_requests, openai_chat_requests, openai_responses_requests
+from seatrial.gateway.neutral.answers import STREAM_READERS, STREAM_WRITERS, read_answer, write_answer
+from seatrial.gateway.neutral.anthropic_requests import DEFAULT_MAX_TOKENS
 from seatrial.gateway.neutral.types import Delta, Failed, Request, Started, Untranslatable
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import Dialect
@@ -29,19 +25,14 @@ from seatrial.model.trace import Dialect
 __all__ = ["DEFAULT_MAX_TOKENS", "StreamTranslator", "Untranslatable", "translate_request", "translate_response"]
 
 _REQUEST_READERS: dict[Dialect, Callable[[Payload], Request]] = {
-    "openai_chat": chat.read_request,
-    "openai_responses": responses.read_request,
-    "anthropic": anthropic.read_request,
+    "openai_chat": openai_chat_requests.read_request,
+    "openai_responses": openai_responses_requests.read_request,
+    "anthropic": anthropic_requests.read_request,
 }
 _REQUEST_WRITERS: dict[Dialect, Callable[[Request], Payload]] = {
-    "openai_chat": chat.write_request,
-    "openai_responses": responses.write_request,
-    "anthropic": anthropic.write_request,
-}
-_STREAM_WRITERS: dict[Dialect, Callable[[], StreamWriter]] = {
-    "openai_chat": ChatWriter,
-    "openai_responses": ResponsesWriter,
-    "anthropic": AnthropicWriter,
+    "openai_chat": openai_chat_requests.write_request,
+    "openai_responses": openai_responses_requests.write_request,
+    "anthropic": anthropic_requests.write_request,
 }
 
 
@@ -68,8 +59,8 @@ class StreamTranslator:
 
     def __init__(self, source: Dialect, target: Dialect) -> None:
         self._same = source == target
-        self._reader: StreamReader = READERS[source]()
-        self._writer = _STREAM_WRITERS[target]()
+        self._reader = STREAM_READERS[source]()
+        self._writer = STREAM_WRITERS[target]()
         self._started = False
 
     def feed(self, event: SseEvent) -> list[SseEvent]:

@@ -50,7 +50,7 @@ def pause(tried: int, error: PassingError) -> float:
     """How long to wait after the `tried`th failure: what was asked for, else ever longer, spread by chance."""
     if error.retry_after:
         return min(error.retry_after, _LONGEST_WAIT_SEC)
-    return float(min(_FIRST_WAIT_SEC * 2 ** (tried - 1), _LONGEST_WAIT_SEC)) * random.uniform(0.5, 1)  # noqa: S311
+    return float(min(_FIRST_WAIT_SEC * 2 ** (tried - 1), _LONGEST_WAIT_SEC)) * random.uniform(0.5, 1)  # noqa: S311 - it spreads waits, nothing secret
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -155,7 +155,7 @@ class Store:
             if found is None:
                 if target.exists():  # what nobody can read, after a power cut perhaps
                     os.rename(target, self._session.new_folder() / "broken")  # noqa: PTH104 - nothing to wait for
-                os.rename(folder, target)  # noqa: PTH104
+                os.rename(folder, target)  # noqa: PTH104 - as above
                 return StoredLayer(digest, target / "root", about)
         await remove_trees(folder)
         return found

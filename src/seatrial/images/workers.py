@@ -51,7 +51,7 @@ async def run_worker(
             process = subprocess.Popen(  # noqa: ASYNC220, S603 - our own interpreter, passing a descriptor
                 [*_COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
-        ours.setblocking(False)  # noqa: FBT003 - the method takes no keywords
+        ours.setblocking(False)
         try:
             with StopWatch(process.pid, process.kill):
                 answer = await _converse(ours, message, descriptors, on_read)

@@ -24,7 +24,7 @@ def locked_agent(agent: AgentOptions) -> AgentOptions:
     if not agent.files:
         return agent
     files = tuple(map(lock_files, agent.files))
-    folders = [each.target for each in files if os.path.isdir(each.source)]  # noqa: PTH112
+    folders = [each.target for each in files if os.path.isdir(each.source)]  # noqa: PTH112 - a quick look, by a path that stays as it was named
     if repeated := {target for target in folders if folders.count(target) > 1}:
         raise JobError(
             f"agent {agent.title!r}: more than one folder goes to {min(repeated)}; say where the others go, as in "

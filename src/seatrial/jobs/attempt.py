@@ -3,12 +3,13 @@
 import asyncio
 import errno
 import logging
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
 from seatrial.errors import StoreError, TrialError
+from seatrial.jobs.keeping import Keeper, StoreKeeper
 from seatrial.jobs.places import Places, TrialPlace
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.queue import TrialQueue
@@ -18,7 +19,6 @@ from seatrial.jobs.writer import Writer
 from seatrial.model.job import JobFile
 from seatrial.model.record import TrialRecord
 from seatrial.model.task import Task
-from seatrial.store.draft import Commit, Draft
 from seatrial.store.files import store_error
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Event, Observer, TrialFinished, TrialRetried, TrialStarted
@@ -28,6 +28,17 @@ from seatrial.trial.spec import TrialSpec
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TryOptions:
+    """How trials are tried, by jobs and by environments: where, kept where, and how often again."""
+
+    places: Places
+    keeper: Keeper
+    room: Room
+    observe: Observer
+    retries: int
 
 
 @dataclass(eq=False, slots=True)
@@ -40,37 +51,49 @@ class Workbench:
     observe: Observer
     writer: Writer
     room: Room
+    options: TryOptions = field(init=False)
     digests: dict[str, str] = field(init=False)
     earlier_tries: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
+        keeper = StoreKeeper(self.store, self.writer, self.room)
+        self.options = TryOptions(self.places, keeper, self.room, self.observe, self.store.file.spec.run.retries)
         self.digests = {task.id: task.digest for task in self.store.file.tasks}
         self.earlier_tries = self.store.tries()
 
 
 async def carry_out_trial(bench: Workbench, plan: TrialPlan, task: Task) -> TrialRecord | None:
-    """Run a trial until it has a result, or a failure that will not go away. Every try is kept, the last one counts.
+    """Run a trial of a job until it is settled, and store it; see `settle`.
 
     None when the job was to stop before there was room for the trial.
     """
     spec = trial_spec(bench.store.file, plan, task, bench.digests[plan.task_id])
-    earlier = bench.earlier_tries.get(plan.trial_id, 0)
+    return await settle(bench.options, spec, bench.earlier_tries.get(plan.trial_id, 0), bench.queue.start)
+
+
+async def settle(
+    options: TryOptions, spec: TrialSpec, earlier: int = 0, start: Callable[[], bool] = lambda: True
+) -> TrialRecord | None:
+    """Run a trial until it has a result, or a failure that will not go away. Every try is kept, the last one counts.
+
+    There were `earlier` tries before. None when `start` says, once there is room, that the trial is not to start.
+    """
     failed_on: frozenset[str] = frozenset()
     for tries in count(1):
-        async with bench.places.place(spec, failed_on) as place:
-            if tries == 1 and not bench.queue.start():
+        async with options.places.place(spec, failed_on) as place:
+            if tries == 1 and not start():
                 return None
-            await bench.room.wait()
-            started = TrialStarted(plan.trial_id, plan.task_id, plan.agent.title, earlier + tries, place.node)
-            bench.observe(started)
-            record = await _try(bench, place, spec, earlier + tries, tries)
-        if not _again(bench, record, tries):
-            bench.observe(TrialFinished(record))
+            await options.room.wait()
+            started = TrialStarted(spec.trial_id, spec.task.id, spec.agent.title, earlier + tries, place.node)
+            options.observe(started)
+            record = await _try(options, place, spec, earlier + tries, tries)
+        if not _again(options, record, tries):
+            options.observe(TrialFinished(record))
             return record
         assert record.failure is not None  # noqa: S101 - nothing else is tried again
         failed_on |= {place.node} if place.node else frozenset()
-        spec = replace(spec, company=company_for(record.failure, tries, bench.store.file.spec.run.retries))
-        bench.observe(TrialRetried(plan.trial_id, earlier + tries, record.failure))
+        spec = replace(spec, company=company_for(record.failure, tries, options.retries))
+        options.observe(TrialRetried(spec.trial_id, earlier + tries, record.failure))
         if pause := backoff_sec(tries):
             await asyncio.sleep(pause)
     raise AssertionError("counting never ends")
@@ -90,26 +113,20 @@ def trial_spec(job: JobFile, plan: TrialPlan, task: Task, digest: str) -> TrialS
     )
 
 
-async def _try(bench: Workbench, place: TrialPlace, spec: TrialSpec, number: int, tries: int) -> TrialRecord:
-    """One try, the one of that number in the life of the trial, and stored."""
-    with ExitStack() as stack:
-        draft = await bench.room.use(lambda: _opened(stack, bench, spec))
-        record = await _run(bench, place, spec, draft.path)
+async def _try(options: TryOptions, place: TrialPlace, spec: TrialSpec, number: int, tries: int) -> TrialRecord:
+    """One try, the one of that number in the life of the trial, and kept."""
+    async with options.keeper.open(spec.trial_id) as opened:
+        record = await _run(options, place, spec, opened.folder)
         changes = {"tries": number if number > 1 else None, "node": place.node}
         if told := {name: value for name, value in changes.items() if value is not None}:
             record = record.model_copy(update=told)
-        counts = not _again(bench, record, tries)
-        await bench.room.use(lambda: bench.writer.commit(Commit(draft, record, counts)))
+        await opened.keep(record, counts=not _again(options, record, tries))
     return record
 
 
-async def _opened(stack: ExitStack, bench: Workbench, spec: TrialSpec) -> Draft:
-    return stack.enter_context(bench.store.draft(spec.trial_id))
-
-
-async def _run(bench: Workbench, place: TrialPlace, spec: TrialSpec, folder: Path) -> TrialRecord:
+async def _run(options: TryOptions, place: TrialPlace, spec: TrialSpec, folder: Path) -> TrialRecord:
     try:
-        record = await place.run(spec, folder, bench.observe)
+        record = await place.run(spec, folder, options.observe)
     except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - see below
         _let_through(error, folder)
         if not isinstance(error, TrialError):
@@ -138,8 +155,8 @@ def _let_cancellation_through() -> None:
         raise asyncio.CancelledError
 
 
-def _again(bench: Workbench, record: TrialRecord, tries: int) -> bool:
-    return record.failure is not None and should_retry(record.failure, tries, bench.store.file.spec.run.retries)
+def _again(options: TryOptions, record: TrialRecord, tries: int) -> bool:
+    return record.failure is not None and should_retry(record.failure, tries, options.retries)
 
 
 def shielded(observe: Observer) -> Observer:

@@ -4,17 +4,22 @@ An engine says where trials run (`jobs/places.py`). Queue, budgets, retries and 
 (`jobs/carry_out.py`).
 """
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from seatrial.errors import UsageError
 from seatrial.jobs.queue import Stop
-from seatrial.model.job import RunOptions
+from seatrial.model.job import RunOptions, TrialOptions
+from seatrial.model.record import TrialRecord
 from seatrial.plugins import load_plugin, plugin_names
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Observer
+from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
+    from seatrial.jobs.places import Places
     from seatrial.jobs.prepare import PreparedJob
 
 ENTRY_POINTS = "seatrial.engines"
@@ -44,6 +49,29 @@ class Engine(Protocol):
         Raises UsageError when it turns out before the first trial that the job cannot be done as asked, and otherwise
         as `carry_out` does. When cancelled, what runs is torn down, and the job can be resumed.
         """
+        ...
+
+
+class PortableTrials(Protocol):
+    """Carries out trials on a machine that it was sent to, pickled. Opened there once, for all of them."""
+
+    def open(self) -> AbstractAsyncContextManager[object]:
+        """Open what all trials there share, for the length of a block."""
+        ...
+
+    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
+        """Carry out one trial while it is open, leaving its files in the folder."""
+        ...
+
+
+@runtime_checkable
+class SendingEngine(Protocol):
+    """An engine that also carries out the rollouts of an environment, on machines that it sends the environment to."""
+
+    def open_places(
+        self, trials: PortableTrials, options: TrialOptions, tell: Observer
+    ) -> "AbstractAsyncContextManager[Places]":
+        """Places that carry out such trials, for the length of a block. Raises UsageError for what cannot be sent."""
         ...
 
 

@@ -1,9 +1,9 @@
 """The lock of a job: exactly which content of which task it is about."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import version
-from pathlib import Path
+from typing import Literal
 
 from seatrial.model.job import JobFile, JobSpec, LeftOut, LockedTask
 from seatrial.model.task import Task
@@ -24,17 +24,17 @@ def lock_task(task: Task | TaskOutline, files: TaskFiles | None = None) -> Locke
 
 def make_job_file(
     spec: JobSpec,
-    tasks: Iterable[Task | TaskOutline],
-    files: Mapping[Path, TaskFiles] | None = None,
+    tasks: Iterable[LockedTask],
     left_out: Iterable[LeftOut] = (),
+    driver: Literal["job", "environment"] = "job",
 ) -> JobFile:
-    """What is stored of a job that begins now; `files` are those just found in the folders of its tasks."""
-    listed = files or {}
+    """What is stored of a job that begins now."""
     return JobFile(
         seatrial_version=version("seatrial"),
         created_at=dt.datetime.now(dt.UTC),
         spec=spec,
-        tasks=tuple(lock_task(task, listed.get(task.root)) for task in tasks),
+        tasks=tuple(tasks),
         left_out=tuple(left_out),
+        driver=driver,
         id=new_job_id(),
     )

@@ -48,8 +48,8 @@ async def model_access(options: ModelOptions, ca_file: str | None = None) -> Asy
         yield None
         return
     from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - as above
-    from seatrial.gateway.session import SessionOptions  # noqa: PLC0415
-    from seatrial.gateway.upstreams.open import open_upstream  # noqa: PLC0415
+    from seatrial.gateway.session import SessionOptions  # noqa: PLC0415 - as above
+    from seatrial.gateway.upstreams.open import open_upstream  # noqa: PLC0415 - as above
 
     limits = SessionOptions(
         sampling=options.sampling,

@@ -1,6 +1,6 @@
 """From what was asked for to a job that can be carried out: a new one, or one that is gone on with."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,22 +8,28 @@ from seatrial.agents.api import make_agents
 from seatrial.backends.named import check_backend
 from seatrial.errors import JobError
 from seatrial.jobs.agents import changed_agents, with_locked_agents
+from seatrial.jobs.continuing import (
+    extend_job,
+    plan_rest,
+    refuse_differences,
+    set_failures_aside,
+    set_uncounted_aside,
+    set_warned_aside,
+)
 from seatrial.jobs.engine import check_engine
 from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.models import check_model, model_notices
-from seatrial.jobs.plan import TrialPlan, plan_trials
+from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions
 from seatrial.jobs.select import select_tasks
 from seatrial.jobs.strangers import check_images
 from seatrial.jobs.trust import require_own
 from seatrial.jobs.variables import check_variables
 from seatrial.model.config import TaskConfig
-from seatrial.model.job import JobFile, JobSpec, LockedTask
-from seatrial.model.record import NEVER_RAN
+from seatrial.model.job import JobSpec, LockedTask
 from seatrial.model.task import Task
 from seatrial.sandbox.ca_file import client_trust
-from seatrial.store.census import Census, Uncounted
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
@@ -31,8 +37,6 @@ from seatrial.store.seal import key_path
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import read_folder
 from seatrial.tasks.outline import TaskOutline
-
-_NAMED = 20
 
 
 class TasksOnDemand(Mapping[str, Task]):
@@ -94,10 +98,11 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     check_images(choice.needed, spec.trial)
     denied = check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
     left_out = (*selection.unreadable, *choice.left_out)
-    store = JobStore.create(folder, make_job_file(spec, choice.fit, selection.files, left_out))
+    locked = (lock_task(task, selection.files.get(task.root)) for task in choice.fit)
+    store = JobStore.create(folder, make_job_file(spec, locked, left_out))
     told = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
     notices = [*told, *denied, *model_notices(spec), *_seal_notices(store)]
-    return PreparedJob(store, _plan(store.file), TasksOnDemand(selection.tasks), notices, is_new=True)
+    return PreparedJob(store, plan_rest(store.file), TasksOnDemand(selection.tasks), notices, is_new=True)
 
 
 def prepare_resume(
@@ -130,11 +135,11 @@ def prepare_resume(
     if spec is not None:
         notices = _take_over(store, with_locked_agents(_with_whole_paths(spec)), extend=extend)
     if retry_failed:
-        notices += _set_failures_aside(store)
+        notices += set_failures_aside(store)
     if retry_warned:
-        notices += _set_warned_aside(store)
+        notices += set_warned_aside(store)
     census = store.census()
-    trials = _plan(store.file, {entry.trial_id for entry in census.entries})
+    trials = plan_rest(store.file, {entry.trial_id for entry in census.entries})
     needed = {plan.task_id for plan in trials}
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
     if trials:
@@ -144,11 +149,11 @@ def prepare_resume(
         _check_ca_file(spec)
         check_model(spec.model, spec.agents)
         make_agents(spec.agents)
-        _refuse(folder, changed_agents({plan.agent.title: plan.agent for plan in trials}.values()))
+        refuse_differences(folder, changed_agents({plan.agent.title: plan.agent for plan in trials}.values()))
         check_images(tasks.values(), spec.trial)
         configs = {task.id: task.config for task in tasks.values()}
         notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
-    notices += _set_uncounted_aside(store, census)
+    notices += set_uncounted_aside(store, census)
     return PreparedJob(store, trials, TasksOnDemand(tasks), notices, census.entries)
 
 
@@ -176,13 +181,6 @@ def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:
     return [f"tasks name the {image} {named}; they run on this machine's own system, which is not reproducible"]
 
 
-def _plan(file: JobFile, finished: Collection[str] = ()) -> list[TrialPlan]:
-    spec = file.spec
-    without = {(entry.task, entry.agent) for entry in file.left_out if entry.agent is not None}
-    ids = [task.id for task in file.tasks]
-    return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without, finished=finished)
-
-
 def _check_ca_file(spec: JobSpec) -> None:
     if spec.trial.ca_file:
         client_trust(spec.trial.ca_file)
@@ -197,65 +195,23 @@ def _take_over(store: JobStore, spec: JobSpec, *, extend: bool) -> list[str]:
     """Make the given spec the job's own if it may be. Returns what the user should know."""
     old = store.file
     more = extensions(old.spec, spec)
-    _refuse(store.path, compare_specs(old.spec, spec))
+    refuse_differences(store.path, compare_specs(old.spec, spec))
     if not more:
         # How it is carried out is this run's business only, so it is not written down.
         store.file = old.model_copy(update={"spec": spec})
         return []
     if not extend:
-        _refuse(store.path, more, "add to the job by `--extend`, or resume without options")
+        refuse_differences(store.path, more, "add to the job by `--extend`, or resume without options")
     selection = select_tasks(spec, {Path(task.root): task.id for task in old.tasks})
     locked = {task.id: lock_task(task, selection.files.get(task.root)) for task in selection.tasks.values()}
     now = {task.id: locked[task.id].digest if task.id in locked else None for task in old.tasks}
-    _refuse(store.path, changed_tasks(old.tasks, now))
-    known = {task.id for task in old.tasks}
+    refuse_differences(store.path, changed_tasks(old.tasks, now))
     choice = choose_tasks(selection, spec, old)
-    added = tuple(locked[task.id] for task in choice.fit if task.id not in known)
     stays = [entry for entry in old.left_out if entry.agent is not None]
     left_out = (*stays, *selection.unreadable, *choice.left_out)
-    with store.lock():
-        store.update(old.model_copy(update={"spec": spec, "tasks": (*old.tasks, *added), "left_out": left_out}))
-    lines = [*more, *([f"new tasks: {len(added)}"] if added else [])]
+    added = extend_job(store, spec, (locked[task.id] for task in choice.fit), left_out)
+    lines = [*more, *([f"new tasks: {added}"] if added else [])]
     return [*selection.notices, *(f"extended: {line}" for line in lines), *left_out_notices(choice.left_out)]
-
-
-def _set_failures_aside(store: JobStore) -> list[str]:
-    failed = [entry.trial_id for entry in store.entries() if entry.outcome in ("infrastructure_error", "cancelled")]
-    if not failed:
-        return ["the machine and the providers failed no trial, so none is run again"]
-    _set_aside(store, failed)
-    trials = "1 trial" if len(failed) == 1 else f"{len(failed)} trials"
-    return [f"running again: {trials} that the machine or a provider failed"]
-
-
-def _set_warned_aside(store: JobStore) -> list[str]:
-    warned = [entry.trial_id for entry in store.entries() if NEVER_RAN.intersection(entry.warnings)]
-    _set_aside(store, warned)
-    if not warned:
-        return ["the agent really ran in every finished trial, so none is run again"]
-    trials = "1 trial" if len(warned) == 1 else f"{len(warned)} trials"
-    return [f"running again: {trials} in which the agent never really ran"]
-
-
-def _set_aside(store: JobStore, trial_ids: Sequence[str]) -> None:
-    with store.lock():
-        for trial_id in trial_ids:
-            store.set_aside(trial_id)
-
-
-def _set_uncounted_aside(store: JobStore, census: Census) -> list[str]:
-    """Make room for the trials that have to be run again. Returns what the user should know."""
-    if again := [found.trial_id for found in census.uncounted if found.planned]:
-        with store.lock():
-            store.set_uncounted_aside(again)
-    named, more = census.uncounted[:_NAMED], len(census.uncounted) - _NAMED
-    lines = [_uncounted_notice(found) for found in named]
-    return [*lines, f"{more:,} more trials do not count, and are treated alike"] if more > 0 else lines
-
-
-def _uncounted_notice(found: Uncounted) -> str:
-    does = "what is there is kept in damaged/, and the trial is run again" if found.planned else "it is left alone"
-    return f"{found.trial_id} does not count: {found.reason}; {does}"
 
 
 def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, TaskOutline]:
@@ -268,13 +224,5 @@ def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, TaskOu
             digests[task.id] = digest_folder(found.root)
         else:
             digests[task.id] = None
-    _refuse(folder, changed_tasks(locked, digests))
+    refuse_differences(folder, changed_tasks(locked, digests))
     return tasks
-
-
-def _refuse(folder: Path, differences: Iterable[str], advice: str = "") -> None:
-    lines = list(differences)
-    if not lines:
-        return
-    advice = advice or "put it back as it was, or run a new job in another folder"
-    raise JobError("\n".join([f"{folder}: is not the same job any more:", *(f"  {line}" for line in lines), advice]))

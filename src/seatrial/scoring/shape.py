@@ -39,8 +39,8 @@ def _kind(value: Any) -> str:
 
 def _check_schema(value: Any, schema: dict[str, Any] | None) -> list[Finding]:
     # Half of a run's start-up time when imported at the top, and most tasks have no schema.
-    from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
+    from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415 - slow, and few tasks have a schema
+    from referencing import Registry  # noqa: PLC0415 - slow, and few tasks have a schema
 
     try:
         kind = validator_for(schema or {}, default=Draft202012Validator)
@@ -49,6 +49,6 @@ def _check_schema(value: Any, schema: dict[str, Any] | None) -> list[Finding]:
         errors = kind(schema or {}, registry=Registry()).iter_errors(value)
         found = [error for error, _ in zip(errors, range(_MAX_REPORTED), strict=False)]
     # The schema is the task author's, and what jsonschema raises on an odd one is not documented.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - see above
         return [note(f"the task's JSON Schema cannot be used: {excerpt(str(error))}")]
     return [Finding("schema_mismatch", f"{error.json_path}: {excerpt(error.message)}") for error in found]

@@ -110,7 +110,7 @@ def _bad_schema(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     if schema is None:
         return
     from jsonschema.exceptions import SchemaError  # noqa: PLC0415 - slow to import and rarely needed
-    from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415
+    from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415 - slow, and few tasks have a schema
 
     try:
         draft = schema.get("$schema")

@@ -18,14 +18,14 @@ _PARTS = ("base", "exec", "files", "hiding", "life", "limits", "network", "proce
 _MODULES = (f"seatrial.testing.contract_{part}" for part in _PARTS)
 pytest.register_assert_rewrite(*(name for name in _MODULES if name not in sys.modules))
 
-from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario  # noqa: E402
-from seatrial.testing.contract_exec import ExecContract  # noqa: E402
-from seatrial.testing.contract_files import ChangesContract, FileContract  # noqa: E402
-from seatrial.testing.contract_hiding import HidingContract  # noqa: E402
-from seatrial.testing.contract_life import LifeContract  # noqa: E402
-from seatrial.testing.contract_limits import LimitContract  # noqa: E402
-from seatrial.testing.contract_network import NetworkContract  # noqa: E402
-from seatrial.testing.contract_processes import PhaseContract, ProcessContract  # noqa: E402
+from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario
+from seatrial.testing.contract_exec import ExecContract
+from seatrial.testing.contract_files import ChangesContract, FileContract
+from seatrial.testing.contract_hiding import HidingContract
+from seatrial.testing.contract_life import LifeContract
+from seatrial.testing.contract_limits import LimitContract
+from seatrial.testing.contract_network import NetworkContract
+from seatrial.testing.contract_processes import PhaseContract, ProcessContract
 
 __all__ = ["Bench", "ContractBase", "SandboxContract", "new_mark", "scenario"]
 

@@ -64,12 +64,12 @@ def packed_for_agent(spec: TrialSpec, round_: Round, trees: Mapping[str, Path]) 
     return _archives.take((spec.task_digest, spec.task.root, round_.name, *trees.items()), pack, stays_the_same)
 
 
-def packed_tree(spec: TrialSpec, source: Path, skip: Set[str] = frozenset()) -> bytes:
+def packed_tree(task_digest: str, source: Path, skip: Set[str] = frozenset()) -> bytes:
     """A directory of the task."""
     left_out = IGNORED_FOLDERS | skip
-    return _archives.take((spec.task_digest, source), lambda: pack_trees(source, skip=left_out, omit=ignored_in))
+    return _archives.take((task_digest, source), lambda: pack_trees(source, skip=left_out, omit=ignored_in))
 
 
-def packed_tests(spec: TrialSpec, round_: Round) -> PackedTests:
+def packed_tests(task_digest: str, round_: Round) -> PackedTests:
     """The tests of a round. Raises VerifierStageError when it has none."""
-    return _tests.take((spec.task_digest, round_.name), lambda: pack_tests(round_.tests()))
+    return _tests.take((task_digest, round_.name), lambda: pack_tests(round_.tests()))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from seatrial.errors import AgentSetupError, HealthcheckError
-from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges
 from seatrial.sandbox.api import Network, Sandbox
@@ -23,7 +22,9 @@ from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.session import open_sandbox
 from seatrial.scoring.findings import Finding, with_finding
 from seatrial.trial.exhaustion import ensure_unspoiled
-from seatrial.trial.judge import Judgement, verify
+from seatrial.trial.judge import judge
+from seatrial.trial.judgement import Judgement
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import choose_network
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
@@ -70,12 +71,12 @@ _answers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Answers] = WeakKeyDictio
 
 
 async def with_baseline(
-    verification: Verification, judgement: Judgement, agent_result: AgentResult, host: Attendance
+    verification: Verification, judgement: Judgement, machinery: Machinery, host: Attendance
 ) -> Judgement:
     """A judgement that says, where its verifier was silent, what that verifier does without an agent.
 
-    One whose agent took all that this machine had was silenced by it. Raises TrialError when the machinery fails on
-    the way: a verifier that says nothing on a machine that is out of something tells nothing about anybody.
+    One whose agent took all that this machine had was silenced by it. Raises TrialError when a sandbox or the host
+    fails on the way: a verifier that says nothing on a machine that is out of something tells nothing about anybody.
     """
     if not judgement.verdict.silent:
         return judgement
@@ -84,9 +85,9 @@ async def with_baseline(
     ensure_unspoiled(host)
     answers = _answers.setdefault(asyncio.get_running_loop(), _Answers())
     question = _question(verification, judgement.provenance.tests_digest)
-    if agent_result is DID_NOTHING and _is_first(verification.round) and question not in answers.known:
+    if verification.agent_result is DID_NOTHING and _is_first(verification.round) and question not in answers.known:
         answers.keep(question, "silent")  # nobody has been here, so this was the baseline
-    baseline = await answers.get(question, lambda: _ask(verification, host))
+    baseline = await answers.get(question, lambda: _ask(verification, machinery, host))
     return _with(judgement, baseline)
 
 
@@ -105,18 +106,19 @@ def _is_first(round_: Round) -> bool:
     return round_.step is None or round_.step is round_.task.steps[0]
 
 
-async def _ask(verification: Verification, host: Attendance) -> Baseline:
+async def _ask(verification: Verification, machinery: Machinery, host: Attendance) -> Baseline:
     """Have the verifier judge a fresh sandbox in which nobody has done anything."""
-    untouched = replace(verification, folder=verification.folder / "baseline", earlier=FileChanges())
-    async with open_sandbox(verification.machinery.backend, verification.place.sandbox) as fresh:
+    folder = verification.folder / "baseline"
+    async with open_sandbox(machinery.backend, verification.place.sandbox) as fresh:
         try:
             await _furnish(verification, fresh)
         except (AgentSetupError, HealthcheckError):
             if _is_first(verification.round):
                 raise
             return "silent"  # a later step that cannot even begin without the work of the earlier ones
-        work = await take_stock(fresh, verification.round, verification.place, DID_NOTHING, untouched.folder)
-        judgement = await verify(untouched, fresh, DID_NOTHING, work)
+        work = await take_stock(fresh, verification.round, verification.place, DID_NOTHING, folder)
+        untouched = replace(verification, folder=folder, agent_result=DID_NOTHING, work=work, earlier=FileChanges())
+        judgement = await judge(untouched, fresh, machinery)
     if not judgement.verdict.silent:
         return "judged"
     await host.look()

@@ -19,7 +19,9 @@ from seatrial.sandbox.division import DOT_ENTRIES
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
 from seatrial.tasks.allowed import task_variables
 from seatrial.tasks.needs import Need, needs_of
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.spec import TrialSpec
 from seatrial.verify.system.facts import system_folders
 
 _MODES: dict[str, NetworkMode] = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
@@ -156,6 +158,15 @@ class Place:
     def workdir(self) -> str:
         """The task's own directory."""
         return self.sandbox.workdir
+
+
+async def find_place(spec: TrialSpec, machinery: Machinery) -> Place:
+    """The sandbox of a trial, its image resolved. Raises TrialError or UsageError for one that cannot be had here."""
+    capabilities = await machinery.backend.probe()
+    refuse_impossible(spec.task, spec.options)
+    setup = agent_setup(spec.agent.setup, spec.agent.files)
+    image = await machinery.images.resolve(agent_image(spec.task, setup), image_policy(spec.options))
+    return choose_place(spec.task, spec.task.config.environment, image, spec.options, capabilities)
 
 
 def choose_place(

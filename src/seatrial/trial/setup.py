@@ -29,7 +29,9 @@ async def stage_task(sandbox: Sandbox, spec: TrialSpec, round_: Round, place: Pl
     if spec.options.ca_file:
         await put_file(sandbox, AGENT_CA, read_ca(spec.options.ca_file))
     if round_.task.layout.environment_files and _lacks_files(round_, place):
-        await put_packed(sandbox, place.workdir, packed_tree(spec, round_.task.root / "environment", skip=_BUILD_FILES))
+        await put_packed(
+            sandbox, place.workdir, packed_tree(spec.task_digest, round_.task.root / "environment", skip=_BUILD_FILES)
+        )
 
 
 def _lacks_files(round_: Round, place: Place) -> bool:
@@ -46,7 +48,7 @@ async def stage_round(
     if launch and spec.agent.files:
         await put_packed(sandbox, "/", pack_agent_files(spec.agent.files))
     if files := round_.workdir_files():
-        await put_packed(sandbox, place.workdir, packed_tree(spec, files))
+        await put_packed(sandbox, place.workdir, packed_tree(spec.task_digest, files))
         if (files / "setup.sh").is_file():
             await _run_setup(sandbox, round_, network)
     if round_.healthcheck:

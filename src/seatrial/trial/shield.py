@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, IsolationLevel
-from seatrial.sandbox.api import AS_COPIED, Curation, ExecSpec, Sandbox, SystemCopy
+from seatrial.sandbox.api import AS_COPIED, Curation, ExecSpec, Sandbox, SandboxBackend, SystemCopy
 from seatrial.sandbox.transfer import get_file
+from seatrial.trial.machinery import Machinery
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import Work, merge_changes
 from seatrial.verify.guard import Saved, lay_out, restore, save
@@ -54,10 +55,13 @@ class Shield:
     """What was put back in place, as it was."""
 
 
-async def raise_shield(verification: Verification, sandbox: Sandbox, work: Work, isolation: IsolationLevel) -> Shield:
+async def raise_shield(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
+) -> Shield:
     """Make a sandbox ready for its verifier, whose first command finds it so."""
     if isolation not in ("guarded", "kill"):
         return Shield(isolation)
+    work = verification.work
     if isolation == "kill":
         await sandbox.kill_all()
         work = replace(work, found=await sandbox.changes()) if work.survivors else work
@@ -65,13 +69,23 @@ async def raise_shield(verification: Verification, sandbox: Sandbox, work: Work,
     if not (work.survivors and isolation == "guarded") and not touches_system(found, verification):
         await sandbox.renew_verifier()
         return Shield(isolation)
+    ground = _Ground(verification, sandbox, machinery.backend)
     if verification.place.capabilities.own_system:
         with suppress(SandboxError, HostUnsupportedError):
-            return await _give_own_system(verification, sandbox, found, isolation)
+            return await _give_own_system(ground, found, isolation)
         _log.warning(
             "%s: the verifier cannot have a system of its own; the agent's processes end", verification.spec.trial_id
         )
-    return await _put_back(verification, sandbox, work)
+    return await _put_back(ground, work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What is decided about a system, in which sandbox, and who can show what the image has."""
+
+    verification: Verification
+    sandbox: Sandbox
+    backend: SandboxBackend
 
 
 def touches_system(found: FileChanges, verification: Verification) -> bool:
@@ -87,28 +101,25 @@ def touches_system(found: FileChanges, verification: Verification) -> bool:
     )
 
 
-async def _give_own_system(
-    verification: Verification, sandbox: Sandbox, found: FileChanges, isolation: IsolationLevel
-) -> Shield:
+async def _give_own_system(ground: _Ground, found: FileChanges, isolation: IsolationLevel) -> Shield:
     decided: list[Curated] = []
 
     async def curate(copy: SystemCopy) -> Curation:
-        texts = {**copy.texts, **await _shared_texts(verification, sandbox, found, copy.texts)}
-        decided.append(await _decide(verification, copy.changes, found, texts))
+        texts = {**copy.texts, **await _shared_texts(ground, found, copy.texts)}
+        decided.append(await _decide(ground, copy.changes, found, texts))
         return decided[-1].curation()
 
-    await sandbox.renew_verifier(curate)
-    await _renew_loader_cache(sandbox, decided[-1])
+    await ground.sandbox.renew_verifier(curate)
+    await _renew_loader_cache(ground.sandbox, decided[-1])
     return Shield(isolation, owned=True, curated=decided[-1])
 
 
-async def _decide(
-    verification: Verification, system: FileChanges, found: FileChanges, texts: dict[str, str]
-) -> Curated:
+async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, texts: dict[str, str]) -> Curated:
+    verification = ground.verification
     if verification.trusts_agent:
         return Curated(kept=tuple(change.path for change in each(system)))
     image = verification.place.sandbox.image
-    async with open_originals(verification.machinery.backend, image) as originals:
+    async with open_originals(ground.backend, image) as originals:
         facts = await gather_facts(originals, image, system)
         around = Surroundings(
             facts, verification.named, verification.needs, verification.place.workdir, texts, homes=verification.homes
@@ -143,13 +154,11 @@ def _only(found: FileChanges, verification: Verification, *, system: bool) -> Fi
     )
 
 
-async def _shared_texts(
-    verification: Verification, sandbox: Sandbox, found: FileChanges, texts: Mapping[str, str]
-) -> dict[str, str]:
+async def _shared_texts(ground: _Ground, found: FileChanges, texts: Mapping[str, str]) -> dict[str, str]:
     """What those small files say that pytest would load plug-ins by, of those that are shared."""
-    folders = _folders(verification, texts)
+    folders = _folders(ground.verification, texts)
     paths = [path for path in (*found.added, *found.modified) if may_announce_plugins(path, folders)][:_MAX_TEXTS]
-    return await _texts(sandbox, paths)
+    return await _texts(ground.sandbox, paths)
 
 
 async def _texts(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
@@ -166,20 +175,19 @@ async def _renew_loader_cache(sandbox: Sandbox, curated: Curated) -> None:
         await sandbox.exec(ExecSpec(_LDCONFIG, phase="verifier", cwd="/", user=0, timeout_sec=_LDCONFIG_SEC))
 
 
-async def _put_back(verification: Verification, sandbox: Sandbox, work: Work) -> Shield:
+async def _put_back(ground: _Ground, work: Work) -> Shield:
     """End the agent's processes and put files back where they are. The lists are of when nobody was there any more."""
+    verification, sandbox = ground.verification, ground.sandbox
     await sandbox.kill_all()
     found = merge_changes([verification.earlier, await sandbox.changes() if work.survivors else work.found])
     system = _only(found, verification, system=True)
     telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
     texts = await _texts(sandbox, telling[:_MAX_TEXTS])
-    curated = await _decide(
-        verification, system, found, {**texts, **await _shared_texts(verification, sandbox, found, texts)}
-    )
+    curated = await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
     paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if curated.anything else None
     if paths or curated.rewritten:
-        async with open_originals(verification.machinery.backend, verification.place.sandbox.image) as originals:
+        async with open_originals(ground.backend, verification.place.sandbox.image) as originals:
             await restore(sandbox, originals, paths, curated.rewritten)
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
@@ -220,9 +228,9 @@ class Planted:
     to_hide: bool
 
 
-async def planted_meanwhile(verification: Verification, sandbox: Sandbox, work: Work, shield: Shield) -> Planted:
+async def planted_meanwhile(verification: Verification, sandbox: Sandbox, shield: Shield) -> Planted:
     """What the agent's processes did to the system, or added to what is shared in place of a module, since it ended."""
-    now = await sandbox.changes()
+    now, work = await sandbox.changes(), verification.work
     before = {*work.found.added, *work.found.modified, *work.found.removed}
     new = [change for change in each(now) if change.path not in before]
     hidden = hidden_in(new, verification.module_folders, Surroundings(named=verification.named))

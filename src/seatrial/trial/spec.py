@@ -9,7 +9,7 @@ from seatrial.sandbox.host.watch import Company
 
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
-    """One attempt of one agent at one task."""
+    """One attempt of one agent at one task. One that is a rollout has the `row` of its dataset, as JSON, to be sent."""
 
     trial_id: str
     task: Task
@@ -20,3 +20,4 @@ class TrialSpec:
     job_id: str | None = None
     options: TrialOptions = field(default_factory=TrialOptions)
     company: Company = "others"
+    row: str | None = None

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from seatrial.agents.api import Agent, AgentContext, AgentLaunch, is_reference
 from seatrial.agents.environ import agent_variables
 from seatrial.concurrency import unless
+from seatrial.descriptors import raise_if_short
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges, SandboxRef
@@ -24,18 +26,11 @@ from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
-from seatrial.trial.judge import Judgement, score, verify
+from seatrial.trial.judge import judge
+from seatrial.trial.judgement import Judgement, score
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.place import (
-    Place,
-    agent_image,
-    agent_setup,
-    choose_network,
-    choose_place,
-    image_policy,
-    refuse_impossible,
-)
+from seatrial.trial.place import Place, choose_network, find_place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import keep_snapshot
@@ -63,6 +58,8 @@ class OpenTrial:
     sandbox: Sandbox
     host: Attendance
     changes: list[FileChanges] = field(default_factory=list)
+    to_keep: Path | None = None
+    """Where the end state of the last round goes while it is not kept yet."""
 
     def begin(self, round_: Round) -> "Turn":
         """Begin a round."""
@@ -74,8 +71,22 @@ class OpenTrial:
         rounds = rounds_of(self.spec.task)
         self.log.artifacts = list_files(self.folder, *(f"{round_.folder}/artifacts".lstrip("/") for round_ in rounds))
         self.log.resources = await self.sandbox.usage()
-        if self.spec.options.keep == "snapshot":
-            await keep_snapshot(self.sandbox, self.folder)
+        await self.keep_end_state()
+
+    async def keep_end_state(self) -> None:
+        """Keep the end state of the last round, if that is wanted. One that cannot be kept changes no result.
+
+        It is kept before a verifier touches it, but to keep it ends all processes: where some of the agent's run on,
+        which a verifier may need, it has to wait until the end.
+        """
+        folder, self.to_keep = self.to_keep, None
+        if folder is None:
+            return
+        try:
+            await keep_snapshot(self.sandbox, folder)
+        except (SandboxError, HostUnsupportedError, OSError) as error:
+            raise_if_short(error)
+            self.log.tell(f"{self.spec.trial_id}: its end state could not be kept: {error}")
 
 
 @dataclass(eq=False, slots=True)
@@ -111,7 +122,7 @@ class Turn:
         listener = await trial.sandbox.listen(port)
         secrets = tuple(self._allowed.values())
         keys: Keys = "any" if trial.place.capabilities.private_loopback else "own"
-        async with model.open(listener, self._verification.folder, trial.agent.ref.model, secrets, keys) as access:
+        async with model.open(listener, self._folder, trial.agent.ref.model, secrets, keys) as access:
             try:
                 yield access
             finally:
@@ -127,11 +138,11 @@ class Turn:
             self.notes.agent_result = await self._run(launch, access) if launch else DID_NOTHING
         if launch and not is_reference(self.trial.agent):
             tally = access.session.tally if access else None
-            self.notes.trace = trace_agent(self.notes.agent_result, self._verification.folder / "agent", tally)
+            self.notes.trace = trace_agent(self.notes.agent_result, self._folder / "agent", tally)
         return self.notes.agent_result
 
     async def _run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
-        trial, folder = self.trial, self._verification.folder / "agent"
+        trial, folder = self.trial, self._folder / "agent"
         usual = agent_variables(self.round.task, self.round.task.workdir, trial.agent.ref.model)
         reached = replace(launch, env={**usual, **(access.variables if access else {}), **launch.env})
         if access is None:
@@ -147,18 +158,23 @@ class Turn:
         """What the agent left behind, before anybody else touches anything."""
         trial = self.trial
         with trial.log.phase("collect", self.round):
-            work = await take_stock(trial.sandbox, self.round, trial.place, agent_result, self._verification.folder)
+            work = await take_stock(trial.sandbox, self.round, trial.place, agent_result, self._folder)
             trial.changes.append(work.changes)
             trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
+            trial.to_keep = self._folder if trial.spec.options.keep == "snapshot" else None
+            if not work.survivors:
+                await trial.keep_end_state()
         return work
 
     async def verify(self, agent_result: AgentResult, work: Work) -> Judgement:
         """Run the verifier where the agent cannot reach it."""
+        verification = self._verification(agent_result, work)
+        machinery, host = self.trial.machinery, self.trial.host
         with self.trial.log.phase("verify", self.round):
-            judgement = await verify(self._verification, self.trial.sandbox, agent_result, work)
+            judgement = await judge(verification, self.trial.sandbox, machinery)
             if judgement.verdict.value != 1.0:
-                await self.trial.host.look()
-            judgement = await with_baseline(self._verification, judgement, agent_result, self.trial.host)
+                await host.look()
+            judgement = await with_baseline(verification, judgement, machinery, host)
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
             self.notes.disputed = judgement.disputed
         return judgement
@@ -174,7 +190,7 @@ class Turn:
     def _explain(self, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
         """The evaluation with what speaks against the verifier itself, which whoever watches is told too."""
         tell = self.trial.log.tell
-        tools = find_missing_tools(self.round, evaluation, self._verification.folder / "verifier")
+        tools = find_missing_tools(self.round, evaluation, self._folder / "verifier")
         self.notes.missing_tools = tools
         for tool in tools:
             tell(missing_tool_notice(self.round, tool))
@@ -188,12 +204,14 @@ class Turn:
         return allowed_variables(self.trial.spec.options.allow_env)
 
     @property
-    def _verification(self) -> Verification:
+    def _folder(self) -> Path:
+        """Where the files of this round go."""
+        return self.trial.folder / self.round.folder
+
+    def _verification(self, agent_result: AgentResult, work: Work) -> Verification:
         trial = self.trial
         earlier = merge_changes(trial.changes[:-1])
-        return Verification(
-            trial.spec, self.round, trial.place, trial.machinery, trial.folder / self.round.folder, earlier
-        )
+        return Verification(trial.spec, self.round, trial.place, self._folder, agent_result, work, earlier)
 
 
 @asynccontextmanager
@@ -216,12 +234,8 @@ async def open_trial(spec: TrialSpec, machinery: Machinery, folder: Path, log: T
 
 
 async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place:
-    capabilities = await machinery.backend.probe()
-    environment = spec.task.config.environment
-    refuse_impossible(spec.task, spec.options)
-    setup = agent_setup(spec.agent.setup, spec.agent.files)
-    image = await machinery.images.resolve(agent_image(spec.task, setup), image_policy(spec.options))
-    place = choose_place(spec.task, environment, image, spec.options, capabilities)
+    place = await find_place(spec, machinery)
+    environment, capabilities = spec.task.config.environment, place.capabilities
     policy = spec.task.config.agent.network or environment.network
     log.sandbox = SandboxRef(
         backend=capabilities.backend,

@@ -1,15 +1,20 @@
-"""Where a round is judged, and what its verifier needs to know of the task it belongs to."""
+"""Verification: what is to be judged and where, as a value. It can be kept, and judged again.
+
+Nothing alive is in it; `judge` takes the sandbox and the machinery beside it.
+"""
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from seatrial.model.agent import AgentResult
+from seatrial.model.job import TrialOptions
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.division import DOT_ENTRIES, Division, divide
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
+from seatrial.trial.work import Work
 from seatrial.verify.system.facts import HOME
 from seatrial.verify.system.named import Named, find_named
 from seatrial.verify.system.shared import module_folders
@@ -20,19 +25,29 @@ _MAX_SCRIPT_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Verification:
-    """Where one round is judged. `earlier` is what agents of earlier rounds changed, who are one with this one's."""
+    """One round of a trial after its agent: what that left behind, and the kind of sandbox it worked in.
+
+    What the verifier prints and writes goes to `folder`. `earlier` is what agents of earlier rounds changed, who are
+    one with this one's.
+    """
 
     spec: TrialSpec
     round: Round
     place: Place
-    machinery: Machinery
     folder: Path
+    agent_result: AgentResult
+    work: Work
     earlier: FileChanges = field(default_factory=FileChanges)
+
+    @property
+    def options(self) -> TrialOptions:
+        """What the run says about trials and their verdicts."""
+        return self.spec.options
 
     @property
     def trusts_agent(self) -> bool:
         """Whether the task or the run wants the system as the agent left it."""
-        return self.round.verifier.system == "agent" or self.spec.options.trust == "as_left"
+        return self.round.verifier.system == "agent" or self.options.trust == "as_left"
 
     @property
     def is_authors_own(self) -> bool:
@@ -46,7 +61,7 @@ class Verification:
 
     @property
     def homes(self) -> tuple[str, ...]:
-        """The homes of whoever verifies."""
+        """The homes of those whom the verifier runs as."""
         folders = self.place.sandbox.system_folders
         return (HOME, *(path.removesuffix(DOT_ENTRIES) for path in folders if path.endswith(DOT_ENTRIES)))
 

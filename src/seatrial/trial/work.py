@@ -22,6 +22,7 @@ from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_ar
 
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
 _AGENT_LOGS = "/logs/agent"
+CHANGES = "changes.json"
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
@@ -70,6 +71,8 @@ class Work:
     """By whatever ran since the agent started: its programs may also run in a hook."""
     survivors: tuple[str, ...]
     kept: tuple[KeptArtifact, ...]
+    artifacts: Path
+    """Where those that were kept lie."""
 
 
 async def take_stock(sandbox: Sandbox, round_: Round, place: Place, agent_result: AgentResult, folder: Path) -> Work:
@@ -92,7 +95,7 @@ async def take_stock(sandbox: Sandbox, round_: Round, place: Place, agent_result
     wanted: Sequence[ArtifactSpec] = [*published, *round_.artifacts]
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
     output = await fetch_output(sandbox, round_.judged.output)
-    return Work(output, changes, found, survivors, kept)
+    return Work(output, changes, found, survivors, kept, folder / "artifacts")
 
 
 def _beyond(changes: FileChanges, staged: Set[str]) -> FileChanges:
@@ -136,5 +139,5 @@ def merge_changes(rounds: Sequence[FileChanges]) -> FileChanges:
 
 def write_changes(changes: FileChanges, folder: Path) -> ChangeCounts:
     """Store which files changed beside the record; returns how many."""
-    (folder / "changes.json").write_bytes(to_json(changes))
+    (folder / CHANGES).write_bytes(to_json(changes))
     return ChangeCounts(added=len(changes.added), modified=len(changes.modified), removed=len(changes.removed))

@@ -22,7 +22,7 @@ from seatrial.sandbox.transfer import extract_files, new_archive
 MAX_ARTIFACT_BYTES = 256 * 2**20
 PUBLISHED = ArtifactSpec(source="/logs/artifacts")
 NO_ROOM = "this machine has no room for it"
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 
 
 async def fetch_output(sandbox: Sandbox, spec: OutputSpec) -> RawFile | None:
@@ -80,7 +80,7 @@ async def keep_artifacts(sandbox: Sandbox, wanted: Sequence[ArtifactSpec], folde
             kept.append(await _keep(sandbox, spec, folder))
     if any(entry.status != "empty" for entry in kept):
         folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one small file
-        (folder / _MANIFEST).write_bytes(to_json(ArtifactManifest(artifacts=tuple(kept))))
+        (folder / MANIFEST).write_bytes(to_json(ArtifactManifest(artifacts=tuple(kept))))
     return tuple(kept)
 
 

@@ -114,7 +114,7 @@ def test_any_text_is_read_or_refused_with_its_place(text):
     try:
         read_steps(parse_dockerfile(text, "the file"))
     except BuildError as error:
-        assert str(error).startswith("the file")  # noqa: PT017 - both ways are fine
+        assert str(error).startswith("the file")
 
 
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))

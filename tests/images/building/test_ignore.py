@@ -67,7 +67,7 @@ def test_any_file_is_read_or_refused_with_its_place(lines, path):
     try:
         assert IgnoreRules(lines, "rules").ignores(path) in (True, False)
     except BuildError as error:
-        assert str(error).startswith("rules:")  # noqa: PT017 - both ways are fine
+        assert str(error).startswith("rules:")
 
 
 @given(st.lists(st.sampled_from(["a", "b", "a/b", "**/b", "*", "!a", "!a/b", "!**/b"])))

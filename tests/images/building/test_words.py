@@ -157,7 +157,7 @@ def test_nothing_but_a_word_error_is_raised(text):
         split_raw(text)
         parse_list(text)
     except WordError as error:
-        assert str(error)  # noqa: PT017 - both ways are fine
+        assert str(error)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="'"), min_size=1)))

@@ -19,7 +19,7 @@ from tests.jobs.samples import FakeTrials, RunTrial
 
 T = TypeVar("T")
 
-STATE = Literal["there", "cut off", "dead"]
+STATE = Literal["there", "cut off", "frozen", "dead"]
 
 
 @dataclass(eq=False)
@@ -65,13 +65,20 @@ class FakeLink:
 
     async def _ask(self, name: str, work: Coroutine[Any, Any, T]) -> T:
         self._node.calls.append(name)
+        await self._hang(work)
         if self._node.state != "there" or self._runner is not self._node.runners[-1]:
             work.close()
             raise self._trouble()
         answer = await unless(self._node.changed, work)
+        await self._hang(work)
         if self._node.state != "there":
             raise self._trouble()
         return answer  # type: ignore[return-value]
+
+    async def _hang(self, work: Coroutine[Any, Any, Any]) -> None:
+        if self._node.state == "frozen":
+            work.close()
+            await asyncio.Event().wait()
 
     def _trouble(self) -> NodeLostError:
         return NodeUnreachableError("no answer") if self._node.state == "cut off" else NodeLostError("it was killed")
@@ -97,6 +104,9 @@ class FakeLink:
     async def news(self, seen: int) -> Batch:
         return await self._ask("news", self._runner.news(seen))
 
+    async def held(self) -> list[str]:
+        return await self._ask("held", self._runner.held())
+
     async def piece(self, lease: str, offset: int) -> bytes:
         return await self._ask("piece", self._runner.piece(lease, offset))
 
@@ -104,6 +114,8 @@ class FakeLink:
         return await self._ask("drop", self._runner.drop(lease))
 
     async def close(self) -> None:
+        if self._node.state != "there":
+            raise self._trouble()
         await self._runner.close()
 
 

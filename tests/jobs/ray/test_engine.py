@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from seatrial.jobs.api import prepare_job, run_prepared
 from seatrial.jobs.engine import JobOutcome
+from seatrial.jobs.ray.doctor import examine_cluster
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.testing.fake_provider import FakeProvider
@@ -102,6 +104,19 @@ def test_keys_reach_the_node_and_no_file_of_ray_or_ours(cluster, tasks, tmp_path
     assert [path for path in files if key.encode() in path.read_bytes()] == []
 
 
+def test_a_node_with_another_version_is_told_apart(cluster, tmp_path):
+    installed = tmp_path / "seatrial-9.9.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: seatrial\nVersion: 9.9\n")
+    other = cluster.add(variables={"PYTHONPATH": str(tmp_path)})
+    found = {each.node: each for each in asyncio.run(examine_cluster(cluster.address))}
+    assert found.keys() == set(cluster.nodes)
+    assert [each.node for each in found.values() if each.status == "unfit"] == [other]
+    assert f"it has Seatrial 9.9, and this is {version('seatrial')}" in found[other].reason
+    assert "embedded sandboxes" in found[cluster.head].detail
+    cluster.kill_node(other)
+
+
 def test_what_is_killed_is_started_again_and_a_late_node_helps(cluster, tasks, tmp_path):
     killed = Killed(cluster)
     outcome = asyncio.run(
@@ -124,6 +139,7 @@ def test_what_is_killed_is_started_again_and_a_late_node_helps(cluster, tasks, t
     tries = outcome.store.tries()
     assert tries.keys() == {record.trial_id for record in again}
     late = set(cluster.nodes) - killed.before
+    assert late
     assert late <= {record.node for record in found}
     for name in cluster.nodes:
         assert [path.name for path in cluster.state_of(name).glob("*run-*/*")] == []
@@ -135,7 +151,7 @@ class Killed:
     def __init__(self, cluster: TestCluster) -> None:
         self.cluster = cluster
         self.before = set(cluster.nodes)
-        self.runner, self.node = sorted(self.before - {cluster.head})
+        self.runner, self.node = [name for name in cluster.nodes if name != cluster.head][:2]
         self._nodes: dict[str, str] = {}
         self._due = {self.runner: cluster.kill_runner, self.node: cluster.kill_node}
 

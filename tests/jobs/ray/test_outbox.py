@@ -3,7 +3,7 @@
 import asyncio
 
 from seatrial.jobs.ray.outbox import Outbox
-from seatrial.jobs.ray.wire import PIECE_BYTES, Ended, Happened, read_news
+from seatrial.jobs.ray.wire import PIECE_BYTES, Happened, TrialEnded, read_news
 from seatrial.trial.events import Notice
 
 
@@ -48,7 +48,7 @@ def test_one_message_holds_no_more_than_it_may():
     async def run():
         box = Outbox()
         for number in range(10):
-            box.post(Ended(lease=f"{number}.add"), bytes(PIECE_BYTES // 4))
+            box.post(TrialEnded(lease=f"{number}.add"), bytes(PIECE_BYTES // 4))
         seen = 0
         sizes: list[int] = []
         while len(sizes) < 10 and sum(sizes) < 10:

@@ -224,6 +224,31 @@ def test_a_cut_off_nodes_late_result_is_kept_and_frees_its_seat(make_node, make_
     assert within(run()) == ("add.noop.1", "add.noop.1", "here\n", 1)
 
 
+@pytest.mark.parametrize("moment", ["before it starts", "while it runs"])
+def test_a_node_that_hangs_is_given_up(make_node, make_spec, tmp_path, monkeypatch, moment):
+    monkeypatch.setattr(remote_node, "ANSWER_SEC", 0.5)
+    monkeypatch.setattr("seatrial.jobs.ray.runner.POLL_SEC", 0.01)
+    hold, began, go_on = holding()
+    node = make_node(run=hold)
+
+    async def run():
+        test = Pool(tmp_path, node)
+        async with test.open(settings=RunnerSettings(trial=TrialOptions(), model=ModelOptions(), slots=1)):
+            if moment == "before it starts":
+                node.becomes("frozen")
+            lost = asyncio.ensure_future(test.run(make_spec()))
+            if moment == "while it runs":
+                await began.wait()
+                node.becomes("frozen")
+            with pytest.raises(NodeUnreachableError, match="node one was lost: no answer"):
+                await lost
+            go_on.set()
+            node.becomes("there")
+            return (await test.run(make_spec("sort")))[1].trial_id
+
+    assert within(run()) == "sort.noop.1"
+
+
 def test_a_late_node_gets_work(make_node, make_spec, tmp_path):
     async def run():
         test = Pool(tmp_path, make_node("one"))

@@ -16,11 +16,11 @@ from seatrial.jobs.ray.delivery import needs_of
 from seatrial.jobs.ray.runner import Runner
 from seatrial.jobs.ray.wire import (
     INLINE_BYTES,
-    Ended,
     Happened,
     NodeReport,
     RoomAgain,
     RunnerSettings,
+    TrialEnded,
     read_news,
     write_spec,
 )
@@ -54,7 +54,7 @@ async def settled(node, *specs):
 async def until_ended(runner: Runner, seen: int = 0) -> tuple[list[Any], int, bytes]:
     """News up to the first end of a trial, the number of the last, and the archive that came along."""
     found: list[Any] = []
-    while not (found and isinstance(found[-1], Ended)):
+    while not (found and isinstance(found[-1], TrialEnded)):
         seen, batch = await runner.news(seen)
         found += [read_news(data) for data, _ in batch]
     return found, seen, batch[-1][1]
@@ -68,7 +68,7 @@ def test_a_trial_runs_and_what_it_left_comes_with_its_result(make_node, make_spe
             return await until_ended(runner)
 
     found, _, archive = within(run())
-    assert [type(each) for each in found] == [Happened, Ended]
+    assert [type(each) for each in found] == [Happened, TrialEnded]
     assert found[0].phase.phase == "agent"
     assert (found[1].lease, found[1].record.trial_id) == ("1.add", "add.noop.1")
     unpack_archive(io.BytesIO(archive), tmp_path / "add", found[1].content)

@@ -3,7 +3,6 @@
 Each attack is Python code for the interpreter of the host image. It has `libc`, `call(name, …)` for a system call by
 its number, and `read(path)`, `write(path, text)`. All are harmless should they work: they read, or change nothing.
 """
-# ruff: noqa: S108 - the folders of a sandbox
 
 import errno
 from dataclasses import dataclass, field

@@ -84,7 +84,7 @@ def test_a_layer_with_an_odd_name_is_used_or_refused_by_name(mode, name, make_la
             async with open_sandbox(backend, on_host(layer)) as sandbox:
                 assert await ask(sandbox, shell("cat file")) == "right"
         except SandboxError as error:
-            assert name in str(error) or repr(name)[1:-1] in str(error)  # noqa: PT017 - both ways are fine
+            assert name in str(error) or repr(name)[1:-1] in str(error)
 
     run(scene, mode)
 

@@ -82,7 +82,7 @@ def test_an_archive_that_is_none_is_refused_or_has_nothing_to_say(content):
     try:
         digests(content)
     except SandboxError as error:
-        assert "cannot be read" in str(error)  # noqa: PT017 - most of them are read as empty
+        assert "cannot be read" in str(error)
 
 
 def test_more_than_is_allowed_is_refused_though_nobody_is_left_waiting(monkeypatch):

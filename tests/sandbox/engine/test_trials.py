@@ -1,5 +1,6 @@
 """Whole trials in containers: honest work counts, and what an agent plants or leaves running forges nothing."""
 
+import shutil
 import tarfile
 from dataclasses import replace
 from io import BytesIO
@@ -18,6 +19,7 @@ from tests.attacks.attack import program
 from tests.attacks.classic import PLANTED
 from tests.docker_daemon import busybox_archive, needs
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, trial_spec, write_task
+from tests.trial.test_kept import CHANGE, LOOK, again
 
 pytestmark = needs("docker")
 
@@ -113,6 +115,21 @@ def test_who_wants_services_to_run_on_says_so_and_so_does_the_record(desk, image
     task = write_task(desk.new_folder() / "task", files={"tests/test.sh": test})
     ran = play(desk, image, "setsid sleep 1000 >/dev/null 2>&1 &", task, isolation="keep")
     assert (ran.run.isolation, ran.text("verifier/files/left.txt")) == ("exposed", "1\n")
+
+
+def test_an_end_state_that_was_kept_is_judged_again(desk, image, tmp_path):
+    root = Path(shutil.copytree(image, tmp_path / "root", symlinks=True))
+    for name in ("data/gone", "data/old/inside", "data/turned/inside", "data/kept"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("of the image\n")
+    task = write_task(tmp_path / "task", files={"tests/test.sh": LOOK})
+    spec = trial_spec(task, CHANGE, keep="snapshot")
+    spec = replace(spec, options=spec.options.model_copy(update={"image": str(root)}))
+    ran = desk.run_spec(spec)
+    assert again(desk, spec, ran, tmp_path).verdict.value == 1.0
+    seen = ran.text("verifier/files/seen.txt")
+    assert not {"gone", "inside"} & set(seen.split())
+    assert (tmp_path / "verifier/files/seen.txt").read_text() == seen
 
 
 def test_an_agent_whose_time_is_over_has_nothing_left(desk, image):

@@ -73,7 +73,7 @@ class Dimension(NamedTuple):
     actual: Any = None
 
 
-def check(name: str, passed: bool, evidence: str = "", weight: float = 1.0) -> Dimension:  # noqa: FBT001
+def check(name: str, passed: bool, evidence: str = "", weight: float = 1.0) -> Dimension:  # noqa: FBT001 - `check(name, passed)` reads well in a verifier
     """A dimension that is either right or wrong."""
     return Dimension(name, 1.0 if passed else 0.0, weight=weight, evidence=evidence)
 
@@ -340,7 +340,7 @@ def write_verdict(reward: float, details: Mapping[str, Any] | None = None) -> No
     """Write details.json, then reward.json, each whole or not at all. Raises KitError for a reward outside [0, 1]."""
     if not 0 <= _finite(reward, "reward") <= 1:
         raise KitError("bad_reward", f"reward is {reward}, expected 0 to 1")
-    os.makedirs(path(LOGS), exist_ok=True)  # noqa: PTH103
+    os.makedirs(path(LOGS), exist_ok=True)  # noqa: PTH103 - paths are plain text throughout this file
     if details is not None:
         _write("details.json", details)
     _write("reward.json", {"reward": reward})
@@ -349,11 +349,11 @@ def write_verdict(reward: float, details: Mapping[str, Any] | None = None) -> No
 def _write(name: str, value: Any) -> None:
     target = f"{path(LOGS)}/{name}"
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
-    with open(f"{target}.part", "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+    with open(f"{target}.part", "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as above
         file.write(text + "\n")
         file.flush()
         os.fsync(file.fileno())
-    os.replace(f"{target}.part", target)  # noqa: PTH105
+    os.replace(f"{target}.part", target)  # noqa: PTH105 - as above
 
 
 def run(judge: Callable[[], Sequence[Dimension]], strategy: str = "weighted_mean", *, threshold: float = 0.5) -> None:

@@ -1,118 +1,103 @@
-"""Whole answers, read into neutral words.
+"""Answers of every dialect: read into neutral words, written from them, and cut into streams.
 
 Reading is lenient where requests are strict: extra fields of an answer stay in the record of the call, and an answer
 that was paid for is not thrown away for them. Only content that has no neutral word is refused.
 """
 
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from seatrial.gateway.dialects import usage_of
 from seatrial.gateway.dialects.api import Payload
-from seatrial.gateway.dialects.fields import count, items, table, text
-from seatrial.gateway.neutral.checks import arguments_text, need_list, need_table, need_text, tables
-from seatrial.gateway.neutral.types import Answer, Called, Item, Reasoned, Refused, Said, Stop, Text, Untranslatable
+from seatrial.gateway.dialects.fields import count, text
+from seatrial.gateway.neutral import (
+    anthropic_reader,
+    anthropic_writer,
+    openai_chat_reader,
+    openai_chat_writer,
+    openai_responses_reader,
+    openai_responses_writer,
+)
+from seatrial.gateway.neutral.checks import need_table, seconds
+from seatrial.gateway.neutral.types import Answer, Delta, Item, Stop
+from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import Dialect
 
-ANTHROPIC_STOPS: dict[str, Stop] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
+
+class StreamReader(Protocol):
+    """Reads one stream."""
+
+    def read(self, event: SseEvent) -> list[Delta]:
+        """What an event says. Raises Untranslatable for content without a neutral word."""
+        ...
+
+    def close(self) -> list[Delta]:
+        """What is still to be said when the stream is over; nothing when it was cut."""
+        ...
+
+
+class StreamWriter(Protocol):
+    """Writes one stream."""
+
+    def write(self, delta: Delta) -> list[SseEvent]:
+        """The events that say `delta`."""
+        ...
+
+
+class _ReaderModule(Protocol):
+    def read_content(self, response: Payload) -> tuple[list[Item], Stop]: ...
+
+
+class _WriterModule(Protocol):
+    def write_answer(self, answer: Answer) -> Payload: ...
+
+    def split_answer(self, response: Mapping[str, Any], *, include_usage: bool) -> Iterator[SseEvent]: ...
+
+
+_READERS: dict[Dialect, _ReaderModule] = {
+    "openai_chat": openai_chat_reader,
+    "openai_responses": openai_responses_reader,
+    "anthropic": anthropic_reader,
 }
-RESPONSES_STOPS: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "content_filter"}
-_CHAT_STOPS: tuple[Any, ...] = get_args(Stop)
+_WRITERS: dict[Dialect, _WriterModule] = {
+    "openai_chat": openai_chat_writer,
+    "openai_responses": openai_responses_writer,
+    "anthropic": anthropic_writer,
+}
+STREAM_READERS: dict[Dialect, type[StreamReader]] = {
+    "openai_chat": openai_chat_reader.ChatReader,
+    "openai_responses": openai_responses_reader.ResponsesReader,
+    "anthropic": anthropic_reader.AnthropicReader,
+}
+STREAM_WRITERS: dict[Dialect, type[StreamWriter]] = {
+    "openai_chat": openai_chat_writer.ChatWriter,
+    "openai_responses": openai_responses_writer.ResponsesWriter,
+    "anthropic": anthropic_writer.AnthropicWriter,
+}
 
 
 def read_answer(response: Payload, dialect: Dialect) -> Answer:
     """The answer in neutral words. Raises Untranslatable."""
     found = need_table(response, "response")
-    parts = {"openai_chat": _read_chat, "openai_responses": _read_responses, "anthropic": _read_anthropic}
-    said, stop = parts[dialect](found)
+    said, stop = _READERS[dialect].read_content(found)
     return Answer(
         id=text(found.get("id")) or "",
         model=text(found.get("model")) or "",
         items=tuple(said),
         stop=stop,
         usage=usage_of(dialect, found),
-        created=count(found.get("created")) or int_of(found.get("created_at")),
+        created=count(found.get("created")) or seconds(found.get("created_at")),
     )
 
 
-def int_of(value: Any) -> int:
-    """A time in whole seconds; some servers give fractions."""
-    return count(int(value)) if isinstance(value, int | float) and abs(value) < 2**53 else 0
+def write_answer(answer: Answer, dialect: Dialect) -> Payload:
+    """The answer in this dialect. Raises Untranslatable."""
+    return _WRITERS[dialect].write_answer(answer)
 
 
-def chat_stop(reason: Any) -> Stop:
-    """The reason of a chat completion; one that is not known is a plain stop."""
-    return reason if reason in _CHAT_STOPS else "stop"
+def split_answer(response: Mapping[str, Any], dialect: Dialect, *, include_usage: bool) -> Iterator[SseEvent]:
+    """The events in which a whole answer would have come. Nothing of it is lost, whether it has a neutral word or not.
 
-
-def _read_chat(response: Payload) -> tuple[list[Item], Stop]:
-    choices = need_list(response.get("choices"), "choices")
-    if len(choices) != 1:
-        raise Untranslatable("choices", f"there have to be one, not {len(choices)}")
-    choice = need_table(choices[0], "choices[0]")
-    message = need_table(choice.get("message"), "choices[0].message")
-    said: list[Item] = []
-    if thought := text(message.get("reasoning_content")) or text(message.get("reasoning")):
-        said.append(Reasoned(thought))
-    if words := text(message.get("content")):
-        said.append(Said("assistant", (Text(words),)))
-    if refusal := text(message.get("refusal")):
-        said.append(Refused(refusal))
-    for call, where in tables(message.get("tool_calls"), "tool_calls"):
-        function = need_table(call.get("function"), f"{where}.function")
-        name = need_text(function.get("name"), f"{where}.function.name")
-        said.append(Called(need_text(call.get("id"), f"{where}.id"), name, text(function.get("arguments")) or "{}"))
-    return said, chat_stop(choice.get("finish_reason"))
-
-
-def _read_anthropic(response: Payload) -> tuple[list[Item], Stop]:
-    said: list[Item] = []
-    for block, where in tables(response.get("content"), "content"):
-        kind = block.get("type")
-        if kind == "text":
-            said.append(Said("assistant", (Text(need_text(block.get("text"), f"{where}.text")),)))
-        elif kind == "thinking":
-            said.append(Reasoned(text(block.get("thinking")) or ""))
-        elif kind == "tool_use":
-            given = need_table(block.get("input"), f"{where}.input")
-            names = [need_text(block.get(name), f"{where}.{name}") for name in ("id", "name")]
-            said.append(Called(names[0], names[1], arguments_text(given, f"{where}.input")))
-        elif kind != "redacted_thinking":  # nobody but Anthropic can read that
-            raise Untranslatable(f"{where}.type", f"there is no place for blocks of the type {kind!r}")
-    return said, ANTHROPIC_STOPS.get(str(response.get("stop_reason")), "stop")
-
-
-def _read_responses(response: Payload) -> tuple[list[Item], Stop]:
-    said: list[Item] = []
-    for item, where in tables(response.get("output"), "output"):
-        said.extend(_read_output(item, where))
-    reason = table(response.get("incomplete_details")).get("reason")
-    called = any(isinstance(item, Called) for item in said)
-    return said, RESPONSES_STOPS.get(str(reason), "tool_calls" if called else "stop")
-
-
-def _read_output(item: Payload, where: str) -> list[Item]:
-    kind = item.get("type")
-    if kind == "message":
-        return [_read_part(*found) for found in tables(item.get("content"), f"{where}.content")]
-    if kind == "function_call":
-        names = ("call_id", "name", "arguments")
-        return [Called(*(need_text(item.get(name), f"{where}.{name}") for name in names))]
-    if kind == "reasoning":
-        parts = [table(part) for part in [*items(item.get("content")), *items(item.get("summary"))]]
-        return [Reasoned("".join(text(part.get("text")) or "" for part in parts))]
-    raise Untranslatable(f"{where}.type", f"there is no place for items of the type {kind!r}")
-
-
-def _read_part(part: Payload, where: str) -> Item:
-    if part.get("type") == "refusal":
-        return Refused(need_text(part.get("refusal"), f"{where}.refusal"))
-    if part.get("type") != "output_text":
-        raise Untranslatable(f"{where}.type", f"content of the type {part.get('type')!r} is not text")
-    return Said("assistant", (Text(need_text(part.get("text"), f"{where}.text")),))
+    Raises a LookupError, TypeError or AttributeError when it is no answer of the dialect.
+    """
+    return _WRITERS[dialect].split_answer(response, include_usage=include_usage)

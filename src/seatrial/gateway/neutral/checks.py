@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from seatrial.gateway.dialects.api import Payload
+from seatrial.gateway.dialects.fields import count
 from seatrial.gateway.neutral.types import Parts, Text, Untranslatable
 
 HINTS = frozenset(
@@ -101,3 +102,8 @@ def arguments_text(value: Payload, where: str) -> str:
 def without_none(**fields: Any) -> Payload:
     """The fields that are set."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def seconds(value: Any) -> int:
+    """A time in whole seconds; some servers give fractions. 0 for what is none."""
+    return count(int(value)) if isinstance(value, int | float) and abs(value) < 2**53 else 0

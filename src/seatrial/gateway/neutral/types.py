@@ -1,5 +1,6 @@
 """What all dialects can say, as values: a conversation is a flat list of items, in the order of what happened."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,6 +77,17 @@ class Refused:
 
 
 Item = Said | Called | Returned | Reasoned | Refused
+
+
+def joined(items: Iterable[Item], kind: type[Said | Reasoned | Refused]) -> str:
+    """The text of the items of one kind; of what the model said that is all, for it says nothing but text."""
+    return "".join(_text(item) for item in items if isinstance(item, kind))
+
+
+def _text(item: Said | Reasoned | Refused) -> str:
+    if isinstance(item, Said):
+        return "".join(part.text for part in item.parts if isinstance(part, Text))
+    return item.text
 
 
 @dataclass(frozen=True, slots=True)

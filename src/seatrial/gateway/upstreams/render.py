@@ -1,31 +1,58 @@
-"""Whole answers and event streams in each dialect, for the upstreams that have no provider behind them.
+"""Replies in the words of each dialect, for the upstreams that have no provider behind them.
 
 A stream is made from the whole answer, so that a recorded or cached one can be streamed too. Nothing in it is random or
 depends on the clock: the same reply gives the same bytes.
 """
 
 from collections.abc import Iterator, Mapping
-from types import ModuleType
 from typing import Any
 
-from seatrial.gateway.upstreams import render_anthropic, render_chat, render_responses
-from seatrial.gateway.upstreams.reply import Reply
+import orjson
+
+from seatrial.gateway.dialects.fields import dump
+from seatrial.gateway.neutral.answers import split_answer, write_answer
+from seatrial.gateway.neutral.checks import arguments_object
+from seatrial.gateway.neutral.types import Answer, Called, Item, Reasoned, Said, Text, Untranslatable
+from seatrial.gateway.sse import encode_event
+from seatrial.gateway.upstreams.reply import Reply, ToolCall
 from seatrial.model.trace import Dialect, TokenUsage
 
-_RENDERERS: Mapping[Dialect, ModuleType] = {
-    "openai_chat": render_chat,
-    "openai_responses": render_responses,
-    "anthropic": render_anthropic,
+_PREFIXES: Mapping[Dialect, tuple[str, str]] = {
+    "openai_chat": ("chatcmpl-", "call_"),
+    "openai_responses": ("resp_", "call_"),
+    "anthropic": ("msg_", "toolu_"),
 }
+"""Of the ids of answers and of calls; some clients look at them."""
 
 
 def render_response(
     dialect: Dialect, reply: Reply, *, model: str = "scripted", serial: int = 0, usage: TokenUsage | None = None
 ) -> dict[str, Any]:
     """The whole answer a provider of this dialect would give; `serial` makes its ids differ from those of others."""
-    counts = usage or reply.usage or TokenUsage()
-    answer: dict[str, Any] = _RENDERERS[dialect].render(reply, model, serial, counts)
-    return answer
+    items: list[Item] = [Reasoned(reply.reasoning)] if reply.reasoning else []
+    if reply.text or not reply.tool_calls:
+        items.append(Said("assistant", (Text(reply.text),)))
+    items += [_called(dialect, call, f"{serial:08d}_{slot}") for slot, call in enumerate(reply.tool_calls)]
+    return write_answer(
+        Answer(
+            id=f"{_PREFIXES[dialect][0]}{serial:08d}",
+            model=model,
+            items=tuple(items),
+            stop="tool_calls" if reply.tool_calls else "stop",
+            usage=usage or reply.usage or TokenUsage(),
+        ),
+        dialect,
+    )
+
+
+def _called(dialect: Dialect, call: ToolCall, own_id: str) -> Called:
+    arguments = call.arguments
+    if dialect == "anthropic":  # which has no room for arguments that are no JSON object
+        try:
+            arguments_object(arguments, call.name)
+        except Untranslatable:
+            arguments = dump({"malformed": arguments})
+    return Called(call.id or _PREFIXES[dialect][1] + own_id, call.name, arguments)
 
 
 def render_stream(
@@ -37,7 +64,8 @@ def render_stream(
     """
     response = render_response(dialect, answer) if isinstance(answer, Reply) else answer
     try:
-        events = list(_RENDERERS[dialect].events(response, include_usage))
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        orjson.dumps(response)  # what cannot be sent whole is not sent as a stream either
+        events = [encode_event(event) for event in split_answer(response, dialect, include_usage=include_usage)]
+    except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"this is not an answer in {dialect} that could be streamed: {error!r}") from error
     return iter(events)

@@ -16,10 +16,10 @@ from typing import IO, BinaryIO, Literal
 from seatrial.errors import ImageError
 from seatrial.images.building.ignore import IgnoreRules
 from seatrial.images.building.layer_view import LayerView
-from seatrial.images.building.owners import OwnersHere
 from seatrial.images.building.trees import FileTree, FoundFile, resolve, walk
 from seatrial.images.building.words import WordError
 from seatrial.images.compression import BROKEN, open_compressed
+from seatrial.images.layer_owners import OwnersHere
 from seatrial.images.layers import safe_parts
 
 _NEW_FOLDER, _NEW_FILE = 0o755, 0o644

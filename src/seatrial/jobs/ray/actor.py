@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from seatrial.jobs.machinery import open_machinery
 from seatrial.jobs.preflight import preflight
 from seatrial.jobs.ray.runner import NodeTrials, Runner
+from seatrial.jobs.ray.sending import open_sent
 from seatrial.jobs.ray.wire import Batch, RunnerSettings
 from seatrial.sandbox.runs import state_root
 from seatrial.trial.events import Notice, Observer
@@ -68,6 +69,10 @@ class RunnerActor:
         """See Runner."""
         return await self._do(self._runner.news(seen))
 
+    async def held(self) -> list[str]:
+        """See Runner."""
+        return await self._do(self._runner.held())
+
     async def piece(self, lease: str, offset: int) -> bytes:
         """See Runner."""
         return await self._do(self._runner.piece(lease, offset))
@@ -108,6 +113,10 @@ class RunnerActor:
 async def open_trials(settings: RunnerSettings, tell: Observer) -> AsyncIterator[NodeTrials]:
     """What trials of this node share. The process is ours alone, so the run's variables become its own."""
     os.environ.update(settings.variables)
+    if settings.sent is not None:
+        async with open_sent(settings.sent, settings.trial.backend) as sent:
+            yield sent
+        return
     async with open_machinery(
         settings.trial.backend,
         settings.trial,

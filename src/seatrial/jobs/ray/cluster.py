@@ -49,6 +49,10 @@ class RunnerLink(Protocol):
         """What has happened."""
         ...
 
+    async def held(self) -> list[str]:
+        """The leases that it has."""
+        ...
+
     async def piece(self, lease: str, offset: int) -> bytes:
         """A piece of what a trial left."""
         ...

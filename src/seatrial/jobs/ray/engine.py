@@ -2,30 +2,32 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from time import monotonic
 
 from seatrial.agents.api import make_agent
 from seatrial.jobs.attempt import shielded
 from seatrial.jobs.carry_out import carry_out
 from seatrial.jobs.enforceable import check_enforceable
-from seatrial.jobs.engine import JobOutcome
+from seatrial.jobs.engine import JobOutcome, PortableTrials
 from seatrial.jobs.local import before_the_first
 from seatrial.jobs.preflight import plan_preflight
 from seatrial.jobs.prepare import PreparedJob
 from seatrial.jobs.ray.delivery import portable, settings_files
 from seatrial.jobs.ray.pool import CheckNode, Fetch, KeepLate, NodePool, PoolOptions, open_pool
+from seatrial.jobs.ray.sending import forget_late, pack_trials
 from seatrial.jobs.ray.start import connected, import_ray
 from seatrial.jobs.ray.wire import NodeReport, RunnerSettings
-from seatrial.model.job import AgentOptions, JobSpec, RunOptions
+from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.task import Task
 from seatrial.store.job_store import JobStore
-from seatrial.tasks.allowed import keys_of
+from seatrial.tasks.allowed import allowed_variables, keys_of
 from seatrial.tasks.environ import templates_in
 from seatrial.trial.events import Observer
 
 _LEAST_WORKERS = 1000  # so that nodes which come later find trials waiting
-_USUAL_KEYS = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY"})
+_USUAL_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
 class RayEngine:
@@ -51,6 +53,25 @@ class RayEngine:
                     return before_the_first(job)
                 workers = options.concurrent or max(_LEAST_WORKERS, 4 * pool.slots)
                 return await carry_out(job, pool, observe, workers=workers, began=began)
+
+    @asynccontextmanager
+    async def open_places(
+        self, trials: PortableTrials, options: TrialOptions, tell: Observer
+    ) -> AsyncIterator[NodePool]:
+        """Places that carry out what a program brings along; see SendingEngine."""
+        trial, model = portable(options, ModelOptions())
+        settings = RunnerSettings(
+            trial=trial,
+            model=model,
+            variables=allowed_variables(options.allow_env),
+            slots=self._options.concurrent,
+            files=settings_files(trial, model),
+            sent=pack_trials(trials),
+        )
+        pool_options = PoolOptions(settings, _takes_all, forget_late, tell, self._options.host_wait_sec)
+        with connected(self._options.address) as cluster:
+            async with open_pool(cluster, pool_options) as pool:
+                yield pool
 
     async def _tried_out(self, job: PreparedJob, pool: NodePool) -> bool:
         try:
@@ -78,7 +99,8 @@ def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
 
 def variables_needed(spec: JobSpec, tasks: Iterable[Task]) -> frozenset[str]:
     """The variables of this machine that upstream, agents and tasks of a job may have."""
-    keys = (_USUAL_KEYS | keys_of(spec.model.upstream)) if spec.model.upstream else frozenset()
+    upstream = spec.model.upstream or ""
+    keys = {*keys_of(upstream), *(key for name, key in _USUAL_KEYS.items() if name in upstream)}
     return frozenset({*spec.trial.allow_env, *keys, *_of_agents(spec.agents, tasks)})
 
 
@@ -91,6 +113,10 @@ def _of_agents(agents: Iterable[AgentOptions], tasks: Iterable[Task]) -> Iterato
             table = agent.templates(task.config)
             own = {name: text for name, text in table.items() if asked.get(name) != text or name in options.env}
             yield from (name for name, _ in templates_in(own))
+
+
+def _takes_all(_: NodeReport) -> None:
+    """What a task asks for and a node cannot do is found out by its trial."""
 
 
 def _enforceable(job: PreparedJob) -> CheckNode:

@@ -27,8 +27,8 @@ from seatrial.jobs.places import TrialPlace, memory_of
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
 from seatrial.jobs.ray.delivery import needs_of
-from seatrial.jobs.ray.remote_node import LateResult, NodeNews, Outcome, RemoteNode
-from seatrial.jobs.ray.seats import Seats
+from seatrial.jobs.ray.remote_node import LateResult, NodeNews, NodeOutcome, RemoteNode
+from seatrial.jobs.ray.seats import Seat, Seats
 from seatrial.jobs.ray.wire import Lease, NodeReport, RunnerSettings, write_plan
 from seatrial.model.record import TrialRecord
 from seatrial.trial.events import Notice, Observer
@@ -44,7 +44,7 @@ _MOST_FAILURES = 4
 Fetch = Callable[[Path], Awaitable[TrialRecord]]
 """Brings what a trial left into a folder, and its record."""
 
-KeepLate = Callable[[str, Fetch], Awaitable[None]]
+KeepLate = Callable[[str, Fetch], Coroutine[Any, Any, None]]
 """Keeps a result that nobody waits for any more, of the trial of that id."""
 
 CheckNode = Callable[[NodeReport], None]
@@ -241,12 +241,14 @@ class NodePool:
                 self._seats.rest(remote.name)
             case "back again" | "room again":
                 self._seats.wake(remote.name)
+            case Seat():
+                self._seats.give_back(news)
             case LateResult():
                 if news.seat:
                     self._seats.give_back(news.seat)
                 self._group.create_task(self._keep(remote, news.outcome))
 
-    async def _keep(self, remote: RemoteNode, outcome: Outcome) -> None:
+    async def _keep(self, remote: RemoteNode, outcome: NodeOutcome) -> None:
         """Keep what a trial left that was started again elsewhere meanwhile."""
         trial_id = outcome.ended.lease.partition(".")[2]
         try:

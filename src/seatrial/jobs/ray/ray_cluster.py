@@ -1,12 +1,13 @@
 """Ray as a cluster: its nodes, and an actor on each as the runner. What Ray raises becomes ours here."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Sequence
 from importlib.metadata import version
 from typing import Any, TypeVar, cast
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from seatrial.errors import NodeLostError, NodeUnfitError, NodeUnreachableError, SandboxError
@@ -17,6 +18,7 @@ from seatrial.jobs.ray.wire import Batch
 T = TypeVar("T")
 
 _START_SEC = 120.0
+_BECAUSE = re.compile(r"actor (?:is dead|died) because ([^.\n]+)")
 _AT_ONCE = 10_000  # calls that a runner answers at the same time; most wait for news
 
 
@@ -78,19 +80,18 @@ async def _answer(reference: Awaitable[T]) -> T:
     except RayTaskError as error:
         raise SandboxError(str(error.cause)) from None
     except ActorUnavailableError as error:
-        raise NodeUnreachableError(_shortly(error)) from None
+        raise NodeUnreachableError(shortly(str(error))) from None
     except RayError as error:
-        raise NodeLostError(_shortly(error)) from None
+        raise NodeLostError(shortly(str(error))) from None
 
 
-def _shortly(error: RayError) -> str:
-    """What happened, without Ray's page about it."""
-    text = str(error)
-    if isinstance(error, RayActorError) and "node has died" in text:
-        return "the node has died"
-    if isinstance(error, RayActorError) and "process has died" in text:
-        return "our process there has ended"
-    return text.partition("\n")[0]
+def shortly(text: str) -> str:
+    """What Ray says of a runner that is gone, without its page about it."""
+    if "creation task" in text:
+        return f"our process there failed: {text.strip().splitlines()[-1].strip()}"
+    if found := _BECAUSE.search(text):
+        return found[1].replace("its worker process", "our process there").replace("its node", "the node")
+    return text.partition("\n")[0].rstrip(".")
 
 
 class RayLink:
@@ -126,6 +127,10 @@ class RayLink:
     async def news(self, seen: int) -> Batch:
         """See RunnerLink."""
         return cast("Batch", await _answer(self._actor.news.remote(seen)))
+
+    async def held(self) -> list[str]:
+        """See RunnerLink."""
+        return cast("list[str]", await _answer(self._actor.held.remote()))
 
     async def piece(self, lease: str, offset: int) -> bytes:
         """See RunnerLink."""

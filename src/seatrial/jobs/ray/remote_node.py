@@ -6,11 +6,12 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from seatrial.concurrency import finish
+from seatrial.concurrency import finish, unless
 from seatrial.errors import (
     HostExhaustedError,
     NodeLostError,
@@ -25,13 +26,14 @@ from seatrial.jobs.ray.delivery import needs_of, pack_need
 from seatrial.jobs.ray.seats import Seat
 from seatrial.jobs.ray.wire import (
     PIECE_BYTES,
-    Ended,
+    POLL_SEC,
     FileNeed,
     Happened,
     Lease,
     NodeReport,
     RoomAgain,
     RunnerSettings,
+    TrialEnded,
     read_news,
     write_spec,
 )
@@ -41,34 +43,38 @@ from seatrial.trial.spec import TrialSpec
 
 AGAIN_SEC = 1.0
 AT_ONCE_BYTES = 2**18
+ANSWER_SEC = POLL_SEC + 30.0
+"""A node that has said nothing for so long, not even that there is no news, does not answer."""
+
 CUT_OFF_SEC = 30.0
 """After so long without an answer, the trials of a node are started again elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NodeOutcome:
     """How a trial ended on a node, with what it left if that came along."""
 
-    ended: Ended
+    ended: TrialEnded
     archive: bytes
 
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    outcome: "asyncio.Future[Outcome]"
+    outcome: "asyncio.Future[NodeOutcome]"
     observe: Observer
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LateResult:
     """A trial has ended on a node that was cut off, after it was given up; with the seat that it took until now."""
 
-    outcome: Outcome
+    outcome: NodeOutcome
     seat: Seat | None
 
 
-NodeNews = Literal["gone", "cut off", "back again", "short of room", "room again"] | LateResult
-"""What a node says that is of no trial that anybody waits for."""
+NodeNews = Literal["gone", "cut off", "back again", "short of room", "room again"] | LateResult | Seat
+"""What a node says that is of no trial that anybody waits for; a seat is one that is free again."""
 
 Listener = Callable[["RemoteNode", NodeNews], None]
 
@@ -82,6 +88,8 @@ class RemoteNode:
         self.report: NodeReport | None = None
         self.ghosts: dict[str, Seat | None] = {}
         """Leases that were given up while the node was cut off: they may still be running, so they take seats."""
+        self._lost = asyncio.Event()
+        self._trouble = NodeLostError("it is gone")
         self._tell = tell
         self._listener = listener
         self._calls: dict[str, _Call] = {}
@@ -98,10 +106,10 @@ class RemoteNode:
         key = str(lease)
         call = self._calls[key] = _Call(asyncio.get_running_loop().create_future(), observe)
         try:
-            await self.deliver(needs_of(spec))
-            await self._start(key, spec, call)
-            outcome = await call.outcome
-            return await self.fetch(outcome, folder)
+            record = await unless(self._lost, self._carry_out(key, spec, call, folder))
+            if record is None:
+                raise self._trouble
+            return record  # noqa: TRY300 - cancelled work has none
         except NodeLostError as error:
             if not isinstance(error, NodeUnreachableError):
                 self._listener(self, "gone")
@@ -111,6 +119,12 @@ class RemoteNode:
             raise
         finally:
             del self._calls[key]
+
+    async def _carry_out(self, key: str, spec: TrialSpec, call: _Call, folder: Path) -> TrialRecord:
+        await self.deliver(needs_of(spec))
+        call.begun = True
+        await self._start(key, spec, call)
+        return await self.fetch(await call.outcome, folder)
 
     async def settle(self, settings: RunnerSettings) -> NodeReport:
         """Tell the runner its settings. Raises NodeUnfitError when no trial can run there."""
@@ -129,7 +143,7 @@ class RemoteNode:
                         await self._send(need)
                     self._delivered.add(need.digest)
 
-    async def fetch(self, outcome: Outcome, folder: Path) -> TrialRecord:
+    async def fetch(self, outcome: NodeOutcome, folder: Path) -> TrialRecord:
         """The record of a trial that has ended, and what it left. Raises TrialError for one without, OSError."""
         ended = outcome.ended
         if ended.record is None:
@@ -152,30 +166,41 @@ class RemoteNode:
 
     async def listen(self) -> None:
         """Take the news of the node as they come. Raises NodeLostError when it is gone."""
-        seen, heard, cut_off = 0, time.monotonic(), False
+        seen, heard = 0, time.monotonic()
         while True:
             try:
-                seen, batch = await self.link.news(seen)
-            except NodeUnreachableError as error:
-                if not cut_off and time.monotonic() - heard > CUT_OFF_SEC:
-                    cut_off = True
-                    self._listener(self, "cut off")
-                    self.ghosts |= dict.fromkeys(self._calls)
-                    self.lose(error)
+                async with asyncio.timeout(ANSWER_SEC):
+                    seen, batch = await self.link.news(seen)
+                    if self._lost.is_set():
+                        await self._come_back()
+            except (NodeUnreachableError, TimeoutError) as error:
+                if time.monotonic() - heard > CUT_OFF_SEC:
+                    self._cut_off(str(error) or f"no answer for {ANSWER_SEC:g} s")
                 await asyncio.sleep(AGAIN_SEC)
                 continue
             heard = time.monotonic()
-            if cut_off:
-                cut_off = False
-                self._listener(self, "back again")
             for news, archive in batch:
                 self._take(news, archive)
 
+    def _cut_off(self, reason: str) -> None:
+        if not self._lost.is_set():
+            self.ghosts |= {key: None for key, call in self._calls.items() if call.begun}
+            self._listener(self, "cut off")
+            self.lose(NodeUnreachableError(reason))
+
+    async def _come_back(self) -> None:
+        """A node that was cut off answers: what never arrived there takes no seat."""
+        held = set(await self.link.held())
+        for lease in [each for each in self.ghosts if each not in held]:
+            if seat := self.ghosts.pop(lease):
+                self._listener(self, seat)
+        self._lost.clear()
+        self._listener(self, "back again")
+
     def lose(self, error: NodeLostError) -> None:
         """Nothing more is expected of the trials that run there."""
-        for call in self._calls.values():
-            if not call.outcome.done():
-                call.outcome.set_exception(error)
+        self._trouble = error
+        self._lost.set()
 
     def _take(self, data: bytes, archive: bytes) -> None:
         match read_news(data):
@@ -183,14 +208,14 @@ class RemoteNode:
                 call = self._calls.get(happened.lease)
                 if event := happened.phase or happened.notice:
                     (call.observe if call else self._tell)(event)
-            case Ended() as ended:
+            case TrialEnded() as ended:
                 if ended.shortage:
                     self._listener(self, "short of room")
-                self._settle_call(Outcome(ended, archive))
+                self._settle_call(NodeOutcome(ended, archive))
             case RoomAgain():
                 self._listener(self, "room again")
 
-    def _settle_call(self, outcome: Outcome) -> None:
+    def _settle_call(self, outcome: NodeOutcome) -> None:
         lease = outcome.ended.lease
         if lease in self.ghosts:
             self._listener(self, LateResult(outcome, self.ghosts.pop(lease)))
@@ -201,10 +226,9 @@ class RemoteNode:
         """Begin a trial, again if need be: the runner takes no lease twice."""
         data = write_spec(spec)
         while not call.outcome.done():
-            try:
+            with suppress(NodeUnreachableError):
                 return await self.link.start(key, data)
-            except NodeUnreachableError:
-                await asyncio.wait((call.outcome,), timeout=AGAIN_SEC)
+            await asyncio.wait((call.outcome,), timeout=AGAIN_SEC)
         return None
 
     async def _piece(self, lease: str, offset: int) -> bytes:
@@ -219,10 +243,9 @@ class RemoteNode:
             await asyncio.sleep(AGAIN_SEC)
 
     async def _give_up(self, key: str) -> None:
-        try:
-            await self.link.drop(key)
-        except NodeLostError:
-            return  # with all that ran there
+        with suppress(NodeLostError, TimeoutError):  # then it ends with the runner
+            async with asyncio.timeout(ANSWER_SEC):
+                await self.link.drop(key)
 
     async def _send(self, need: FileNeed) -> None:
         archive = await asyncio.to_thread(pack_need, need)
@@ -238,7 +261,7 @@ class RemoteNode:
             raise SandboxError(f"node {self.name} could not take {need.path}: {reason}")
 
 
-async def _unpacked(outcome: Outcome, folder: Path) -> None:
+async def _unpacked(outcome: NodeOutcome, folder: Path) -> None:
     """Unpack what came along. Little is done at once: threads that do it by the hundred keep the loop from its turn."""
     archive = io.BytesIO(outcome.archive)
     if outcome.ended.content <= AT_ONCE_BYTES:
@@ -247,5 +270,5 @@ async def _unpacked(outcome: Outcome, folder: Path) -> None:
         await asyncio.to_thread(_unpack, archive, folder, outcome.ended)
 
 
-def _unpack(archive: IO[bytes], folder: Path, ended: Ended) -> None:
+def _unpack(archive: IO[bytes], folder: Path, ended: TrialEnded) -> None:
     unpack_archive(archive, folder, ended.content)

@@ -25,13 +25,14 @@ from seatrial.jobs.ray.outbox import Outbox
 from seatrial.jobs.ray.wire import (
     INLINE_BYTES,
     PIECE_BYTES,
+    POLL_SEC,
     Batch,
-    Ended,
     FileNeed,
     Happened,
     NodeReport,
     RoomAgain,
     RunnerSettings,
+    TrialEnded,
     read_plan,
     read_spec,
 )
@@ -42,7 +43,6 @@ from seatrial.sandbox.scratch import Scratch, sweep_scratch
 from seatrial.trial.events import Event, Notice, Observer, PhaseStarted
 from seatrial.trial.spec import TrialSpec
 
-_POLL_SEC = 20.0
 _FILES = "files"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -137,7 +137,11 @@ class Runner:
         """
         while self._handed_in and self._handed_in[0][0] <= seen:
             self._held.pop(self._handed_in.popleft()[1], None)
-        return await self._outbox.collect(seen, _POLL_SEC)
+        return await self._outbox.collect(seen, POLL_SEC)
+
+    async def held(self) -> list[str]:
+        """The leases that it has: those that run, and those whose results were not fetched yet."""
+        return list(self._held)
 
     async def piece(self, lease: str, offset: int) -> bytes:
         """A piece of what a trial left that was too large to go with its result; empty behind its end."""
@@ -193,14 +197,14 @@ class Runner:
         try:
             folder.mkdir()
             record = await self._opened.run(relocated(read_spec(spec), self._files.places), folder, self._tell(lease))
-            ended = Ended(lease=lease, record=record, shortage=_shortage(record))
+            ended = TrialEnded(lease=lease, record=record, shortage=_shortage(record))
             await self._hand_in(ended, folder)
         except Exception as error:  # noqa: BLE001 - a bug in one trial must not end the others
-            self._end(Ended(lease=lease, error=_explained(error), shortage=_lacking(error)))
+            self._end(TrialEnded(lease=lease, error=_explained(error), shortage=_lacking(error)))
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _hand_in(self, ended: Ended, folder: Path) -> None:
+    async def _hand_in(self, ended: TrialEnded, folder: Path) -> None:
         archive: IO[bytes] = tempfile.SpooledTemporaryFile(INLINE_BYTES, dir=str(self._scratch))  # noqa: SIM115
         try:
             content = await asyncio.to_thread(pack_folder, folder, archive)
@@ -217,7 +221,7 @@ class Runner:
             held.archive = archive
         self._end(known)
 
-    def _end(self, ended: Ended, archive: bytes = b"") -> None:
+    def _end(self, ended: TrialEnded, archive: bytes = b"") -> None:
         number = self._outbox.post(ended, archive)
         if archive or not ended.size:  # there is nothing more to fetch
             self._handed_in.append((number, ended.lease))

@@ -72,6 +72,12 @@ class Seats:
 
     async def take(self, need_mb: int, avoid: frozenset[str] = NO_NODES) -> Seat:
         """A seat on a node, on one to `avoid` only when there is no other node; waits until there is one."""
+        while True:
+            seat = await self._take(need_mb, avoid)
+            if self._nodes.get(seat.node) is seat.place:  # it may have gone since the seat was given
+                return seat
+
+    async def _take(self, need_mb: int, avoid: frozenset[str]) -> Seat:
         waiter = _Waiter(need_mb, avoid, asyncio.get_running_loop().create_future())
         self._waiting[waiter] = None
         if len(self._waiting) == 1:  # the others wait for what the first of them needs

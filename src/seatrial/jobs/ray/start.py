@@ -4,6 +4,7 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from seatrial.errors import UsageError
 if TYPE_CHECKING:
     from seatrial.jobs.ray.ray_cluster import RayCluster
 
+_ANSWER_SEC = 10.0
+# A Ray of our own has nothing to schedule, and what goes through its shared memory is small.
+_OWN = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False, "object_store_memory": 256 * 2**20}
 # Ray prints what its daemons say to our terminal; this is its way to be told which lines not to.
 _QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -53,18 +57,35 @@ def connected(address: str | None) -> Iterator["RayCluster"]:
 
 
 def _connect(ray: ModuleType, address: str | None) -> None:
-    if address and address.startswith("ray://"):
-        raise UsageError(
-            f"{address}: Ray's client cannot be used; start this on a machine of the cluster, --address auto"
-        )
+    if address:
+        _check_address(address)
     logging.getLogger("ray").setLevel(logging.CRITICAL)
-    own = {} if address else {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
+    own = {} if address else _OWN
     with _own_signals():
         try:
             ray.init(address or "local", log_to_driver=False, configure_logging=False, **own)
         except (ConnectionError, RuntimeError, ValueError) as error:
             where = f"at {address}" if address else "on this machine"
-            raise UsageError(f"no Ray {where}: {error}") from error
+            raise UsageError(f"there is no Ray {where} that could be used: {error}") from error
+
+
+def _check_address(address: str) -> None:
+    """Raise UsageError for an address where nothing answers: Ray itself would wait there for many minutes."""
+    if address.startswith("ray://"):
+        raise UsageError(
+            f"{address}: Ray's client cannot be used; run this on a machine of the cluster, --address auto"
+        )
+    host, _, port = address.rpartition(":")
+    if not host:
+        return
+    if not port.isdecimal():
+        raise UsageError(f"{address!r} is no address of a cluster; expected auto, or HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SEC).close()
+    except OSError as error:
+        raise UsageError(
+            f"no cluster answers at {address}: {error.strerror or error}; see `ray status` there"
+        ) from None
 
 
 @contextmanager

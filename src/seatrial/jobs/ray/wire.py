@@ -23,6 +23,9 @@ PIECE_BYTES = 4 * 2**20
 INLINE_BYTES = 2**20
 """What a trial leaves goes with its result up to this size."""
 
+POLL_SEC = 20.0
+"""How long a runner lets its coordinator wait for news, if there are none."""
+
 FileKind = Literal["task", "agent", "file"]
 
 
@@ -39,7 +42,8 @@ class RunnerSettings(StrictModel):
     """What a runner is told once, before anything else, and nobody writes down: it holds keys.
 
     `variables` are those of the coordinator's machine that upstreams, agents and tasks may have. `files` are what the
-    options name by path, as they are called on the coordinator's machine.
+    options name by path, as they are called on the coordinator's machine. `sent` is what carries trials out there in
+    place of our own way, pickled, in base 64.
     """
 
     trial: TrialOptions
@@ -48,6 +52,7 @@ class RunnerSettings(StrictModel):
     starting: int | None = None
     slots: int | None = None
     files: tuple[FileNeed, ...] = ()
+    sent: str | None = Field(default=None, repr=False)
 
 
 class NodeReport(StrictModel):
@@ -65,7 +70,7 @@ class NodeReport(StrictModel):
     reason: str | None = None
 
 
-class Ended(StrictModel):
+class TrialEnded(StrictModel):
     """A trial has come to its end on a node: with a record, or with the `error` that was not its own.
 
     What it left is an archive of `size` bytes that unpacks to no more than `content`. `shortage` says what the node was
@@ -96,7 +101,7 @@ class RoomAgain(StrictModel):
     kind: Literal["room"] = "room"
 
 
-News = Annotated[Ended | Happened | RoomAgain, Field(discriminator="kind")]
+News = Annotated[TrialEnded | Happened | RoomAgain, Field(discriminator="kind")]
 
 Batch = tuple[int, list[tuple[bytes, bytes]]]
 """The number of the last piece of news, and each as JSON with the archive that comes along, if it does."""
@@ -113,12 +118,12 @@ class Lease:
         return f"{self.number}.{self.trial_id}"
 
 
-_news: TypeAdapter[Ended | Happened | RoomAgain] = TypeAdapter(News)
+_news: TypeAdapter[TrialEnded | Happened | RoomAgain] = TypeAdapter(News)
 _specs: TypeAdapter[TrialSpec] = TypeAdapter(TrialSpec)
 _plans: TypeAdapter[PreflightPlan] = TypeAdapter(PreflightPlan)
 
 
-def read_news(data: bytes) -> Ended | Happened | RoomAgain:
+def read_news(data: bytes) -> TrialEnded | Happened | RoomAgain:
     """A piece of news from its JSON. Raises ValueError."""
     return _news.validate_json(data)
 

@@ -49,7 +49,7 @@ class SpawnerClient:
     async def start(self) -> None:
         """Start the spawner. Raises HostUnsupportedError when the kernel refuses it, else SandboxError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)  # noqa: FBT003
+        ours.setblocking(False)
         self._connection = ours
         asyncio.get_running_loop().add_reader(ours, self._on_readable)
         try:
@@ -61,9 +61,9 @@ class SpawnerClient:
                 send(ours, {"mapped": self.many_users})
                 greeting = await self._next_greeting()
             if greeting.get("refused"):
-                raise HostUnsupportedError(f"{greeting['error']}: {find_hindrance()}")  # noqa: TRY301
+                raise HostUnsupportedError(f"{greeting['error']}: {find_hindrance()}")  # noqa: TRY301 - the `except` below ends the process for these too
             if "up" not in greeting:
-                raise SandboxError(greeting.get("error", "the sandbox spawner did not start"))  # noqa: TRY301
+                raise SandboxError(greeting.get("error", "the sandbox spawner did not start"))  # noqa: TRY301 - the `except` below ends the process for these too
         except BaseException:
             await finish(self.close())
             raise

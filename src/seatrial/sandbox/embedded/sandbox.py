@@ -230,7 +230,7 @@ class EmbeddedSandbox:
         """A socket that listens on 127.0.0.1:`port` inside; port 0 takes a free one."""
         (descriptor,) = await self._call("listen", port=port)
         listener = socket.socket(fileno=descriptor)
-        listener.setblocking(False)  # noqa: FBT003 - the method takes no keywords
+        listener.setblocking(False)
         return listener
 
     async def kill_all(self, phase: Phase = "agent") -> None:

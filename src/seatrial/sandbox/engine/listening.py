@@ -43,5 +43,5 @@ def _listen(pid: int, port: int) -> socket.socket:
         raise SandboxError(f"cannot listen on 127.0.0.1:{port} in the container: {error}") from error
     finally:
         os.close(descriptor)
-    listener.setblocking(False)  # noqa: FBT003 - the method takes no keywords
+    listener.setblocking(False)
     return listener

@@ -48,7 +48,7 @@ async def listen_by_visit(client: EngineClient, visit: Visit, port: int) -> sock
     with socket.socket(socket.AF_UNIX) as home:
         home.bind(str(door))
         home.listen(1)
-        home.setblocking(False)  # noqa: FBT003 - the method takes no keywords
+        home.setblocking(False)
         try:
             async with asyncio.timeout(_TIMEOUT_SEC):
                 said = await _send_out(client, name, _order(visit, door, port))
@@ -66,7 +66,7 @@ async def listen_by_visit(client: EngineClient, visit: Visit, port: int) -> sock
     with connection:
         _, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
     listener = socket.socket(fileno=descriptors[0])
-    listener.setblocking(False)  # noqa: FBT003 - as above
+    listener.setblocking(False)
     return listener
 
 

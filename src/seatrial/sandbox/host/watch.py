@@ -247,8 +247,8 @@ class HostWatch:
 
 def _gauges_of_this_machine() -> list[Gauge]:
     from seatrial.sandbox.host.memory import Memory  # noqa: PLC0415 - only whoever runs trials needs them
-    from seatrial.sandbox.host.pauses import Pauses  # noqa: PLC0415
-    from seatrial.sandbox.host.processes import HostProcesses  # noqa: PLC0415
+    from seatrial.sandbox.host.pauses import Pauses  # noqa: PLC0415 - as above
+    from seatrial.sandbox.host.processes import HostProcesses  # noqa: PLC0415 - as above
 
     gauges: list[Gauge] = []
     for kind in (Memory, HostProcesses, Pauses):

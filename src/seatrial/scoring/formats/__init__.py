@@ -43,5 +43,5 @@ def parse(content: bytes, spec: OutputSpec) -> Parsed:
     except RecursionError:
         raise Unreadable("nested too deeply") from None
     # The one place where foreign parsers meet arbitrary bytes; what they raise on them is not documented.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - see above
         raise Unreadable(f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()) from None

@@ -67,7 +67,7 @@ def parse_xml(content: bytes, _: OutputSpec) -> Parsed:
 
     parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, refuse
     try:
-        parser.Parse(content, True)  # noqa: FBT003 - expat takes no keywords
+        parser.Parse(content, True)
     except expat.ExpatError as error:
         raise Unreadable(f"not XML: {expat.ErrorString(error.code)}", error.lineno, error.offset + 1) from None
     return Parsed(keys=frozenset(names))

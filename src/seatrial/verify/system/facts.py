@@ -30,7 +30,7 @@ _MODULE_FOLDERS = frozenset({"perl", "perl5", "perl-base", "site_perl", "ruby", 
 _VERSION = re.compile(r"\d[\d.]*")
 # A folder of programs directly in one of these is only itself: what lies beside it is the agent's to work on.
 _WORK_FOLDERS = frozenset(
-    ("", "/app", "/workspace", "/work", "/home", HOME, "/tmp", "/srv", "/var", "/data", "/src", "/repo")  # noqa: S108
+    ("", "/app", "/workspace", "/work", "/home", HOME, "/tmp", "/srv", "/var", "/data", "/src", "/repo")  # noqa: S108 - names of folders inside, where nothing is written
 )
 
 

@@ -1,0 +1,101 @@
+"""One row of a dataset rolled out, scored, and made into an output: in this process, or in one it was sent to.
+
+Everything that goes in and comes out can be pickled as far as its author's own values can.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from seatrial.env.hooks import blaming
+from seatrial.env.results import NEEDED, Output, make_output
+from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
+from seatrial.env.rows import Row
+from seatrial.env.rubric import as_reward
+from seatrial.env.state import State, new_state, rollout_of
+from seatrial.errors import HookError, RewardError, SeatrialError
+
+if TYPE_CHECKING:
+    from seatrial.env.environment import Environment
+    from seatrial.model.record import TrialRecord
+
+_UNJUDGED = "the rollout was not judged: an override of post_rollout calls that of its base"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """How a row is rolled out. `client` is open, or whatever `evaluate` takes; `place` is that of a trial."""
+
+    client: Any
+    model: str
+    sampling_args: Mapping[str, Any]
+    state_columns: tuple[str, ...] = ()
+    place: RolloutPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What has become of a row. A rollout that was given the place of a trial has a `record`, whatever happened."""
+
+    output: Output
+    record: "TrialRecord | None" = None
+
+
+async def run_row(environment: "Environment", row: Row, plan: RowPlan) -> RowResult:
+    """Roll out a row; the files of a trial are in the folder of its place then. Only cancellation comes out of it."""
+    state = await _roll_out(environment, {**row, ROLLOUT: Rollout(plan.place)} if plan.place else row, plan)
+    rollout = rollout_of(state)
+    if rollout.record is None and plan.place is not None:
+        from seatrial.trial.log import failed_record  # noqa: PLC0415 - much, and only for those who have tasks
+
+        rollout.record = failed_record(plan.place.spec, state["error"] or HookError(_UNJUDGED))
+    return RowResult(make_output(state, plan.state_columns), rollout.record)
+
+
+def failed_row(row: Row, plan: RowPlan, error: SeatrialError) -> Output:
+    """The output of a row that could not be rolled out at all."""
+    state = new_state(row, plan.model, plan.sampling_args)
+    state["error"] = error
+    return make_output(state, plan.state_columns)
+
+
+async def _roll_out(environment: "Environment", row: Row, plan: RowPlan) -> State:
+    """One rollout, scored unless it came to nothing."""
+    began = time.perf_counter()
+    try:
+        with blaming("rollout"):
+            state = _whole(await environment.rollout(row, plan.client, plan.model, plan.sampling_args), row, plan)
+    except SeatrialError as error:
+        state = new_state(row, plan.model, plan.sampling_args)
+        state["error"] = error
+    if state["error"] is None:
+        await _score(environment, state)
+    if state["error"] is not None:
+        _log.warning("rollout of %s came to nothing: %s", state["task"], state["error"])
+    state["timing"].update(total_ms=(time.perf_counter() - began) * 1000)
+    return state
+
+
+def _whole(state: State, row: Row, plan: RowPlan) -> State:
+    """A state with all that an output needs, whatever hooks have done to it. Raises TypeError for what is none."""
+    usual = state if state.keys() >= NEEDED else State({**new_state(row, plan.model, plan.sampling_args), **state})
+    if not isinstance(usual["timing"], dict):
+        raise TypeError(f"the state's timing is {usual['timing']!r}, expected a table")
+    return usual
+
+
+async def _score(environment: "Environment", state: State) -> None:
+    began = time.perf_counter()
+    try:
+        with blaming("scoring", RewardError):
+            if environment.score_rollouts:
+                await environment.rubric.score_rollout(state)
+            if state["reward"] is not None:
+                state["reward"] = as_reward(state["reward"])
+    except SeatrialError as error:
+        state["error"], state["reward"] = error, None
+    state["timing"].update(scoring_ms=(time.perf_counter() - began) * 1000)

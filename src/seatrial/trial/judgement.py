@@ -1,0 +1,107 @@
+"""Judgement: what one run of a verifier gave, how it ran, what it rests on, and the evaluation it amounts to."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.model.artifacts import DETAILS_NAMES, RawArtifacts, RawFile
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.job import TrialOptions
+from seatrial.model.record import FileChanges, Provenance, VerifierRun
+from seatrial.sandbox.api import ExecResult
+from seatrial.scoring.ingest import ingest
+from seatrial.scoring.reward import Verdict, read_verdict
+from seatrial.trial.rounds import Round
+from seatrial.trial.shield import Shield
+from seatrial.trial.verification import Verification
+from seatrial.verify.integrity import integrity_tags
+from seatrial.verify.system.curate import NOTHING, Curated
+from seatrial.verify.system.evidence import dispute_tag, system_tags, write_evidence
+
+_NAMED = 200  # files that a record names itself; system.json beside the verifier's files has all
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What verification gave: how it ran, what it rests on, the artifacts to score, and the verdict in them.
+
+    `disputed` is the higher reward that the same verifier gave on the system as the agent left it, if it did.
+    """
+
+    run: VerifierRun
+    provenance: Provenance
+    raw: RawArtifacts
+    verdict: Verdict
+    curated: Curated = NOTHING
+    planted: tuple[str, ...] = ()
+    disputed: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierOutcome:
+    """How a verifier ended, the files it wrote, and the digest of the tests that it ran."""
+
+    ended: ExecResult
+    files: Mapping[str, RawFile]
+    tests_digest: str
+
+
+def read_judgement(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> Judgement:
+    """What a verifier's run says, believing nothing. Evidence of what was kept from it goes beside its logs."""
+    raw = RawArtifacts(outcome.files, verification.work.output, outcome.ended.exit_code, outcome.ended.timed_out)
+    if shield.curated.anything or shield.curated.kept:
+        write_evidence(verification.folder / logs / "system.json", shield.curated)
+    round_, options = verification.round, verification.options
+    verdict = read_verdict(raw, round_.judged.verifier, options.reward_policy, round_.verdict(options))
+    run = _describe_run(verification, outcome.ended, shield, logs)
+    return Judgement(run, _provenance(verdict.file, raw, outcome.tests_digest), raw, verdict, shield.curated)
+
+
+def _describe_run(verification: Verification, ended: ExecResult, shield: Shield, logs: str) -> VerifierRun:
+    base, curated = Path(verification.round.folder, logs).as_posix(), shield.curated
+    return VerifierRun(
+        exit_code=ended.exit_code,
+        timed_out=ended.timed_out,
+        duration_sec=ended.duration_sec,
+        isolation=shield.isolation,
+        survivors=verification.work.survivors,
+        restored=tuple(sorted(curated.put_back)[:_NAMED]),
+        restored_count=len(curated.put_back),
+        hidden=tuple(sorted(curated.hidden)[:_NAMED]),
+        hidden_count=len(curated.hidden),
+        shielded=shield.owned,
+        trust="as_left" if verification.trusts_agent else "image",
+        truncated=ended.truncated,
+        stdout_path=f"{base}/stdout.txt",
+        stderr_path=f"{base}/stderr.txt",
+    )
+
+
+def _provenance(reward_file: str | None, raw: RawArtifacts, digest: str) -> Provenance:
+    said = raw.file(reward_file).data if reward_file else None
+    return Provenance(
+        tests_digest=digest,
+        reward_file=reward_file,
+        reward_sha256=hashlib.sha256(said).hexdigest() if said is not None else None,
+        details_file=next((name for name in DETAILS_NAMES if raw.file(name).status == "ok"), None),
+    )
+
+
+def evaluate(round_: Round, judgement: Judgement, options: TrialOptions) -> EvaluationResult:
+    """The evaluation that a verdict alone amounts to, whatever else was found."""
+    return ingest(round_.judged, judgement.raw, options.reward_policy, round_.verdict(options))
+
+
+def score(round_: Round, judgement: Judgement, changes: FileChanges, options: TrialOptions) -> EvaluationResult:
+    """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
+    evaluation = evaluate(round_, judgement, options)
+    tags = [
+        *integrity_tags(changes, judgement.run.survivors),
+        *system_tags(judgement.curated, judgement.run, judgement.planted),
+    ]
+    if judgement.disputed is not None:
+        tags.append(dispute_tag(evaluation.reward, judgement.disputed))
+    if not tags:
+        return evaluation
+    return evaluation.model_copy(update={"error_taxonomy": [*(evaluation.error_taxonomy or ()), *tags]})

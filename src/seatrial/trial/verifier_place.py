@@ -1,0 +1,90 @@
+"""Where a verifier works and how it is run: beside the agent's files, or in a sandbox that the agent never saw."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.errors import HostExhaustedError
+from seatrial.images.choice import ImageRequest
+from seatrial.model.record import IsolationLevel
+from seatrial.sandbox.api import Sandbox
+from seatrial.sandbox.ca_file import VERIFIER_CA
+from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import put_file, put_tree
+from seatrial.tasks.allowed import task_variables
+from seatrial.trial.machinery import Machinery
+from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, trusted, verifier_image
+from seatrial.trial.verification import Verification
+from seatrial.verify.fetch import NO_ROOM, KeptArtifact
+from seatrial.verify.run import VerifierPlan
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierSandbox:
+    """The sandbox in which a verifier runs, and whether its image brought the tests along."""
+
+    sandbox: Sandbox
+    has_tests: bool = False
+
+
+def choose_isolation(verification: Verification) -> IsolationLevel:
+    """How far the verifier is kept from what the agent left running."""
+    round_, asked = verification.round, verification.options.isolation
+    modes = (round_.verifier.environment_mode, round_.task.config.verifier.environment_mode)
+    if "separate" in modes or asked == "separate":
+        return "separate"
+    capabilities = verification.place.capabilities
+    if capabilities.guarded_phases:
+        return "guarded" if asked == "keep" else asked
+    # Where the agent's processes cannot be kept from the verifier, they must not run on unless somebody says so.
+    return "kill" if capabilities.isolation == "namespaces" and asked != "keep" else "exposed"
+
+
+@asynccontextmanager
+async def open_verifier_sandbox(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
+) -> AsyncIterator[VerifierSandbox]:
+    """The sandbox to verify in: the agent's own, or a fresh one into which only artifacts cross."""
+    if isolation != "separate":
+        yield VerifierSandbox(sandbox)
+        return
+    own, work = verifier_image(verification.round), verification.work
+    place = await _separate_place(verification, machinery, own or agent_image(verification.round.task))
+    for artifact in work.kept:
+        if artifact.reason and artifact.reason.startswith(NO_ROOM):
+            raise HostExhaustedError(f"{artifact.source} cannot be handed to the verifier: {artifact.reason}")
+    async with open_sandbox(machinery.backend, place.sandbox) as fresh:
+        for artifact in work.kept:
+            if artifact.status == "ok":
+                await _hand_over(fresh, artifact, work.artifacts / artifact.destination)
+        yield VerifierSandbox(fresh, has_tests=own is not None and place.image_from in ("fetch", "build"))
+
+
+async def _separate_place(verification: Verification, machinery: Machinery, request: ImageRequest) -> Place:
+    round_, options = verification.round, verification.options
+    environment = round_.verifier.environment or round_.task.config.environment
+    image = await machinery.images.resolve(request, image_policy(options))
+    return choose_place(round_.task, environment, image, options, verification.place.capabilities)
+
+
+async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path) -> None:
+    if artifact.type == "directory":
+        await put_tree(room, artifact.source, kept)
+    else:
+        mode = kept.stat().st_mode & 0o777  # noqa: ASYNC240 - one file
+        await put_file(room, artifact.source, kept.read_bytes(), mode=mode)  # noqa: ASYNC240 - one file
+
+
+def plan_verifier(verification: Verification) -> VerifierPlan:
+    """How the verifier of a round is to be run."""
+    phase, config, options = verification.round.verifier, verification.round.task.config, verification.options
+    policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
+    own = phase.environment.workdir if phase.environment else None
+    return VerifierPlan(
+        workdir=phase.workdir or config.verifier.workdir or own or verification.place.workdir,
+        timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
+        env={**trusted(options, VERIFIER_CA), **task_variables(phase.env, options.allow_env)},
+        user=verification.round.verifier_user,
+        network=choose_network(policy, options, verification.place.capabilities),
+    )

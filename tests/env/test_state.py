@@ -1,0 +1,63 @@
+"""The state of a rollout: keys that everybody may read, and one private key for what cannot leave this process."""
+
+import asyncio
+import pickle
+
+import pytest
+
+from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
+from seatrial.env.state import State, new_state, rollout_of
+from seatrial.errors import HookError
+from tests.env.games import Guessing
+from tests.env.worlds import ask, cli_env, echo, harbor_env, make_tasks, world
+
+ROW = {"prompt": "Do it.", "info": {"number": 0}}
+
+
+async def agent(spec, sandbox):
+    await ask(spec, "hello")
+
+
+def environments(folder):
+    yield Guessing(dataset=[ROW], max_turns=1), ROW
+    yield cli_env(agent), ROW
+    harbor = harbor_env(make_tasks(folder), backend=world(agent))
+    yield harbor, harbor.get_dataset()[0]
+
+
+def test_without_its_one_private_key_a_state_can_be_sent(tmp_path):
+    async def run():
+        return [await env.rollout(row, echo, "gpt-4") for env, row in environments(tmp_path)]
+
+    for state in asyncio.run(run()):
+        assert state["error"] is None
+        assert [key for key in state if key.startswith("_")] == [ROLLOUT]
+        open_to_all = {key: value for key, value in state.items() if key not in (ROLLOUT, "client")}
+        sent = pickle.loads(pickle.dumps(open_to_all))  # noqa: S301 - our own
+        assert sent["completion"] == state["completion"]
+        assert [step["completion"] for step in sent["trajectory"]] == [
+            step["completion"] for step in state["trajectory"]
+        ]
+
+
+def test_a_rollout_begins_with_what_its_row_says_of_its_place_and_nothing_else(tmp_path):
+    env = harbor_env(make_tasks(tmp_path))
+    place = RolloutPlace(env.trial_spec(env.get_dataset()[0], "m"), tmp_path)
+    begun = Rollout(place, unanswered=[{"role": "user", "content": "from another try"}])
+    state = new_state({**ROW, ROLLOUT: begun}, "m", None)
+    assert rollout_of(state).place is place
+    assert rollout_of(state).unanswered == []
+    assert ROLLOUT not in state["input"]
+
+
+def test_a_state_that_a_hook_made_has_a_rollout_too():
+    state = State()
+    assert rollout_of(state) is rollout_of(state)
+
+
+def test_a_hook_that_is_too_early_is_told_so(tmp_path):
+    env = harbor_env(make_tasks(tmp_path))
+    with pytest.raises(HookError, match="has no agent yet"):
+        asyncio.run(env.build_env_vars(new_state(ROW, "m", None)))
+    with pytest.raises(HookError, match="has no sandbox yet"):
+        asyncio.run(env.post_sandbox_setup(new_state(ROW, "m", None)))

@@ -38,7 +38,7 @@ def events_of(process: "subprocess.Popen[str]") -> Iterator[Event]:
 
 def fault_plan(seed: int, trials: int, **times: int) -> dict[int, Fault]:
     """Which fault happens when the trial of that number starts: `fault_plan(1, 400, runner=3)`."""
-    chance = random.Random(seed)  # noqa: S311 - to be had again, not to be secret
+    chance = random.Random(seed)
     faults = [fault for fault, count in times.items() for _ in range(count)]
     chance.shuffle(faults)
     moments = sorted(chance.sample(range(10, trials * 3 // 4), len(faults)))

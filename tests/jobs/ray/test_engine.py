@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -10,12 +11,16 @@ from typing import Any
 
 import pytest
 
+from seatrial.env.client_config import ClientConfig
+from seatrial.env.harbor import HarborEnv
+from seatrial.env.state import State
 from seatrial.jobs.api import prepare_job, run_prepared
 from seatrial.jobs.engine import JobOutcome
 from seatrial.jobs.ray.doctor import examine_cluster
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
-from seatrial.testing.fake_provider import FakeProvider
+from seatrial.store.job_store import JobStore
+from seatrial.testing.fake_provider import FakeProvider, Say
 from seatrial.trial.events import Event, PhaseStarted, TrialStarted
 from tests.jobs.ray.clusters import TestCluster, needs_ray, ray_cluster
 from tests.jobs.samples import Watcher
@@ -24,6 +29,12 @@ pytestmark = needs_ray
 
 ORACLE = AgentOptions(name="oracle")
 Observe = Callable[[Event], None]
+ASK = """/usr/bin/python3 -c '
+import json, os, urllib.request
+body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "?"}]}).encode()
+headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
+urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers))
+'"""
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +112,41 @@ def test_keys_reach_the_node_and_no_file_of_ray_or_ours(cluster, tasks, tmp_path
     assert outcome.finished == 2
     files = [path for root in (cluster.folder, outcome.store.path) for path in root.rglob("*") if path.is_file()]
     assert len(files) > 20
+    assert [path for path in files if key.encode() in path.read_bytes()] == []
+
+
+class Noting(HarborEnv):
+    """An environment of a program's own, which nodes get by value."""
+
+    async def post_sandbox_setup(self, state: State) -> None:
+        await super().post_sandbox_setup(state)
+        state["noted"] = os.environ["SEATRIAL_STATE_DIR"]
+
+
+def test_rollouts_of_an_environment_spread_over_the_nodes(cluster, tasks, tmp_path, monkeypatch):
+    key = "k3y-of-a-trainer"
+    monkeypatch.setenv("MY_KEY", key)
+
+    async def scenario():
+        async with FakeProvider(*[Say("yes")] * 8) as provider:
+            return await Noting(run_command=ASK, dataset_path=tasks, image="host").evaluate(
+                ClientConfig(api_base_url=provider.base_url, api_key_var="MY_KEY"),
+                "m",
+                rollouts_per_example=4,
+                max_concurrent=3,
+                engine="ray",
+                address=cluster.address,
+                state_columns=["noted"],
+                save_to=tmp_path / "job",
+            )
+
+    results = asyncio.run(scenario())
+    assert [output["error"] for output in results["outputs"]] == [None] * 8
+    assert [len(output["trajectory"]) for output in results["outputs"]] == [1] * 8
+    folders = {str(cluster.state_of(name)) for name in cluster.nodes}
+    assert len({output["noted"] for output in results["outputs"]} & folders) > 1
+    assert len(JobStore.open(tmp_path / "job").finished()) == 8
+    files = [path for root in (cluster.folder, tmp_path / "job") for path in root.rglob("*") if path.is_file()]
     assert [path for path in files if key.encode() in path.read_bytes()] == []
 
 

@@ -47,6 +47,7 @@ class Pool:
     def __init__(self, folder: Path, *nodes: FakeNode) -> None:
         self.cluster = FakeCluster(*nodes)
         self.told = Watcher()
+        self.slots = 2 * max(1, len(nodes))
         self.late: asyncio.Queue[Any] = asyncio.Queue()
         self._folder = folder
         self._count = 0
@@ -63,7 +64,7 @@ class Pool:
 
     @asynccontextmanager
     async def open(self, **changes):
-        settings = RunnerSettings(trial=TrialOptions(), model=ModelOptions(), slots=2)
+        settings = RunnerSettings(trial=TrialOptions(), model=ModelOptions(), slots=self.slots)
         options = PoolOptions(**{"settings": settings, "check": lambda _: None, **changes}, **self._usual())
         try:
             async with asyncio.timeout(60), open_pool(self.cluster, options) as self.pool:
@@ -116,6 +117,17 @@ def test_trials_are_spread_and_what_they_left_arrives(make_node, make_spec, tmp_
     assert [record.trial_id for _, record, _ in ended] == ["add.noop.1", "sort.noop.1"]
     assert all((folder / "agent" / "stdout.txt").read_text() == "try 1\n" for *_, folder in ended)
     assert len(watcher.of(PhaseStarted)) == 2
+
+
+def test_trials_that_are_limited_for_the_whole_run_are_shared_by_the_nodes(make_node, make_spec, tmp_path):
+    async def run():
+        test = Pool(tmp_path, *(make_node(name) for name in ("one", "two", "three")))
+        test.slots = 7
+        async with test.open() as pool:
+            await until(lambda: len(pool.reports) == 3)
+            return {report.slots for report in pool.reports.values()}
+
+    assert within(run()) == {3}
 
 
 def test_large_results_come_in_pieces_and_are_dropped(make_node, make_spec, tmp_path):

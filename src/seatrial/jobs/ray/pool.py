@@ -183,7 +183,7 @@ class NodePool:
     async def _connect(self, node: ClusterNode) -> RemoteNode:
         remote = RemoteNode(node, await self.cluster.connect(node), self.options.tell, self._hear)
         await remote.deliver(self.options.settings.files)
-        report = await remote.settle(self.options.settings)
+        report = await remote.settle(self._shared_settings())
         try:
             self.options.check(report)
         except HostUnsupportedError as error:
@@ -192,6 +192,17 @@ class NodePool:
         self._nodes[node.name] = remote
         self._seats.add(node.name, report.slots, report.memory_mb)
         return remote
+
+    def _shared_settings(self) -> RunnerSettings:
+        """The settings of one runner. What is limited for the whole run, the nodes that are there share evenly.
+
+        Otherwise the first one that is ready would take it all.
+        """
+        settings = self.options.settings
+        if settings.slots is None:
+            return settings
+        share = -(-settings.slots // max(1, len(self._alive)))
+        return settings.model_copy(update={"slots": share})
 
     async def _listen(self, remote: RemoteNode) -> None:
         try:

@@ -43,6 +43,7 @@ from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
 AGAIN_SEC = 1.0
+AT_ONCE_BYTES = 2**18
 ANSWER_SEC = POLL_SEC + 30.0
 """A node that has said nothing for so long, not even that there is no news, does not answer."""
 
@@ -151,7 +152,7 @@ class RemoteNode:
                 raise HostExhaustedError(f"node {self.name}: {ended.shortage}")
             raise TrialError(f"on node {self.name}: {ended.error}")
         if outcome.archive or not ended.size:
-            await asyncio.to_thread(_unpack, io.BytesIO(outcome.archive), folder, ended)
+            await _unpacked(outcome, folder)
             return ended.record
         with tempfile.TemporaryFile(dir=folder) as file:
             while file.tell() < ended.size:
@@ -278,6 +279,15 @@ class NodePlace:
     async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
         """Run the trial there."""
         return await self.remote.run(self.lease, spec, folder, observe)
+
+
+async def _unpacked(outcome: NodeOutcome, folder: Path) -> None:
+    """Unpack what came along. Little is done at once: threads that do it by the hundred keep the loop from its turn."""
+    archive = io.BytesIO(outcome.archive)
+    if outcome.ended.content <= AT_ONCE_BYTES:
+        _unpack(archive, folder, outcome.ended)
+    else:
+        await asyncio.to_thread(_unpack, archive, folder, outcome.ended)
 
 
 def _unpack(archive: IO[bytes], folder: Path, ended: TrialEnded) -> None:

@@ -9,9 +9,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
+from tests.jobs.ray.clusters import needs_ray
 
-pytest.importorskip("ray", reason="no Ray: install ray")
+pytestmark = needs_ray
 
 
 def processes(mark: bytes) -> dict[int, str]:
@@ -22,6 +22,11 @@ def processes(mark: bytes) -> dict[int, str]:
             if path.name.isdecimal() and mark in (path / "environ").read_bytes():
                 found[int(path.name)] = (path / "comm").read_text().strip()
     return found
+
+
+def variables_of(program: str, mark: bytes) -> bytes:
+    pid = next(pid for pid, name in processes(mark).items() if name == program)
+    return Path(f"/proc/{pid}/environ").read_bytes()
 
 
 def left(mark: bytes, seconds: float) -> dict[int, str]:
@@ -55,6 +60,7 @@ def test_an_interrupted_run_says_nothing_of_ray_and_leaves_nothing(make_task, tm
             if lines[-1].get("phase") == "agent":
                 break
         assert "raylet" in processes(mark).values()
+        assert b"RAY_USAGE_STATS_ENABLED=0\0" in variables_of("raylet", mark)
         running.send_signal(signal.SIGINT)
         rest, errors = running.communicate(timeout=60)
     assert running.returncode == 130

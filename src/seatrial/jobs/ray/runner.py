@@ -245,9 +245,9 @@ class Runner:
     def _tell(self, lease: str) -> Observer:
         def tell(event: Event) -> None:
             if isinstance(event, PhaseStarted):
-                self._outbox.post(Happened(lease=lease, phase=event))
+                self._outbox.mention(Happened(lease=lease, phase=event))
             elif isinstance(event, Notice):
-                self._outbox.post(Happened(lease=lease, notice=event))
+                self._outbox.mention(Happened(lease=lease, notice=event))
 
         return tell
 

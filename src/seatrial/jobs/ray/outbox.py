@@ -9,7 +9,6 @@ from collections import deque
 from seatrial.jobs.ray.wire import PIECE_BYTES, Batch
 from seatrial.model.base import StrictModel
 
-
 LINGER_SEC = 0.2
 
 

@@ -41,9 +41,7 @@ def install_backends(site: Path) -> None:
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: seatrial-bench\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(
-        "[seatrial.backends]\n"
-        "bench-null = benchmarks.null_backends:NULL\n"
-        "bench-slow = benchmarks.null_backends:SLOW\n"
+        "[seatrial.backends]\nbench-null = benchmarks.null_backends:NULL\nbench-slow = benchmarks.null_backends:SLOW\n"
     )
     paths = [str(site), str(REPOSITORY)]
     sys.path[:0] = paths

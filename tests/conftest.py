@@ -78,10 +78,24 @@ def raw(output: bytes | None = None, **files: bytes) -> RawArtifacts:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where $SEATRIAL_REQUIRE names a part, a test that is skipped for want of it has failed."""
     report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """So has a file of tests that is."""
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     required = [part for part in os.environ.get("SEATRIAL_REQUIRE", "").split(",") if part]
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2])
         if any(part in reason for part in required):
             report.outcome = "failed"
-            report.longrepr = f"{item.nodeid} must not be skipped here: {reason}"
-    return report
+            report.longrepr = f"{report.nodeid} must not be skipped here: {reason}"

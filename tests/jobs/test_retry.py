@@ -17,6 +17,13 @@ def test_what_cannot_pass_is_not_tried_again():
     assert not should_retry(Failure(kind="cancelled", phase="agent", cause="x", message="y", retryable=True), 1, 5)
 
 
+@pytest.mark.parametrize("cause", ["NodeLostError", "NodeUnreachableError"])
+def test_what_is_lost_with_its_node_has_more_tries_but_not_without_end(cause):
+    failure = Failure(phase="setup", cause=cause, message="the node has died", retryable=True)
+    assert [should_retry(failure, tries, 0) for tries in (1, 10, 11)] == [True, True, False]
+    assert should_retry(failure, 11, 12)
+
+
 def test_at_once_first_then_ever_longer_up_to_a_limit():
     waits = [backoff_sec(tries) for tries in range(1, 12)]
     assert waits[0] == 0.0

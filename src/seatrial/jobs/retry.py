@@ -1,15 +1,23 @@
 """Whether a trial that the machinery failed is started again, and when."""
 
-from seatrial.errors import HostExhaustedError
+from seatrial.errors import HostExhaustedError, NodeLostError, NodeUnreachableError
 from seatrial.model.record import Failure
 from seatrial.sandbox.host.watch import Company
 
 _FIRST_WAIT_SEC = 1.0
 _LONGEST_WAIT_SEC = 30.0
+_MOST_LOST = 10
+_LOST = (NodeLostError.__name__, NodeUnreachableError.__name__)
 
 
 def should_retry(failure: Failure, tries: int, retries: int) -> bool:
-    """Whether to start again after `tries` tries, of which `retries` may be repetitions. Cancelled is cancelled."""
+    """Whether to start again after `tries` tries, of which `retries` may be repetitions. Cancelled is cancelled.
+
+    What was lost with its node says nothing about a trial, so that has more repetitions; not without end, for a trial
+    may be what ends nodes.
+    """
+    if failure.cause in _LOST:
+        retries = max(retries, _MOST_LOST)
     return failure.kind == "infrastructure" and failure.retryable and tries <= retries
 
 

@@ -83,3 +83,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_settings_show_no_variables():
     secret = RunnerSettings(trial=TrialOptions(), model=ModelOptions(), variables={"KEY": "s3cret"})
     assert "s3cret" not in repr(secret)
+
+
+def test_a_cache_is_found_at_the_same_path_and_what_is_behind_it_is_sent(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("script.jsonl").write_text("")
+    trial, model = portable(TrialOptions(), ModelOptions(upstream="cache:kept,scripted:script.jsonl"))
+    assert model.upstream == f"cache:{tmp_path}/kept,scripted:{tmp_path}/script.jsonl"
+    (need,) = files = settings_files(trial, model)
+    there = settled(RunnerSettings(trial=trial, model=model, files=files), {need.digest: THERE})
+    assert there.model.upstream == f"cache:{tmp_path}/kept,scripted:{THERE}"

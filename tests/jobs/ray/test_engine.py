@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from seatrial.env.harbor import HarborEnv
 from seatrial.env.state import State
 from seatrial.jobs.api import prepare_job, run_prepared
 from seatrial.jobs.engine import JobOutcome
+from seatrial.jobs.ray.doctor import examine_cluster
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.store.job_store import JobStore
@@ -148,6 +150,19 @@ def test_rollouts_of_an_environment_spread_over_the_nodes(cluster, tasks, tmp_pa
     assert [path for path in files if key.encode() in path.read_bytes()] == []
 
 
+def test_a_node_with_another_version_is_told_apart(cluster, tmp_path):
+    installed = tmp_path / "seatrial-9.9.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: seatrial\nVersion: 9.9\n")
+    other = cluster.add(variables={"PYTHONPATH": str(tmp_path)})
+    found = {each.node: each for each in asyncio.run(examine_cluster(cluster.address))}
+    assert found.keys() == set(cluster.nodes)
+    assert [each.node for each in found.values() if each.status == "unfit"] == [other]
+    assert f"it has Seatrial 9.9, and this is {version('seatrial')}" in found[other].reason
+    assert "embedded sandboxes" in found[cluster.head].detail
+    cluster.kill_node(other)
+
+
 def test_what_is_killed_is_started_again_and_a_late_node_helps(cluster, tasks, tmp_path):
     killed = Killed(cluster)
     outcome = asyncio.run(
@@ -170,6 +185,7 @@ def test_what_is_killed_is_started_again_and_a_late_node_helps(cluster, tasks, t
     tries = outcome.store.tries()
     assert tries.keys() == {record.trial_id for record in again}
     late = set(cluster.nodes) - killed.before
+    assert late
     assert late <= {record.node for record in found}
     for name in cluster.nodes:
         assert [path.name for path in cluster.state_of(name).glob("*run-*/*")] == []
@@ -181,7 +197,7 @@ class Killed:
     def __init__(self, cluster: TestCluster) -> None:
         self.cluster = cluster
         self.before = set(cluster.nodes)
-        self.runner, self.node = sorted(self.before - {cluster.head})
+        self.runner, self.node = [name for name in cluster.nodes if name != cluster.head][:2]
         self._nodes: dict[str, str] = {}
         self._due = {self.runner: cluster.kill_runner, self.node: cluster.kill_node}
 

@@ -191,6 +191,24 @@ def test_a_node_that_dies_fails_its_trials_and_gets_a_new_runner(make_node, make
     assert within(run()) == (True, "one", ["node one was lost: it was killed"], 2)
 
 
+def test_a_runner_that_ends_by_itself_says_so(make_node, make_spec, tmp_path):
+    hold, began, _ = holding()
+    node = make_node(run=hold)
+
+    async def run():
+        test = Pool(tmp_path, node)
+        async with test.open():
+            lost = asyncio.ensure_future(test.run(make_spec()))
+            await began.wait()
+            node.run = FakeTrials()
+            await node.runners[0].end("the node has died")
+            with pytest.raises(NodeLostError, match="node one was lost: the node has died"):
+                await lost
+            return (await test.run(make_spec("sort")))[1].trial_id
+
+    assert within(run()) == "sort.noop.1"
+
+
 def test_a_node_that_is_gone_is_forgotten(make_node, make_spec, tmp_path):
     hold, began, _ = holding()
     nodes = [make_node("one", run=hold), make_node("two", run=hold)]

@@ -110,6 +110,19 @@ def test_a_late_node_gives_seats_to_those_who_wait():
     assert asyncio.run(run()) == "late"
 
 
+def test_a_seat_on_a_node_that_is_gone_at_once_is_none():
+    async def run():
+        source = seats()
+        waiter = waiting(source)
+        await turns()
+        source.add("late", 1, 100)
+        source.remove("late")
+        source.add("other", 1, 100)
+        return (await waiter).node
+
+    assert asyncio.run(run()) == "other"
+
+
 @pytest.mark.parametrize("let_in", [False, True], ids=["still waiting", "just let in"])
 def test_who_gives_up_takes_no_seat(let_in):
     async def run():

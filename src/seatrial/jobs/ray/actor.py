@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from threading import Thread
 from typing import Any, TypeVar
@@ -91,20 +91,21 @@ class RunnerActor:
 
     async def _begin(self) -> Runner:
         runner = Runner(state_root() / "node", open_trials)
-        self._guard = asyncio.create_task(self._end_when_alone(runner, os.pidfd_open(os.getppid())))
+        self._guard = asyncio.create_task(self._end_when_alone(runner, os.getppid()))
         return runner
 
     async def _end_when_alone(self, runner: Runner, parent: int) -> None:
         gone = asyncio.Event()
-        self._loop.add_reader(parent, gone.set)
-        while not gone.is_set() and time.monotonic() - self._heard < _ALONE_SEC:
+        with suppress(OSError):  # a kernel that cannot: then it is noticed a little later
+            self._loop.add_reader(os.pidfd_open(parent), gone.set)
+        while os.getppid() == parent and not gone.is_set() and time.monotonic() - self._heard < _ALONE_SEC:
             try:
                 async with asyncio.timeout(_LOOK_SEC):
                     await gone.wait()
             except TimeoutError:
                 continue
         try:
-            await runner.close()
+            await runner.end("the node has died" if os.getppid() != parent else "the coordinator did not ask for long")
         finally:
             os._exit(1)
 

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,9 @@ from seatrial.tasks.layout import IGNORED_FOLDERS, TASK_BOUNDS, list_files
 from seatrial.trial.spec import TrialSpec
 
 _FROM_FILES = ("scripted", "replay")
+_CACHE = "cache"
+
+Rename = Callable[[str], str]
 
 
 def needs_of(spec: TrialSpec) -> list[FileNeed]:
@@ -74,8 +77,8 @@ def _listed(need: FileNeed) -> list[str]:
 def portable(trial: TrialOptions, model: ModelOptions) -> tuple[TrialOptions, ModelOptions]:
     """The options with absolute paths of files, which mean the same wherever they are read."""
     changed: dict[str, str] = {}
-    if name := upstream_file(model.upstream):
-        changed["upstream"] = _with_file(model.upstream, _absolute(name))
+    if model.upstream:
+        changed["upstream"] = _rewritten(model.upstream, _absolute, _absolute)
     if model.prices:
         changed["prices"] = _absolute(model.prices)
     certificates = {"ca_file": _absolute(trial.ca_file)} if trial.ca_file else {}
@@ -100,8 +103,8 @@ def settled(settings: RunnerSettings, places: Mapping[str, Path]) -> RunnerSetti
     moved = {need.path: str(places[need.digest]) for need in settings.files}
     trial, model = settings.trial, settings.model
     changed: dict[str, str | None] = {"prices": moved.get(model.prices or "")}
-    if name := upstream_file(model.upstream):
-        changed["upstream"] = _with_file(model.upstream, moved[name])
+    if model.upstream:
+        changed["upstream"] = _rewritten(model.upstream, moved.__getitem__)
     return settings.model_copy(
         update={
             "trial": trial.model_copy(update={"ca_file": moved.get(trial.ca_file or "")}),
@@ -111,13 +114,20 @@ def settled(settings: RunnerSettings, places: Mapping[str, Path]) -> RunnerSetti
 
 
 def upstream_file(upstream: str | None) -> str | None:
-    """The file that an upstream takes its answers from, if it is of that kind."""
+    """The file that an upstream takes its answers from, if it is of that kind; also behind a cache."""
     kind, _, rest = (upstream or "").strip().partition(":")
+    if kind == _CACHE:
+        return upstream_file(rest.partition(",")[2])
     return rest if kind in _FROM_FILES else None
 
 
-def _with_file(upstream: str | None, path: str) -> str:
-    return f"{(upstream or '').strip().partition(':')[0]}:{path}"
+def _rewritten(upstream: str, file: Rename, folder: Rename = str) -> str:
+    """An upstream with other names for the file of its answers and for the folder of a cache, if it has them."""
+    kind, _, rest = upstream.strip().partition(":")
+    if kind == _CACHE:
+        kept, _, inner = rest.partition(",")
+        return f"{kind}:{folder(kept)},{_rewritten(inner, file, folder)}"
+    return f"{kind}:{file(rest)}" if kind in _FROM_FILES else upstream
 
 
 def _absolute(name: str) -> str:

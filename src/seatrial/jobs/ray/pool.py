@@ -27,7 +27,7 @@ from seatrial.jobs.places import TrialPlace, memory_of
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
 from seatrial.jobs.ray.delivery import needs_of
-from seatrial.jobs.ray.remote_node import LateResult, NodeNews, NodeOutcome, RemoteNode
+from seatrial.jobs.ray.remote_node import LateResult, NodeNews, NodeOutcome, NodePlace, RemoteNode
 from seatrial.jobs.ray.seats import Seat, Seats
 from seatrial.jobs.ray.wire import Lease, NodeReport, RunnerSettings, write_plan
 from seatrial.model.record import TrialRecord
@@ -63,23 +63,6 @@ class PoolOptions:
     keep_late: KeepLate
     tell: Observer
     longest_wait_sec: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class NodePlace:
-    """A seat on a node, for one try of one trial."""
-
-    remote: RemoteNode
-    lease: Lease
-
-    @property
-    def node(self) -> str:
-        """The node's name."""
-        return self.remote.name
-
-    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
-        """Run the trial there."""
-        return await self.remote.run(self.lease, spec, folder, observe)
 
 
 @dataclass(eq=False, slots=True)

@@ -32,6 +32,7 @@ from seatrial.jobs.ray.wire import (
     Lease,
     NodeReport,
     RoomAgain,
+    RunnerEnds,
     RunnerSettings,
     TrialEnded,
     read_news,
@@ -42,6 +43,7 @@ from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
 AGAIN_SEC = 1.0
+AT_ONCE_BYTES = 2**18
 ANSWER_SEC = POLL_SEC + 30.0
 """A node that has said nothing for so long, not even that there is no news, does not answer."""
 
@@ -150,7 +152,7 @@ class RemoteNode:
                 raise HostExhaustedError(f"node {self.name}: {ended.shortage}")
             raise TrialError(f"on node {self.name}: {ended.error}")
         if outcome.archive or not ended.size:
-            await asyncio.to_thread(_unpack, io.BytesIO(outcome.archive), folder, ended)
+            await _unpacked(outcome, folder)
             return ended.record
         with tempfile.TemporaryFile(dir=folder) as file:
             while file.tell() < ended.size:
@@ -213,6 +215,8 @@ class RemoteNode:
                 self._settle_call(NodeOutcome(ended, archive))
             case RoomAgain():
                 self._listener(self, "room again")
+            case RunnerEnds(reason=reason):
+                raise NodeLostError(reason)
 
     def _settle_call(self, outcome: NodeOutcome) -> None:
         lease = outcome.ended.lease
@@ -258,6 +262,32 @@ class RemoteNode:
     def _check(self, need: FileNeed, reason: str | None) -> None:
         if reason:
             raise SandboxError(f"node {self.name} could not take {need.path}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """A seat on a node, for one try of one trial."""
+
+    remote: RemoteNode
+    lease: Lease
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self.remote.name
+
+    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
+        """Run the trial there."""
+        return await self.remote.run(self.lease, spec, folder, observe)
+
+
+async def _unpacked(outcome: NodeOutcome, folder: Path) -> None:
+    """Unpack what came along. Little is done at once: threads that do it by the hundred keep the loop from its turn."""
+    archive = io.BytesIO(outcome.archive)
+    if outcome.ended.content <= AT_ONCE_BYTES:
+        _unpack(archive, folder, outcome.ended)
+    else:
+        await asyncio.to_thread(_unpack, archive, folder, outcome.ended)
 
 
 def _unpack(archive: IO[bytes], folder: Path, ended: TrialEnded) -> None:

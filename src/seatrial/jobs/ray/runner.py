@@ -31,6 +31,7 @@ from seatrial.jobs.ray.wire import (
     Happened,
     NodeReport,
     RoomAgain,
+    RunnerEnds,
     RunnerSettings,
     TrialEnded,
     read_plan,
@@ -158,6 +159,11 @@ class Runner:
             await asyncio.wait((held.task,))
         if held.archive:
             held.archive.close()
+
+    async def end(self, reason: str) -> None:
+        """Close by itself; whoever asks for news is told why, before the cluster notices anything."""
+        self._outbox.post(RunnerEnds(reason=reason))
+        await self.close()
 
     async def close(self) -> None:
         """End every trial, and leave nothing behind."""

@@ -1,6 +1,7 @@
 """Which node the next trial runs on: the fit one with the most free seats that has the memory, in order of arrival."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -44,7 +45,9 @@ class Seats:
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
-        self._waiting: dict[_Waiter, None] = {}  # in order of arrival; tens of thousands may give up at once
+        # In order of arrival. Tens of thousands may wait, and give up at once; the first of a plain dict that has lost
+        # many is found only by going past where they were.
+        self._waiting: OrderedDict[_Waiter, None] = OrderedDict()
 
     def add(self, name: str, slots: int, memory_mb: int) -> None:
         """A node has come."""
@@ -69,6 +72,12 @@ class Seats:
 
     async def take(self, need_mb: int, avoid: frozenset[str] = NO_NODES) -> Seat:
         """A seat on a node, on one to `avoid` only when there is no other node; waits until there is one."""
+        while True:
+            seat = await self._take(need_mb, avoid)
+            if self._nodes.get(seat.node) is seat.place:  # it may have gone since the seat was given
+                return seat
+
+    async def _take(self, need_mb: int, avoid: frozenset[str]) -> Seat:
         waiter = _Waiter(need_mb, avoid, asyncio.get_running_loop().create_future())
         self._waiting[waiter] = None
         if len(self._waiting) == 1:  # the others wait for what the first of them needs
@@ -92,7 +101,7 @@ class Seats:
 
     def fail(self, error: Exception) -> None:
         """Let nobody wait any longer."""
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting = self._waiting, OrderedDict()
         for waiter in waiting:
             if not waiter.turn.done():
                 waiter.turn.set_exception(error)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from seatrial.jobs.ray.ray_cluster import RayCluster
 
 _ANSWER_SEC = 10.0
+# A Ray of our own has nothing to schedule, and what goes through its shared memory is small.
+_OWN = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False, "object_store_memory": 256 * 2**20}
+# Ray's daemons report to its makers unless they are told not to; those of a cluster are not ours to tell.
+_REPORTS = "RAY_USAGE_STATS_ENABLED"
 # Ray prints what its daemons say to our terminal; this is its way to be told which lines not to.
 _QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -58,7 +62,9 @@ def _connect(ray: ModuleType, address: str | None) -> None:
     if address:
         _check_address(address)
     logging.getLogger("ray").setLevel(logging.CRITICAL)
-    own = {} if address else {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
+    own = {} if address else _OWN
+    if not address:
+        os.environ.setdefault(_REPORTS, "0")
     with _own_signals():
         try:
             ray.init(address or "local", log_to_driver=False, configure_logging=False, **own)

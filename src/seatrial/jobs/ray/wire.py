@@ -101,7 +101,15 @@ class RoomAgain(StrictModel):
     kind: Literal["room"] = "room"
 
 
-News = Annotated[TrialEnded | Happened | RoomAgain, Field(discriminator="kind")]
+class RunnerEnds(StrictModel):
+    """A runner is about to end by itself, with all that it runs."""
+
+    kind: Literal["runner_ends"] = "runner_ends"
+    reason: str
+
+
+News = TrialEnded | Happened | RoomAgain | RunnerEnds
+_AnyNews = Annotated[News, Field(discriminator="kind")]
 
 Batch = tuple[int, list[tuple[bytes, bytes]]]
 """The number of the last piece of news, and each as JSON with the archive that comes along, if it does."""
@@ -118,12 +126,12 @@ class Lease:
         return f"{self.number}.{self.trial_id}"
 
 
-_news: TypeAdapter[TrialEnded | Happened | RoomAgain] = TypeAdapter(News)
+_news: TypeAdapter[News] = TypeAdapter(_AnyNews)
 _specs: TypeAdapter[TrialSpec] = TypeAdapter(TrialSpec)
 _plans: TypeAdapter[PreflightPlan] = TypeAdapter(PreflightPlan)
 
 
-def read_news(data: bytes) -> TrialEnded | Happened | RoomAgain:
+def read_news(data: bytes) -> News:
     """A piece of news from its JSON. Raises ValueError."""
     return _news.validate_json(data)
 

@@ -129,10 +129,14 @@ def is_reference(agent: Agent) -> bool:
     return getattr(agent, "is_reference", False)
 
 
+def registered_name(options: AgentOptions) -> str:
+    """The name under which the plug-in of an agent is registered."""
+    return _OTHER_NAMES.get(options.name, options.name)
+
+
 def make_agent(options: AgentOptions) -> Agent:
     """The agent that options describe. Raises UsageError for an unknown name or options it cannot use."""
-    name = _OTHER_NAMES.get(options.name, options.name)
-    factory: AgentFactory = _factory(name)
+    factory: AgentFactory = _factory(registered_name(options))
     try:
         return factory(options)
     except UsageError:

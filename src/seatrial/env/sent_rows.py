@@ -42,6 +42,12 @@ class SentRollouts:
     environment: "Environment"
     plan: RowPlan
 
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The image for tasks that name none."""
+        image = getattr(self.environment, "docker_image", None)
+        return (image,) if image else ()
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Keep the client and the environment's sandboxes open, for the length of a block. Raises UsageError."""

@@ -18,9 +18,9 @@ from seatrial.images.compression import BROKEN
 Owners = Literal["kept", "squashed"]
 """Whether files belong to whom the archive says, or all to one user because this user has no other ids."""
 
-_WHITEOUT = ".wh."
-_OPAQUE = ".wh..wh..opq"
-_XATTR = "SCHILY.xattr."
+WHITEOUT = ".wh."
+OPAQUE = ".wh..wh..opq"
+XATTR = "SCHILY.xattr."
 _CHUNK = 2**20
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_ID = 2**32 - 2
@@ -89,10 +89,10 @@ class _Layer:
             parts = safe_parts(member.name)
             parent = self._open_parent(parts)
             name = parts[-1] if parts else ""
-            if name == _OPAQUE:
+            if name == OPAQUE:
                 self._hide_below(parent)
-            elif name.startswith(_WHITEOUT):
-                self._white_out(parent, name.removeprefix(_WHITEOUT))
+            elif name.startswith(WHITEOUT):
+                self._white_out(parent, name.removeprefix(WHITEOUT))
             else:
                 self._make(tar, member, f"{parent}/{name}")
         except ImageError as error:
@@ -157,7 +157,7 @@ class _Layer:
         """Remove what lower layers have there; what this layer has there stays."""
         if name in ("", ".", ".."):
             raise ImageError("it removes nothing that has a name")
-        if name.startswith(_WHITEOUT):
+        if name.startswith(WHITEOUT):
             return  # a note of another file system's to itself
         path = f"{parent}/{name}"
         try:
@@ -262,14 +262,21 @@ class _Layer:
 
     def _set_attributes(self, member: tarfile.TarInfo, path: str) -> None:
         for key, value in member.pax_headers.items():
-            name = key.removeprefix(_XATTR)
-            # No others: those of overlayfs would make this layer look into others, labels are the host's business.
-            if name == key or not (name == "security.capability" or name.startswith("user.")):
-                continue
-            if name.startswith("user.overlay.") or member.isfifo():
+            name = key.removeprefix(XATTR)
+            if name == key or not is_portable(name) or member.isfifo():
                 continue
             with suppress(OSError):  # not every file system has them
                 os.setxattr(path, name, value.encode("utf-8", "surrogateescape"), follow_symlinks=False)
+
+
+def is_portable(attribute: str) -> bool:
+    """Whether an extended attribute belongs to an image.
+
+    No others: those of overlayfs would make a layer look into others, labels are the host's business.
+    """
+    return attribute == "security.capability" or (
+        attribute.startswith("user.") and not attribute.startswith("user.overlay.")
+    )
 
 
 def safe_parts(name: str) -> tuple[str, ...]:

@@ -54,6 +54,11 @@ class Store:
         return self._session
 
     @property
+    def owners(self) -> Owners:
+        """Whether files in its layers belong to whom their images say."""
+        return self._manner.owners
+
+    @property
     def blobs(self) -> Path:
         """Where downloads are kept until they are complete and unpacked."""
         return self.root / "blobs"
@@ -114,6 +119,27 @@ class Store:
         Raises ImageError when it is broken, hostile or too large, or when its content has another `digest` (that of
         the uncompressed archive) than expected; then nothing of it is kept.
         """
+        folder, found, about = await self._unpack(archive, digest, size=size, bounds=bounds, on_read=on_read)
+        return await self._install(folder, found, about)
+
+    async def add_copy(self, archive: BinaryIO, packed: str, digest: str) -> StoredLayer:
+        """Unpack a layer that another store has packed from its own, and knows by a `digest`.
+
+        Raises ImageError when the archive is broken, or has another digest itself than `packed`.
+        """
+        folder, _, about = await self._unpack(archive, packed)
+        return await self._install(folder, digest, about)
+
+    async def _unpack(
+        self,
+        archive: BinaryIO,
+        digest: str | None,
+        *,
+        size: int | None = None,
+        bounds: LayerBounds = _BOUNDS,
+        on_read: Callable[[int], None] | None = None,
+    ) -> tuple[Path, str, About]:
+        """A layer in a directory of this session, the digest of its archive, and what is known about it."""
         folder = self._session.new_folder()
         (folder / "root").mkdir(mode=0o755)
         target = os.open(folder / "root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -129,7 +155,7 @@ class Store:
         if digest is not None and found != digest:
             await remove_trees(folder)
             raise ImageError(f"a layer is not what its image says: expected {digest}, found {found}")
-        return await self._install(folder, found, About(**answer))
+        return folder, found, About(**answer)
 
     def new_tree(self) -> Path:
         """Where to make a directory for `add_tree`, as `Sandbox.snapshot` does; it goes with this process otherwise."""
@@ -215,6 +241,13 @@ class Store:
             paths = [layer.path] if layer.about.hides_below else [*paths, layer.path]
         name = reference or next((named.reference for named in image.names), image.digest)
         return Image(name, tuple(paths), digest=image.digest, config=image.document.run_config)
+
+    def config_of(self, digest: str) -> bytes:
+        """The configuration of an image as it was written. Raises ImageError if it is gone."""
+        try:
+            return self._image_file(digest).read_bytes()
+        except FileNotFoundError:
+            raise ImageError(f"image {digest} has been removed from the store meanwhile") from None
 
     def images(self) -> list[StoredImage]:
         """All images, the latest used first."""

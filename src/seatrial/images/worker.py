@@ -13,11 +13,14 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, cast
+
+import zstandard
 
 from seatrial.errors import ImageError
 from seatrial.images.compression import BROKEN, open_compressed
 from seatrial.images.layers import LayerBounds, LayerFormat, unpack_layer
+from seatrial.images.repacking import pack_layer
 from seatrial.sandbox.embedded.programs import removal
 from seatrial.sandbox.embedded.protocol import receive, send
 from seatrial.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
@@ -25,6 +28,7 @@ from seatrial.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
 _MEMORY = 2 * 2**30
 _CHUNK = 2**20
 _TELL_EVERY = 4 * 2**20
+_LEVEL = 1  # networks of clusters are fast: more would cost more than it saves
 
 
 class _Source(io.RawIOBase):
@@ -88,6 +92,36 @@ def _unpack(message: dict[str, Any], descriptors: list[int], tell: Callable[[int
         raise ImageError(f"the archive cannot be read: {error}") from error
 
 
+class _HashingWriter:
+    """Hashes what passes."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+
+    def write(self, chunk: bytes, /) -> int:
+        """Pass some bytes on."""
+        self._hash.update(chunk)
+        return self._stream.write(chunk)
+
+    @property
+    def digest(self) -> str:
+        """Of what has passed."""
+        return f"sha256:{self._hash.hexdigest()}"
+
+
+def _pack(message: dict[str, Any], descriptors: list[int], _: Callable[[int], None]) -> dict[str, Any]:
+    source, target = descriptors
+    os.fchdir(source)
+    os.chroot(".")
+    os.close(source)
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    with os.fdopen(target, "wb") as file, compressor.stream_writer(file, closefd=False) as writer:
+        hashing = _HashingWriter(cast(IO[bytes], writer))
+        pack_layer(cast(IO[bytes], hashing), hides_below=message["hides_below"])
+    return {"digest": hashing.digest}
+
+
 def _measure(_: dict[str, Any], descriptors: list[int], __: Callable[[int], None]) -> dict[str, Any]:
     size = entries = 0
     os.fchdir(descriptors[0])
@@ -104,6 +138,7 @@ def _remove(message: dict[str, Any], _: list[int], __: Callable[[int], None]) ->
 
 _WORK: dict[str, Callable[[dict[str, Any], list[int], Callable[[int], None]], dict[str, Any]]] = {
     "unpack": _unpack,
+    "pack": _pack,
     "measure": _measure,
     "remove": _remove,
 }

@@ -4,6 +4,7 @@ An engine says where trials run (`jobs/places.py`). Queue, budgets, retries and 
 (`jobs/carry_out.py`).
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,11 @@ class Engine(Protocol):
 
 class PortableTrials(Protocol):
     """Carries out trials on a machine that it was sent to, pickled. Opened there once, for all of them."""
+
+    @property
+    def images(self) -> Sequence[str]:
+        """The images that its trials may ask for, besides those that their tasks name."""
+        ...
 
     def open(self) -> AbstractAsyncContextManager[object]:
         """Open what all trials there share, for the length of a block."""

@@ -81,6 +81,15 @@ async def open_upstream(
         yield upstream
 
 
+def missing_plugin(text: str) -> str | None:
+    """The plug-in that an upstream needs and that is not installed here; None when nothing is missing."""
+    kind, _, rest = text.strip().partition(":")
+    if kind == "cache":
+        return missing_plugin(rest.partition(",")[2])
+    ours = {"http", "https", "scripted", "replay", *_PROVIDERS}
+    return None if kind.partition(",")[0] in ours or kind in plugin_names(_GROUP) else kind
+
+
 def _named(name: str, *, at_home: bool) -> Mapping[str, Any]:
     return {**_PROVIDERS[name], **(_HOMES[name] if at_home else {})}
 

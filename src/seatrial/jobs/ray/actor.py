@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from seatrial.jobs.machinery import open_machinery
 from seatrial.jobs.preflight import preflight
+from seatrial.jobs.ray.node_check import check_here
 from seatrial.jobs.ray.runner import NodeTrials, Runner
 from seatrial.jobs.ray.sending import open_sent
 from seatrial.jobs.ray.wire import Batch, RunnerSettings
@@ -114,6 +115,7 @@ class RunnerActor:
 async def open_trials(settings: RunnerSettings, tell: Observer) -> AsyncIterator[NodeTrials]:
     """What trials of this node share. The process is ours alone, so the run's variables become its own."""
     os.environ.update(settings.variables)
+    await asyncio.to_thread(check_here, settings)
     if settings.sent is not None:
         async with open_sent(settings.sent, settings.trial.backend) as sent:
             yield sent

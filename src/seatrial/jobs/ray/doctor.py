@@ -7,6 +7,7 @@ from typing import Literal
 
 from seatrial.errors import NodeLostError, NodeUnfitError, SandboxError
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
+from seatrial.jobs.ray.offered_images import OfferedImages
 from seatrial.jobs.ray.remote_node import RemoteNode
 from seatrial.jobs.ray.start import connected
 from seatrial.jobs.ray.wire import NodeReport, RunnerSettings
@@ -41,7 +42,7 @@ async def examine_nodes(cluster: Cluster) -> list[NodeFinding]:
 
 async def _examine(cluster: Cluster, node: ClusterNode) -> NodeFinding:
     try:
-        remote = RemoteNode(node, await cluster.connect(node), unobserved, lambda *_: None)
+        remote = RemoteNode(node, await cluster.connect(node), unobserved, lambda *_: None, OfferedImages())
     except (NodeUnfitError, SandboxError) as error:
         return NodeFinding(node.name, "unfit", "", str(error))
     try:

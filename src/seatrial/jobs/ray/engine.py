@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from time import monotonic
 
 from seatrial.agents.api import make_agent
@@ -15,6 +16,7 @@ from seatrial.jobs.local import before_the_first
 from seatrial.jobs.preflight import plan_preflight
 from seatrial.jobs.prepare import PreparedJob
 from seatrial.jobs.ray.delivery import portable, settings_files
+from seatrial.jobs.ray.offered_images import open_offered_images
 from seatrial.jobs.ray.pool import CheckNode, Fetch, KeepLate, NodePool, PoolOptions, open_pool
 from seatrial.jobs.ray.sending import forget_late, pack_trials
 from seatrial.jobs.ray.start import connected, import_ray
@@ -48,7 +50,10 @@ class RayEngine:
             options.host_wait_sec,
         )
         with connected(options.address) as cluster:
-            async with open_pool(cluster, pool_options) as pool:
+            async with (
+                open_offered_images() as images,
+                open_pool(cluster, replace(pool_options, images=images)) as pool,
+            ):
                 if options.preflight and not await self._tried_out(job, pool):
                     return before_the_first(job)
                 workers = options.concurrent or max(_LEAST_WORKERS, 4 * pool.slots)
@@ -70,7 +75,10 @@ class RayEngine:
         )
         pool_options = PoolOptions(settings, _takes_all, forget_late, tell, self._options.host_wait_sec)
         with connected(self._options.address) as cluster:
-            async with open_pool(cluster, pool_options) as pool:
+            async with (
+                open_offered_images(trials.images) as images,
+                open_pool(cluster, replace(pool_options, images=images)) as pool,
+            ):
                 yield pool
 
     async def _tried_out(self, job: PreparedJob, pool: NodePool) -> bool:
@@ -94,6 +102,7 @@ def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
         starting=options.starting,
         slots=options.concurrent,
         files=settings_files(trial, model),
+        agents=spec.agents,
     )
 
 

@@ -49,13 +49,17 @@ class NodeFiles:
 
     def receive(self, digest: str, offset: int, piece: bytes) -> None:
         """Keep a piece of an archive that is on its way. Raises OSError; the same piece may come twice."""
-        with self._archive(digest).open("r+b" if offset else "wb") as file:
+        with self.archive(digest).open("r+b" if offset else "wb") as file:
             file.seek(offset)
             file.write(piece)
 
+    def archive(self, digest: str) -> Path:
+        """Where the pieces of an archive are put together."""
+        return self._aside.path / f"{digest}.tar.zst"
+
     def complete(self, need: FileNeed) -> Path:
         """Unpack an archive that has arrived. Raises SandboxError for one that is not what was needed, and OSError."""
-        archive, aside = self._archive(need.digest), self._aside.path / f"{need.digest}.new"
+        archive, aside = self.archive(need.digest), self._aside.path / f"{need.digest}.new"
         shutil.rmtree(aside, ignore_errors=True)
         content = aside / _CONTENT
         content.mkdir(parents=True)
@@ -91,9 +95,6 @@ class NodeFiles:
 
     def _place(self, need: FileNeed) -> Path:
         return self._root / need.digest / _CONTENT / (need.name or "")
-
-    def _archive(self, digest: str) -> Path:
-        return self._aside.path / f"{digest}.tar.zst"
 
 
 _CONTENT = "content"

@@ -16,6 +16,7 @@ from typing import Any
 from seatrial.concurrency import finish, first_error
 from seatrial.errors import (
     HostUnsupportedError,
+    ImageError,
     NodeLostError,
     NodeUnfitError,
     PreflightError,
@@ -26,7 +27,7 @@ from seatrial.errors import (
 from seatrial.jobs.places import TrialPlace, memory_of
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
-from seatrial.jobs.ray.delivery import needs_of
+from seatrial.jobs.ray.offered_images import OfferedImages
 from seatrial.jobs.ray.remote_node import LateResult, NodeNews, NodeOutcome, NodePlace, RemoteNode
 from seatrial.jobs.ray.seats import Seat, Seats
 from seatrial.jobs.ray.wire import Lease, NodeReport, RunnerSettings, write_plan
@@ -55,7 +56,7 @@ CheckNode = Callable[[NodeReport], None]
 class PoolOptions:
     """What a pool is told: the settings of its runners, which nodes will do, and what to do with late results.
 
-    Without any node for `longest_wait_sec`, it gives up.
+    Without any node for `longest_wait_sec`, it gives up. `images` are somebody else's to close.
     """
 
     settings: RunnerSettings
@@ -63,6 +64,7 @@ class PoolOptions:
     keep_late: KeepLate
     tell: Observer
     longest_wait_sec: float = 600.0
+    images: OfferedImages = field(default_factory=OfferedImages)
 
 
 @dataclass(eq=False, slots=True)
@@ -114,9 +116,9 @@ class NodePool:
         try:
             for specs in plan.agents.values():
                 for spec in specs:
-                    await node.deliver(needs_of(spec))
+                    await node.supply(spec)
             reason = await node.link.try_out(write_plan(plan))
-        except NodeLostError as error:
+        except (SandboxError, ImageError) as error:
             self.options.tell(Notice(f"agents could not be tried out: {error}; their trials start anyway"))
             return
         if reason:
@@ -181,7 +183,7 @@ class NodePool:
         self._decide(node)
 
     async def _connect(self, node: ClusterNode) -> RemoteNode:
-        remote = RemoteNode(node, await self.cluster.connect(node), self.options.tell, self._hear)
+        remote = RemoteNode(node, await self.cluster.connect(node), self.options.tell, self._hear, self.options.images)
         await remote.deliver(self.options.settings.files)
         report = await remote.settle(self._shared_settings())
         try:

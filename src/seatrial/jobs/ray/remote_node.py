@@ -23,9 +23,10 @@ from seatrial.errors import (
 from seatrial.jobs.ray.archives import LITTLE_BYTES, unpack_archive
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
 from seatrial.jobs.ray.delivery import needs_of, pack_need
+from seatrial.jobs.ray.image_delivery import ImageDelivery, send_pieces
+from seatrial.jobs.ray.offered_images import OfferedImages
 from seatrial.jobs.ray.seats import Seat
 from seatrial.jobs.ray.wire import (
-    PIECE_BYTES,
     POLL_SEC,
     FileNeed,
     Happened,
@@ -43,6 +44,7 @@ from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
 AGAIN_SEC = 1.0
+_WITH_STORE = "embedded"  # the daemons of the others have their own images
 ANSWER_SEC = POLL_SEC + 30.0
 """A node that has said nothing for so long, not even that there is no news, does not answer."""
 
@@ -82,7 +84,9 @@ Listener = Callable[["RemoteNode", NodeNews], None]
 class RemoteNode:
     """A node with a runner."""
 
-    def __init__(self, node: ClusterNode, link: RunnerLink, tell: Observer, listener: Listener) -> None:
+    def __init__(
+        self, node: ClusterNode, link: RunnerLink, tell: Observer, listener: Listener, images: OfferedImages
+    ) -> None:
         self.node = node
         self.link = link
         self.report: NodeReport | None = None
@@ -92,6 +96,7 @@ class RemoteNode:
         self._trouble = NodeLostError("it is gone")
         self._tell = tell
         self._listener = listener
+        self._images = ImageDelivery(node.name, link, images)
         self._calls: dict[str, _Call] = {}
         self._delivered: set[str] = set()
         self._delivering: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -121,7 +126,7 @@ class RemoteNode:
             del self._calls[key]
 
     async def _carry_out(self, key: str, spec: TrialSpec, call: _Call, folder: Path) -> TrialRecord:
-        await self.deliver(needs_of(spec))
+        await self.supply(spec)
         call.begun = True
         await self._start(key, spec, call)
         return await self.fetch(await call.outcome, folder)
@@ -133,6 +138,12 @@ class RemoteNode:
         if self.report.capabilities is None:
             raise NodeUnfitError(self.report.reason or "no reason given")
         return self.report
+
+    async def supply(self, spec: TrialSpec) -> None:
+        """See that the node has what a trial needs of this machine. Raises SandboxError when it cannot take it."""
+        await self.deliver(needs_of(spec))
+        if self.report and self.report.capabilities and self.report.capabilities.backend == _WITH_STORE:
+            await self._images.deliver(spec)
 
     async def deliver(self, needs: Iterable[FileNeed]) -> None:
         """See that files are on the node. Raises SandboxError when it cannot take them."""
@@ -252,10 +263,7 @@ class RemoteNode:
     async def _send(self, need: FileNeed) -> None:
         archive = await asyncio.to_thread(pack_need, need)
         with archive:
-            offset = 0
-            while piece := await asyncio.to_thread(archive.read, PIECE_BYTES):
-                self._check(need, await self.link.receive(need.digest, offset, piece))
-                offset += len(piece)
+            self._check(need, await send_pieces(self.link, need.digest, archive))
         self._check(need, await self.link.complete(need.model_dump_json().encode()))
 
     def _check(self, need: FileNeed, reason: str | None) -> None:

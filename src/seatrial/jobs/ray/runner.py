@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from seatrial.errors import HostExhaustedError, PreflightError, SandboxError, SeatrialError
+from seatrial.errors import HostExhaustedError, ImageError, PreflightError, SandboxError, SeatrialError
+from seatrial.images.copying import ImageOffer
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.archives import holds_little, pack_folder
 from seatrial.jobs.ray.delivery import relocated, settled
 from seatrial.jobs.ray.node_files import NodeFiles
+from seatrial.jobs.ray.node_images import NodeImages
 from seatrial.jobs.ray.node_report import describe_node
 from seatrial.jobs.ray.outbox import Outbox
 from seatrial.jobs.ray.wire import (
@@ -34,6 +36,7 @@ from seatrial.jobs.ray.wire import (
     RunnerEnds,
     RunnerSettings,
     TrialEnded,
+    read_need,
     read_plan,
     read_spec,
 )
@@ -46,6 +49,7 @@ from seatrial.trial.spec import TrialSpec
 
 _FILES = "files"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSALS = (OSError, SandboxError, ImageError)
 
 RunOne = Callable[[TrialSpec, Path, Observer], Awaitable[TrialRecord]]
 """Carries out one trial on this node, leaving its files in the folder."""
@@ -79,11 +83,12 @@ class _Held:
 class Runner:
     """The runner of one node, which keeps its files below `state`. It begins with `settle` and ends with `close`."""
 
-    def __init__(self, state: Path, open_trials: OpenTrials) -> None:
+    def __init__(self, state: Path, open_trials: OpenTrials, images: NodeImages | None = None) -> None:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._state = state
         self._open = open_trials
         self._files = NodeFiles(state / _FILES)
+        self._images = images or NodeImages()
         self._outbox = Outbox()
         self._held: dict[str, _Held] = {}
         self._life: asyncio.Task[None] | None = None
@@ -93,18 +98,35 @@ class Runner:
         self._handed_in: deque[tuple[int, str]] = deque()
 
     async def lacks(self, needs: Sequence[bytes]) -> list[str]:
-        """Which of some needed files are not on this node, by digest."""
-        wanted = [FileNeed.model_validate_json(each) for each in needs]
-        return await asyncio.to_thread(lambda: [each.digest for each in wanted if self._files.find(each) is None])
+        """What of some needed files and offered images is not on this node, by digest; of an image, its layers too."""
+        wanted = list(map(read_need, needs))
+        files = [each for each in wanted if isinstance(each, FileNeed)]
+        missing = await asyncio.to_thread(lambda: [each.digest for each in files if self._files.find(each) is None])
+        for offer in wanted:
+            if isinstance(offer, ImageOffer):
+                missing += self._images.lacking(offer)
+        return missing
 
     async def receive(self, digest: str, offset: int, piece: bytes) -> str | None:
-        """Take a piece of an archive with needed files; returns what went wrong, if something did."""
-        return await asyncio.to_thread(_attempt, lambda: self._files.receive(digest, offset, piece))
+        """Take a piece of an archive; returns what went wrong, if something did: then all of it is dropped."""
+        reason = await asyncio.to_thread(_attempt, lambda: self._files.receive(digest, offset, piece))
+        if reason:
+            self._files.archive(digest).unlink(missing_ok=True)
+        return reason
 
     async def complete(self, need: bytes) -> str | None:
         """All pieces have been sent: unpack them; returns what went wrong, if something did."""
-        wanted = FileNeed.model_validate_json(need)
-        return await asyncio.to_thread(_attempt, lambda: self._files.complete(wanted))
+        wanted = read_need(need)
+        if isinstance(wanted, FileNeed):
+            return await asyncio.to_thread(_attempt, lambda: self._files.complete(wanted))
+        archive = self._files.archive(wanted.digest)
+        try:
+            await self._images.take(wanted, archive)
+        except _REFUSALS as error:
+            return str(error)
+        finally:
+            archive.unlink(missing_ok=True)
+        return None
 
     async def settle(self, settings: bytes) -> bytes:
         """Open what trials need, by settings whose files are here; returns the NodeReport."""
@@ -173,6 +195,7 @@ class Runner:
         for lease in list(self._held):
             await self.drop(lease)
         self._files.close()
+        await self._images.close()
 
     async def _live(self, settings: RunnerSettings) -> None:
         """From the opening of what all trials share to its end, in one task, as task groups want it."""
@@ -258,7 +281,7 @@ class Runner:
 def _attempt(work: Callable[[], object]) -> str | None:
     try:
         work()
-    except (OSError, SandboxError) as error:
+    except _REFUSALS as error:
         return str(error)
     return None
 

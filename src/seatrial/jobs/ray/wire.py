@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from seatrial.images.copying import ImageOffer, LayerCopy
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.model.base import Sha256, StrictModel
-from seatrial.model.job import ModelOptions, TrialOptions
+from seatrial.model.job import AgentOptions, ModelOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Capabilities
 from seatrial.trial.events import Notice, PhaseStarted
@@ -38,12 +39,16 @@ class FileNeed(StrictModel):
     name: str | None = None
 
 
+Need = FileNeed | ImageOffer | LayerCopy
+"""What goes to a node by its digest: files, or an image and its layers one by one."""
+
+
 class RunnerSettings(StrictModel):
     """What a runner is told once, before anything else, and nobody writes down: it holds keys.
 
     `variables` are those of the coordinator's machine that upstreams, agents and tasks may have. `files` are what the
-    options name by path, as they are called on the coordinator's machine. `sent` is what carries trials out there in
-    place of our own way, pickled, in base 64.
+    options name by path, as they are called on the coordinator's machine. `agents` are those that the node must be able
+    to make. `sent` is what carries trials out there in place of our own way, pickled, in base 64.
     """
 
     trial: TrialOptions
@@ -52,6 +57,7 @@ class RunnerSettings(StrictModel):
     starting: int | None = None
     slots: int | None = None
     files: tuple[FileNeed, ...] = ()
+    agents: tuple[AgentOptions, ...] = ()
     sent: str | None = Field(default=None, repr=False)
 
 
@@ -127,6 +133,7 @@ class Lease:
 
 
 _news: TypeAdapter[News] = TypeAdapter(_AnyNews)
+_needs: TypeAdapter[Need] = TypeAdapter(Annotated[Need, Field(discriminator="kind")])
 _specs: TypeAdapter[TrialSpec] = TypeAdapter(TrialSpec)
 _plans: TypeAdapter[PreflightPlan] = TypeAdapter(PreflightPlan)
 
@@ -134,6 +141,11 @@ _plans: TypeAdapter[PreflightPlan] = TypeAdapter(PreflightPlan)
 def read_news(data: bytes) -> News:
     """A piece of news from its JSON. Raises ValueError."""
     return _news.validate_json(data)
+
+
+def read_need(data: bytes) -> Need:
+    """What goes to a node, from its JSON. Raises ValueError."""
+    return _needs.validate_json(data)
 
 
 def write_spec(spec: TrialSpec) -> bytes:

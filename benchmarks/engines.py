@@ -2,7 +2,7 @@
 
 Both run the same trials, on sandboxes that do nothing, with records in memory; Ray has one node, on this machine. Each
 turn is a process of its own. What a coordinator uses is the CPU time of that process alone; with the local engine the
-trials are in it, with Ray they are in the runner's. Takes about four minutes; with `--long`, 10,000 null trials as well.
+trials are in it, with Ray they are in the runner's. Takes about four minutes; `--long` adds 10,000 null trials.
 """
 
 import asyncio

@@ -129,7 +129,7 @@ def turns(backend: str, count: int, concurrent: int, times: int) -> dict[str, li
 
 
 def median(runs: list[Measured], name: str) -> float:
-    return statistics.median(getattr(run, name) for run in runs)
+    return statistics.median([float(getattr(run, name)) for run in runs])
 
 
 def show_null(count: int, times: int) -> None:
@@ -155,14 +155,16 @@ def show_slow(concurrent: int, times: int) -> None:
     print(f"  local {median(local, 'rate'):6.1f} trials/s   ray {median(ray, 'rate'):6.1f} trials/s", end="   ")
     promise = f"   promised ≥ {PROMISED_SHARE:g}" if concurrent == SLOW_AT_ONCE[0] else ""
     print(f"ray/local {statistics.median(shares):.3f}{promise}")
+    costs = "   ".join(f"{engine} {median(runs, 'coordinator_ms'):.2f} ms" for engine, runs in found.items())
+    print(f"  CPU of the coordinator per trial: {costs}   promised ≤ {PROMISED_MS:g} ms")
 
 
 def main() -> None:
     """Measure and print."""
     if sys.argv[1:2] == ["turn"]:
-        engine, backend, count, concurrent = sys.argv[2:]
+        engine, backend, *numbers = sys.argv[2:]
         settle_in()  # as `seatrial run` does
-        print(json.dumps(asdict(asyncio.run(run(engine, backend, int(count), int(concurrent))))))
+        print(json.dumps(asdict(asyncio.run(run(engine, backend, *map(int, numbers))))))
         return
     if find_spec("ray") is None:
         print("engines: Ray is not installed; make EXTRAS=dev,ray bench")

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from seatrial.errors import SandboxError
-from seatrial.jobs.ray.archives import pack_files, pack_folder, unpack_archive
+from seatrial.jobs.ray.archives import LITTLE_BYTES, holds_little, pack_files, pack_folder, unpack_archive
 
 
 def archive_of(*members: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:
@@ -105,3 +105,13 @@ def test_a_broken_archive_is_no_bug_of_ours(source, tmp_path):
     pack_folder(source, archive)
     with pytest.raises(SandboxError, match=r"cannot be unpacked|ends after"):
         unpacked(io.BytesIO(archive.getvalue()[:-20]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "size", "little"), [(0, 0, True), (50, 1000, True), (51, 1, False), (2, LITTLE_BYTES // 2 + 1, False)]
+)
+def test_what_is_little_is_few_and_small(tmp_path, files, size, little):
+    for number in range(files):
+        (tmp_path / f"{number % 3}").mkdir(exist_ok=True)
+        (tmp_path / f"{number % 3}" / f"{number}.txt").write_bytes(bytes(size))
+    assert holds_little(tmp_path) is little

@@ -40,6 +40,30 @@ def test_who_asks_too_early_gets_the_next_at_once():
     assert asyncio.run(run()) == ["at last"]
 
 
+def test_what_is_only_shown_waits_for_what_matters():
+    async def run():
+        box = Outbox()
+        asking = asyncio.ensure_future(box.collect(0, 60))
+        box.mention(happened("starts"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        early = asking.done()
+        box.post(happened("ends"))
+        return early, texts((await asking)[1])
+
+    assert asyncio.run(run()) == (False, ["starts", "ends"])
+
+
+def test_what_is_only_shown_is_not_kept_for_long():
+    async def run():
+        box = Outbox()
+        box.mention(happened("starts"))
+        seen, batch = await box.collect(0, 60)
+        return texts(batch), await box.collect(seen, 0.001)
+
+    assert asyncio.run(run()) == (["starts"], (1, []))
+
+
 def test_after_a_while_without_news_there_are_none():
     assert asyncio.run(Outbox().collect(0, 0.001)) == (0, [])
 

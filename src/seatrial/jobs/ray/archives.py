@@ -17,6 +17,10 @@ from seatrial.errors import SandboxError
 from seatrial.sandbox.archive import closing, open_folder, pack
 from seatrial.sandbox.unpacking import check_kind, safe_parts
 
+LITTLE_BYTES = 2**18
+"""Up to so much is packed and unpacked in the event loop: threads that do it keep the loop from its turn."""
+
+_FEW_FILES = 50
 _LEVEL = 1  # networks of clusters are fast: more would cost more than it saves
 _LARGEST_WINDOW = 2**27
 _ANY_SIZE = 2**62
@@ -35,6 +39,17 @@ def pack_folder(folder: Path, archive: IO[bytes]) -> int:
         counted = _Counted(writer)
         pack(str(folder), cast("BinaryIO", counted), _ANY_SIZE)
     return counted.total
+
+
+def holds_little(folder: Path) -> bool:
+    """Whether a folder is packed in no time: few files, and small ones."""
+    files, size = 0, 0
+    for top, _, names in os.walk(folder):
+        files += len(names)
+        size += sum(os.lstat(f"{top}/{name}").st_size for name in names) if files <= _FEW_FILES else 0
+        if files > _FEW_FILES or size > LITTLE_BYTES:
+            return False
+    return True
 
 
 class _Counted:

@@ -33,7 +33,7 @@ class ImageDelivery:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def deliver(self, spec: TrialSpec) -> None:
-        """See that the node has the images of a trial that are here. Raises SandboxError if it cannot take one, ImageError."""
+        """See that the node has those images of a trial that are here. Raises SandboxError when it cannot take one."""
         for offer in self._images.needed_by(spec):
             if offer.reference not in self._there:
                 async with self._locks[offer.reference]:

@@ -64,7 +64,7 @@ class OfferedImages:
 
     @asynccontextmanager
     async def packed(self, digest: str) -> AsyncIterator[PackedLayer]:
-        """A layer to send, for the length of a block; nodes that want it at the same time share it. Raises ImageError."""
+        """A layer to send, for the length of a block; nodes that want it at once share it. Raises ImageError."""
         if digest not in self._packing:
             self._packing[digest] = _Packing(self._store.session.new_folder())
         packing = self._packing[digest]
@@ -106,7 +106,7 @@ class OfferedImages:
             return None
 
     async def _pack(self, digest: str, path: Path) -> PackedLayer:
-        with path.open("wb") as file:  # noqa: ASYNC230 - it is handed to another process
+        with path.open("wb") as file:
             return PackedLayer(await pack_layer(self._store, digest, file), path)
 
 

@@ -20,7 +20,7 @@ from seatrial.errors import (
     SandboxError,
     TrialError,
 )
-from seatrial.jobs.ray.archives import unpack_archive
+from seatrial.jobs.ray.archives import LITTLE_BYTES, unpack_archive
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
 from seatrial.jobs.ray.delivery import needs_of, pack_need
 from seatrial.jobs.ray.image_delivery import ImageDelivery, send_pieces
@@ -45,7 +45,6 @@ from seatrial.trial.spec import TrialSpec
 
 AGAIN_SEC = 1.0
 _WITH_STORE = "embedded"  # the daemons of the others have their own images
-AT_ONCE_BYTES = 2**18
 ANSWER_SEC = POLL_SEC + 30.0
 """A node that has said nothing for so long, not even that there is no news, does not answer."""
 
@@ -290,9 +289,9 @@ class NodePlace:
 
 
 async def _unpacked(outcome: NodeOutcome, folder: Path) -> None:
-    """Unpack what came along. Little is done at once: threads that do it by the hundred keep the loop from its turn."""
+    """Unpack what came along."""
     archive = io.BytesIO(outcome.archive)
-    if outcome.ended.content <= AT_ONCE_BYTES:
+    if outcome.ended.content <= LITTLE_BYTES:
         _unpack(archive, folder, outcome.ended)
     else:
         await asyncio.to_thread(_unpack, archive, folder, outcome.ended)

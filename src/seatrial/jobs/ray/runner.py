@@ -18,7 +18,7 @@ from typing import IO
 from seatrial.errors import HostExhaustedError, ImageError, PreflightError, SandboxError, SeatrialError
 from seatrial.images.copying import ImageOffer
 from seatrial.jobs.preflight import PreflightPlan
-from seatrial.jobs.ray.archives import pack_folder
+from seatrial.jobs.ray.archives import holds_little, pack_folder
 from seatrial.jobs.ray.delivery import relocated, settled
 from seatrial.jobs.ray.node_files import NodeFiles
 from seatrial.jobs.ray.node_images import NodeImages
@@ -236,7 +236,10 @@ class Runner:
     async def _hand_in(self, ended: TrialEnded, folder: Path) -> None:
         archive: IO[bytes] = tempfile.SpooledTemporaryFile(INLINE_BYTES, dir=str(self._scratch))  # noqa: SIM115
         try:
-            content = await asyncio.to_thread(pack_folder, folder, archive)
+            if holds_little(folder):  # sooner done than handed to a thread, which would fight us for the interpreter
+                content = pack_folder(folder, archive)
+            else:
+                content = await asyncio.to_thread(pack_folder, folder, archive)
         except BaseException:
             archive.close()
             raise
@@ -268,9 +271,9 @@ class Runner:
     def _tell(self, lease: str) -> Observer:
         def tell(event: Event) -> None:
             if isinstance(event, PhaseStarted):
-                self._outbox.post(Happened(lease=lease, phase=event))
+                self._outbox.mention(Happened(lease=lease, phase=event))
             elif isinstance(event, Notice):
-                self._outbox.post(Happened(lease=lease, notice=event))
+                self._outbox.mention(Happened(lease=lease, notice=event))
 
         return tell
 

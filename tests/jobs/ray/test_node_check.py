@@ -1,5 +1,6 @@
 """A node that lacks what is not sent there is told apart, by the name of what is missing."""
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import pytest
 
 from seatrial.errors import NodeUnfitError, UsageError
+from seatrial.jobs.ray.actor import open_trials
 from seatrial.jobs.ray.node_check import check_here
 from seatrial.jobs.ray.wire import RunnerSettings
 from seatrial.model.job import AgentFiles, AgentOptions, ModelOptions, TrialOptions
+from seatrial.trial.events import unobserved
 from tests.installed import install
 
 FILES = (AgentFiles(source="/only/on/the/coordinator", target="/agent", digest="0" * 64),)
@@ -42,6 +45,15 @@ def test_a_plug_in_that_is_installed_but_fails_says_why(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="the agent 'licensed' cannot be made: RuntimeError: no licence here"):
         check_here(settings(AgentOptions(name="licensed")))
     check_here(settings(AgentOptions(name="licensed", files=FILES)))  # it is made when they are here
+
+
+def test_a_runner_looks_before_it_opens_anything():
+    async def scene() -> None:
+        async with open_trials(settings(AgentOptions(name="mine"), backend="embedded"), unobserved):
+            raise AssertionError("it must not get here")
+
+    with pytest.raises(NodeUnfitError, match="it has no agent 'mine'"):
+        asyncio.run(scene())
 
 
 @pytest.mark.parametrize("name", ["image", "image_map"])

@@ -82,9 +82,10 @@ class OfferedImages:
                 shutil.rmtree(packing.folder, ignore_errors=True)
 
     async def close(self) -> None:
-        """Give up the store."""
-        if self._opened:
-            await self._opened.close()
+        """Give up the store; more than once is fine."""
+        opened, self._opened = self._opened, None
+        if opened:
+            await opened.close()
 
     @property
     def _store(self) -> Store:

@@ -4,7 +4,7 @@ import pytest
 
 from seatrial.errors import ImageError
 from seatrial.images.config import ImageDocument, Layers
-from seatrial.images.copying import ImageOffer, lacking, offer_image, take_image
+from seatrial.images.copying import ImageOffer, LayerCopy, lacking, offer_image, take_image, take_layer
 from seatrial.images.platforms import host_platform
 from seatrial.images.store import Store
 from tests.images.support import add, archive, entry, needs_root, run
@@ -71,6 +71,19 @@ def test_only_what_is_here_for_this_machine_is_offered(tmp_path):
         return [offer_image(store, name) for name in ("none", "foreign")]
 
     assert run(scene, tmp_path) == [None, None]
+
+
+def test_another_layer_than_was_packed_is_refused(tmp_path):
+    digest = offered(tmp_path / "one", "text").layers[0]
+
+    async def scene(store: Store) -> list[object]:
+        path = tmp_path / "layer.tar"
+        path.write_bytes(archive([entry("file", content=b"another text")]))
+        with pytest.raises(ImageError, match=r"expected sha256:0+, found sha256:"):
+            await take_layer(store, LayerCopy(digest=digest, packed="sha256:" + "0" * 64), path)
+        return [store.layer(digest), *store.session.path.glob("*/root")]
+
+    assert run(scene, tmp_path / "two") == [None]
 
 
 def test_another_configuration_than_was_offered_is_refused(tmp_path):

@@ -116,6 +116,23 @@ def test_an_image_is_sent_once_and_layers_that_a_node_has_are_not(make_node, mak
     assert not again.received
 
 
+def test_what_images_share_is_sent_once_also_at_the_same_time(make_node, make_trial, here, tmp_path):
+    node = make_node(backend="embedded")
+
+    async def scene() -> list[str]:
+        test = Pool(tmp_path, node)
+        async with open_offered_images(root=here) as images, test.open(images=images):
+            await asyncio.gather(*(test.run(make_trial(name)) for name in ("app-1", "app-2")))
+        return sorted(test.notices)
+
+    notices = within(scene())
+    assert max(node.received.values()) < 30_000
+    assert notices == [
+        f"node one gets the image docker.io/library/{name}:latest: 2 layers are not there"
+        for name in ("app-1", "app-2")
+    ]
+
+
 def test_nothing_is_sent_where_the_disk_is_shared(make_node, make_trial, here, tmp_path):
     node = make_node(backend="embedded", cache=here)
     within(run_all(tmp_path, [node], [make_trial("app-1")], here))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seatrial.errors import HostUnsupportedError, UsageError
+from seatrial.errors import UsageError
 from seatrial.images.cache import cache_root
 from seatrial.images.choice import ImageRequest
 from seatrial.images.copying import ImageOffer, LayerCopy, offer_image, pack_layer
@@ -103,7 +103,7 @@ class OfferedImages:
             if not (self._root or cache_root()).exists():
                 return None
             return offer_image(self._store, name)
-        except (HostUnsupportedError, UsageError):  # nodes look for it by themselves, and say what is wrong
+        except (UsageError, OSError):  # nodes look for it by themselves, and say what is wrong
             return None
 
     async def _pack(self, digest: str, path: Path) -> PackedLayer:

@@ -103,6 +103,13 @@ def test_outputs_come_back_as_if_the_rollouts_had_run_here(tmp_path, cluster):
     assert backends == ["embedded"]
 
 
+def test_the_engine_knows_the_image_of_tasks_that_name_none(tmp_path, cluster):
+    engine, _ = cluster()
+    env = vf.HarborEnv("run", make_tasks(tmp_path / "tasks", "a"), image="host", docker_image="team/base:1")
+    evaluate(env, engine="ray")
+    assert engine.sent.images == ("team/base:1",)
+
+
 def test_their_trials_are_stored_here_with_their_files_and_the_machine(tmp_path, cluster):
     cluster()
     rollouts(tmp_path, "a", save_to=tmp_path / "job")

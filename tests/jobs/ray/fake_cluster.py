@@ -1,6 +1,7 @@
 """A cluster in this process: real runners, whose nodes can be killed, cut off, unfit or late."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from seatrial.concurrency import unless
 from seatrial.errors import HostUnsupportedError, NodeLostError, NodeUnfitError, NodeUnreachableError, PreflightError
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
+from seatrial.jobs.ray.node_images import NodeImages
 from seatrial.jobs.ray.runner import NodeTrials, Runner
 from seatrial.jobs.ray.wire import Batch, RunnerSettings
 from seatrial.sandbox.api import Capabilities
@@ -24,7 +26,10 @@ STATE = Literal["there", "cut off", "frozen", "dead"]
 
 @dataclass(eq=False)
 class FakeNode:
-    """A machine: `run` is what its trials come to; `unfit` and `no_sandbox` say why it cannot run any."""
+    """A machine: `run` is what its trials come to; `unfit` and `no_sandbox` say why it cannot run any.
+
+    Its images are in a store of its own, or in `cache`.
+    """
 
     name: str
     state_folder: Path
@@ -32,9 +37,12 @@ class FakeNode:
     unfit: str | None = None
     no_sandbox: str | None = None
     no_preflight: str | None = None
+    backend: str = "null"
+    cache: Path | None = None
     state: STATE = "there"
     settings: RunnerSettings | None = None
     calls: list[str] = field(default_factory=list)
+    received: Counter[str] = field(default_factory=Counter)
     runners: list[Runner] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -49,7 +57,7 @@ class FakeNode:
         self.settings = settings
         if self.no_sandbox:
             raise HostUnsupportedError(self.no_sandbox)
-        yield NodeTrials(Capabilities("null", "none", "fake"), self.run, self._try_out)
+        yield NodeTrials(Capabilities(self.backend, "none", "fake"), self.run, self._try_out)
 
     async def _try_out(self, plan: PreflightPlan, _: Observer) -> None:
         if self.no_preflight:
@@ -87,6 +95,7 @@ class FakeLink:
         return await self._ask("lacks", self._runner.lacks(needs))
 
     async def receive(self, digest: str, offset: int, piece: bytes) -> str | None:
+        self._node.received[digest] += len(piece)
         return await self._ask("receive", self._runner.receive(digest, offset, piece))
 
     async def complete(self, need: bytes) -> str | None:
@@ -134,7 +143,8 @@ class FakeCluster:
             raise NodeLostError("it is gone")
         if found.unfit:
             raise NodeUnfitError(found.unfit)
-        runner = Runner(found.state_folder, found.open_trials)
+        images = NodeImages(found.cache or found.state_folder / "cache")
+        runner = Runner(found.state_folder, found.open_trials, images)
         found.runners.append(runner)
         found.state = "there"
         return FakeLink(found, runner)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -14,6 +15,9 @@ import pytest
 from seatrial.env.client_config import ClientConfig
 from seatrial.env.harbor import HarborEnv
 from seatrial.env.state import State
+from seatrial.images.config import ImageDocument, Layers
+from seatrial.images.platforms import host_platform
+from seatrial.images.store import Store
 from seatrial.jobs.api import prepare_job, run_prepared
 from seatrial.jobs.engine import JobOutcome
 from seatrial.jobs.ray.doctor import examine_cluster
@@ -22,6 +26,8 @@ from seatrial.model.record import TrialRecord
 from seatrial.store.job_store import JobStore
 from seatrial.testing.fake_provider import FakeProvider, Say
 from seatrial.trial.events import Event, PhaseStarted, TrialStarted
+from tests.images.support import add, archive, entry, link
+from tests.images.support import run as with_store
 from tests.jobs.ray.clusters import TestCluster, needs_ray, ray_cluster
 from tests.jobs.samples import Watcher
 
@@ -50,6 +56,26 @@ def tasks(make_task, tmp_path: Path) -> Path:
     return tmp_path / "tasks"
 
 
+@pytest.fixture
+def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One that only the store of this machine has; its own system where none can be made."""
+    busybox = shutil.which("busybox")
+    if busybox is None or os.geteuid() != 0:
+        return "host"
+    program = Path(busybox).read_bytes()
+
+    async def load(store: Store) -> None:
+        links = [link(f"bin/{name}", "busybox") for name in ("sh", "cat", "echo", "mkdir")]
+        layer = await add(store, archive([entry("bin/busybox", content=program, mode=0o755), *links]))
+        here = host_platform()
+        config = ImageDocument(architecture=here.architecture, os=here.os, rootfs=Layers(diff_ids=(layer.digest,)))
+        store.put_image(config, "only-here:1")
+
+    with_store(load, tmp_path / "cache")
+    monkeypatch.setenv("SEATRIAL_CACHE", str(tmp_path / "cache"))
+    return "only-here:1"
+
+
 async def run(folder: Path, tasks: Path, address: str | None, observe: Observe = lambda _: None, **changes: Any):
     options = RunOptions(engine="ray" if address else "local", address=address, retries=5)
     usual = {"agents": (ORACLE,), "trial": TrialOptions(image="host"), "run": options}
@@ -61,13 +87,14 @@ def records(outcome: JobOutcome) -> list[TrialRecord]:
     return [outcome.store.record(trial_id) for trial_id in sorted(outcome.store.finished())]
 
 
-def test_a_job_has_the_same_records_as_on_one_machine(cluster, tasks, tmp_path):
-    watcher = Watcher()
-    here = asyncio.run(run(tmp_path / "here", tasks, None, attempts=6))
-    there = asyncio.run(run(tmp_path / "there", tasks, cluster.address, watcher, attempts=6))
+def test_a_job_has_the_same_records_as_on_one_machine(cluster, tasks, image, tmp_path):
+    watcher, trial = Watcher(), TrialOptions(image=image)
+    here = asyncio.run(run(tmp_path / "here", tasks, None, attempts=6, trial=trial))
+    there = asyncio.run(run(tmp_path / "there", tasks, cluster.address, watcher, attempts=6, trial=trial))
     assert (there.planned, there.finished, there.started, there.stopped) == (12, 12, 12, "complete")
     assert list(map(essence, records(there))) == list(map(essence, records(here)))
     assert {record.node for record in records(there)} == {event.node for event in watcher.of(TrialStarted)}
+    assert {(record.failure, record.sandbox.image) for record in records(there)} == {(None, image)}
     assert {record.node for record in records(there)} <= set(cluster.nodes)
     assert len({record.node for record in records(there)}) > 1
     assert left_by(there) == left_by(here)

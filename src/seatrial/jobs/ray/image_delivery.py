@@ -10,6 +10,7 @@ from seatrial.images.copying import ImageOffer, LayerCopy
 from seatrial.jobs.ray.cluster import RunnerLink
 from seatrial.jobs.ray.offered_images import OfferedImages
 from seatrial.jobs.ray.wire import PIECE_BYTES
+from seatrial.trial.events import Notice, Observer
 from seatrial.trial.spec import TrialSpec
 
 
@@ -25,15 +26,16 @@ async def send_pieces(link: RunnerLink, digest: str, archive: IO[bytes]) -> str 
 class ImageDelivery:
     """Brings images to one node."""
 
-    def __init__(self, node: str, link: RunnerLink, images: OfferedImages) -> None:
+    def __init__(self, node: str, link: RunnerLink, images: OfferedImages, tell: Observer) -> None:
         self._node = node
         self._link = link
         self._images = images
+        self._tell = tell
         self._there: set[str] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def deliver(self, spec: TrialSpec) -> None:
-        """See that the node has the images of a trial that are here. Raises SandboxError if it cannot take one, ImageError."""
+        """See that the node has those images of a trial that are here. Raises SandboxError when it cannot take one."""
         for offer in self._images.needed_by(spec):
             if offer.reference not in self._there:
                 async with self._locks[offer.reference]:
@@ -43,10 +45,11 @@ class ImageDelivery:
         if offer.reference in self._there:
             return
         missing = await self._link.lacks([offer.model_dump_json().encode()])
-        for digest in missing:
-            if digest != offer.digest:
-                await self._bring_layer(offer, digest)
         if missing:
+            layers = [digest for digest in missing if digest != offer.digest]
+            self._tell(Notice(f"node {self._node} gets the image {offer.reference} ({len(layers)} layers)"))
+            for digest in layers:
+                await self._bring_layer(offer, digest)
             config = io.BytesIO(self._images.config_of(offer))
             await self._send(offer, offer, config)
         self._there.add(offer.reference)

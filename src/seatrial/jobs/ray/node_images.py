@@ -32,9 +32,10 @@ class NodeImages:
             take_image(self._store, arrived, archive.read_bytes())  # noqa: ASYNC240 - a small document
 
     async def close(self) -> None:
-        """Give up the store."""
-        if self._opened:
-            await self._opened.close()
+        """Give up the store; more than once is fine."""
+        opened, self._opened = self._opened, None
+        if opened:
+            await opened.close()
 
     @property
     def _store(self) -> Store:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seatrial.errors import HostUnsupportedError, UsageError
+from seatrial.errors import UsageError
 from seatrial.images.cache import cache_root
 from seatrial.images.choice import ImageRequest
 from seatrial.images.copying import ImageOffer, LayerCopy, offer_image, pack_layer
@@ -64,7 +64,7 @@ class OfferedImages:
 
     @asynccontextmanager
     async def packed(self, digest: str) -> AsyncIterator[PackedLayer]:
-        """A layer to send, for the length of a block; nodes that want it at the same time share it. Raises ImageError."""
+        """A layer to send, for the length of a block; nodes that want it at once share it. Raises ImageError."""
         if digest not in self._packing:
             self._packing[digest] = _Packing(self._store.session.new_folder())
         packing = self._packing[digest]
@@ -82,9 +82,10 @@ class OfferedImages:
                 shutil.rmtree(packing.folder, ignore_errors=True)
 
     async def close(self) -> None:
-        """Give up the store."""
-        if self._opened:
-            await self._opened.close()
+        """Give up the store; more than once is fine."""
+        opened, self._opened = self._opened, None
+        if opened:
+            await opened.close()
 
     @property
     def _store(self) -> Store:
@@ -102,7 +103,7 @@ class OfferedImages:
             if not (self._root or cache_root()).exists():
                 return None
             return offer_image(self._store, name)
-        except (HostUnsupportedError, UsageError):  # nodes look for it by themselves, and say what is wrong
+        except (UsageError, OSError):  # nodes look for it by themselves, and say what is wrong
             return None
 
     async def _pack(self, digest: str, path: Path) -> PackedLayer:

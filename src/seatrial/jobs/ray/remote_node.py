@@ -96,7 +96,7 @@ class RemoteNode:
         self._trouble = NodeLostError("it is gone")
         self._tell = tell
         self._listener = listener
-        self._images = ImageDelivery(node.name, link, images)
+        self._images = ImageDelivery(node.name, link, images, tell)
         self._calls: dict[str, _Call] = {}
         self._delivered: set[str] = set()
         self._delivering: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

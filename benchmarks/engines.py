@@ -100,7 +100,8 @@ async def run(engine: str, backend: str, count: int, concurrent: int) -> Measure
             trial=TrialOptions(backend=backend, image="host"),
             run=RunOptions(engine=engine, concurrent=concurrent, preflight=False),
         )
-        job, meter, used = prepare_job(spec, folder / "job"), Meter(), []
+        job, meter = prepare_job(spec, folder / "job"), Meter()
+        used: list[float] = []
 
         def observe(event: Event) -> None:
             meter(event)

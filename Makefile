@@ -74,6 +74,8 @@ bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.harborenv
 	$(BIN)/python -m benchmarks.sandbox
 	$(BIN)/python -m benchmarks.backends
+	$(BIN)/python -m benchmarks.engines
+	$(BIN)/python -m benchmarks.cluster_simulation
 
 schemas: $(STAMP)
 	$(BIN)/python -m seatrial schema --write docs/schema

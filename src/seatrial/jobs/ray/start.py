@@ -70,7 +70,8 @@ def _connect(ray: ModuleType, address: str | None) -> None:
             ray.init(address or "local", log_to_driver=False, configure_logging=False, **own)
         except (ConnectionError, RuntimeError, ValueError) as error:
             where = f"at {address}" if address else "on this machine"
-            raise UsageError(f"there is no Ray {where} that could be used: {error}") from error
+            token = "; if it asks for a token, set RAY_AUTH_MODE=token here too" if address else ""
+            raise UsageError(f"there is no Ray {where} that could be used: {error}{token}") from error
 
 
 def _check_address(address: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,21 @@ from seatrial.images.config import ImageDocument, Layers
 from seatrial.images.platforms import host_platform
 from seatrial.images.store import Store
 from seatrial.jobs.ray import image_delivery
+from seatrial.jobs.ray.image_delivery import ImageDelivery
 from seatrial.jobs.ray.node_files import NodeFiles
+from seatrial.jobs.ray.node_images import NodeImages
 from seatrial.jobs.ray.offered_images import OfferedImages, open_offered_images, references_of
+from seatrial.jobs.ray.runner import Runner
 from seatrial.model.job import TrialOptions
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
+from seatrial.trial.events import Notice
 from seatrial.trial.spec import TrialSpec
 from tests.images.support import add, archive, entry, needs_root, run
+from tests.jobs.ray.fake_cluster import FakeLink
 from tests.jobs.ray.test_pool import Pool
 from tests.jobs.ray.test_runner import within
-from tests.jobs.samples import NOOP
+from tests.jobs.samples import NOOP, Watcher
 
 pytestmark = needs_root
 
@@ -116,21 +122,36 @@ def test_an_image_is_sent_once_and_layers_that_a_node_has_are_not(make_node, mak
     assert not again.received
 
 
-def test_what_images_share_is_sent_once_also_at_the_same_time(make_node, make_trial, here, tmp_path):
-    node = make_node(backend="embedded")
+class Together(FakeLink):
+    """Answers two questions at the same time, before anything is sent."""
 
-    async def scene() -> list[str]:
-        test = Pool(tmp_path, node)
-        async with open_offered_images(root=here) as images, test.open(images=images):
-            await asyncio.gather(*(test.run(make_trial(name)) for name in ("app-1", "app-2")))
-        return sorted(test.notices)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._both = asyncio.Barrier(2)
 
-    notices = within(scene())
+    async def lacks(self, needs: Sequence[bytes]) -> list[str]:
+        missing = await super().lacks(needs)
+        await self._both.wait()
+        return missing
+
+
+def test_what_images_share_is_sent_once_also_at_the_same_time(make_node, make_trial, here):
+    node, told = make_node(), Watcher()
+
+    async def scene() -> None:
+        runner = Runner(node.state_folder, node.open_trials, NodeImages(node.state_folder / "cache"))
+        node.runners.append(runner)
+        async with open_offered_images(root=here) as images:
+            delivery = ImageDelivery("one", Together(node, runner), images, told)
+            await asyncio.gather(*(delivery.deliver(make_trial(name)) for name in ("app-1", "app-2")))
+        await runner.close()
+
+    within(scene())
     assert max(node.received.values()) < 30_000
-    assert notices == [
-        f"node one gets the image docker.io/library/{name}:latest: 2 layers are not there"
-        for name in ("app-1", "app-2")
+    assert sorted(notice.text for notice in told.of(Notice)) == [
+        f"node one gets the image docker.io/library/{name}:latest (2 layers)" for name in ("app-1", "app-2")
     ]
+    assert has(node.state_folder / "cache", "app-2") == has(here, "app-2")
 
 
 def test_nothing_is_sent_where_the_disk_is_shared(make_node, make_trial, here, tmp_path):

@@ -28,7 +28,8 @@ from seatrial.jobs.ray.archives import pack_folder
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
 from seatrial.jobs.ray.engine import keep_late
 from seatrial.jobs.ray.outbox import Outbox
-from seatrial.jobs.ray.pool import PoolOptions, open_pool
+from seatrial.jobs.ray.pool import open_pool
+from seatrial.jobs.ray.pool_options import PoolOptions
 from seatrial.jobs.ray.wire import Batch, Happened, NodeReport, RunnerSettings, TrialEnded
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord

@@ -21,7 +21,8 @@ from seatrial.errors import (
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray import pool as pool_module
 from seatrial.jobs.ray import remote_node
-from seatrial.jobs.ray.pool import PoolOptions, open_pool
+from seatrial.jobs.ray.pool import open_pool
+from seatrial.jobs.ray.pool_options import PoolOptions
 from seatrial.jobs.ray.wire import INLINE_BYTES, RunnerSettings
 from seatrial.model.job import ModelOptions, TrialOptions
 from seatrial.trial.events import Notice, PhaseStarted

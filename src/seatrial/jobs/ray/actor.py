@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from seatrial.jobs.machinery import open_machinery
 from seatrial.jobs.preflight import preflight
 from seatrial.jobs.ray.node_check import check_here
-from seatrial.jobs.ray.runner import NodeTrials, Runner
+from seatrial.jobs.ray.node_trials import NodeTrials
+from seatrial.jobs.ray.runner import Runner
 from seatrial.jobs.ray.sending import open_sent
 from seatrial.jobs.ray.wire import Batch, RunnerSettings
 from seatrial.sandbox.runs import state_root

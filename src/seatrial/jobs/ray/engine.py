@@ -17,7 +17,8 @@ from seatrial.jobs.preflight import plan_preflight
 from seatrial.jobs.prepare import PreparedJob
 from seatrial.jobs.ray.delivery import portable, settings_files
 from seatrial.jobs.ray.offered_images import open_offered_images
-from seatrial.jobs.ray.pool import CheckNode, Fetch, KeepLate, NodePool, PoolOptions, open_pool
+from seatrial.jobs.ray.pool import NodePool, open_pool
+from seatrial.jobs.ray.pool_options import CheckNode, Fetch, KeepLate, PoolOptions
 from seatrial.jobs.ray.sending import forget_late, pack_trials
 from seatrial.jobs.ray.start import connected, import_ray
 from seatrial.jobs.ray.wire import NodeReport, RunnerSettings

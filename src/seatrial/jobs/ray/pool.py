@@ -6,11 +6,10 @@ is still there; its trials are started again by the job, elsewhere if that can b
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from seatrial.concurrency import finish, first_error
@@ -27,12 +26,11 @@ from seatrial.errors import (
 from seatrial.jobs.places import TrialPlace, memory_of
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
-from seatrial.jobs.ray.offered_images import OfferedImages
+from seatrial.jobs.ray.pool_options import PoolOptions
 from seatrial.jobs.ray.remote_node import LateResult, NodeNews, NodeOutcome, NodePlace, RemoteNode
 from seatrial.jobs.ray.seats import Seat, Seats
 from seatrial.jobs.ray.wire import Lease, NodeReport, RunnerSettings, write_plan
-from seatrial.model.record import TrialRecord
-from seatrial.trial.events import Notice, Observer
+from seatrial.trial.events import Notice
 from seatrial.trial.spec import TrialSpec
 
 LOOK_SEC = 2.0
@@ -41,30 +39,6 @@ LOOK_SEC = 2.0
 _LONGEST_PAUSE_SEC = 30.0
 _CLOSING_SEC = 30.0
 _MOST_FAILURES = 4
-
-Fetch = Callable[[Path], Awaitable[TrialRecord]]
-"""Brings what a trial left into a folder, and its record."""
-
-KeepLate = Callable[[str, Fetch], Coroutine[Any, Any, None]]
-"""Keeps a result that nobody waits for any more, of the trial of that id."""
-
-CheckNode = Callable[[NodeReport], None]
-"""Raises HostUnsupportedError for a node that cannot do what the trials of a run ask for."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolOptions:
-    """What a pool is told: the settings of its runners, which nodes will do, and what to do with late results.
-
-    Without any node for `longest_wait_sec`, it gives up. `images` are somebody else's to close.
-    """
-
-    settings: RunnerSettings
-    check: CheckNode
-    keep_late: KeepLate
-    tell: Observer
-    longest_wait_sec: float = 600.0
-    images: OfferedImages = field(default_factory=OfferedImages)
 
 
 @dataclass(eq=False, slots=True)

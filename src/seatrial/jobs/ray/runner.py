@@ -9,20 +9,20 @@ import errno
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from seatrial.errors import HostExhaustedError, ImageError, PreflightError, SandboxError, SeatrialError
 from seatrial.images.copying import ImageOffer
-from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.archives import holds_little, pack_folder
 from seatrial.jobs.ray.delivery import relocated, settled
 from seatrial.jobs.ray.node_files import NodeFiles
 from seatrial.jobs.ray.node_images import NodeImages
 from seatrial.jobs.ray.node_report import describe_node
+from seatrial.jobs.ray.node_trials import OpenTrials
 from seatrial.jobs.ray.outbox import Outbox
 from seatrial.jobs.ray.wire import (
     INLINE_BYTES,
@@ -41,35 +41,13 @@ from seatrial.jobs.ray.wire import (
     read_spec,
 )
 from seatrial.model.record import TrialRecord
-from seatrial.sandbox.api import Capabilities
 from seatrial.sandbox.host.watch import host_watch
 from seatrial.sandbox.scratch import Scratch, sweep_scratch
 from seatrial.trial.events import Event, Notice, Observer, PhaseStarted
-from seatrial.trial.spec import TrialSpec
 
 _FILES = "files"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSALS = (OSError, SandboxError, ImageError)
-
-RunOne = Callable[[TrialSpec, Path, Observer], Awaitable[TrialRecord]]
-"""Carries out one trial on this node, leaving its files in the folder."""
-
-
-TryOut = Callable[[PreflightPlan, Observer], Awaitable[None]]
-"""Tries agents out on this node. Raises PreflightError."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTrials:
-    """What a node needs to carry out trials, once it is open: what its sandboxes can do, and how to try and run one."""
-
-    capabilities: Capabilities
-    run: RunOne
-    try_out: TryOut
-
-
-OpenTrials = Callable[[RunnerSettings, Observer], AbstractAsyncContextManager[NodeTrials]]
-"""Opens what all trials of this node share. Raises UsageError or TrialError where no trial can run."""
 
 
 @dataclass(eq=False, slots=True)

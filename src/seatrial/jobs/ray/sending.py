@@ -13,8 +13,8 @@ from seatrial.backends.named import make_backend
 from seatrial.errors import UsageError
 from seatrial.jobs.engine import PortableTrials
 from seatrial.jobs.preflight import PreflightPlan
-from seatrial.jobs.ray.pool import Fetch
-from seatrial.jobs.ray.runner import NodeTrials
+from seatrial.jobs.ray.node_trials import NodeTrials
+from seatrial.jobs.ray.pool_options import Fetch
 from seatrial.jobs.ray.start import import_ray
 from seatrial.sandbox.scratch import Scratch
 from seatrial.trial.events import Observer

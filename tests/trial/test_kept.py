@@ -119,6 +119,40 @@ if cat /proc/[0-9]*/comm | grep -qx sleep; then echo 1; else echo 0; fi > /logs/
 """
 
 
+@pytest.mark.parametrize("program", ["/usr/local/sbin/chown", "/usr/local/bin/xargs", "/usr/local/bin/chmod"])
+def test_no_program_of_the_agents_lays_out_its_end_state(desk, tmp_path, program):
+    """One that is used for that could leave a process behind, which the verifier would not expect."""
+    real = f"/usr/bin/{Path(program).name}"
+    forge = f"(sleep 0.1; echo right > {ANSWER}) >/dev/null 2>&1 &"
+    plant = f"""printf '#!/bin/sh\\n{forge}\\nexec {real} "$@"\\n' > {program}; chmod 755 {program}"""
+    files = {"tests/test.sh": SHELL_TEST.replace("#!/bin/sh", "#!/bin/sh\nsleep 0.3")}
+    spec = trial_spec(write_task(tmp_path / "task", files=files), f"mkdir -p /app/x; {plant}", keep="snapshot")
+    ran = desk.run_spec(spec)
+    assert (ran.reward, again(desk, spec, ran, tmp_path / "again").verdict.value) == (0.0, 0.0)
+
+
+def test_programs_that_the_agent_removed_are_not_missed(desk, small, tmp_path):
+    spec = trial_spec(write_task(tmp_path / "task"), f"echo right > {ANSWER}; rm /usr/bin/xargs", keep="snapshot")
+    ran = desk.run_spec(spec)
+    assert (ran.reward, again(desk, spec, ran, tmp_path / "again").verdict.value) == (1.0, 1.0)
+
+
+def test_holes_and_links_take_no_more_room_than_they_did(desk, tmp_path):
+    command = f"echo right > {ANSWER}; cd /app; truncate -s 8G sparse; head -c 1000000 /dev/urandom > a; ln a b; ln a c"
+    spec = trial_spec(write_task(tmp_path / "task"), command, keep="snapshot")
+    ran = desk.run_spec(spec)
+    assert ran.reward == 1.0
+    assert 1_000_000 < (ran.folder / "snapshot.tar.zst").stat().st_size < 2_500_000
+
+
+def test_more_than_can_be_kept_is_told_and_changes_no_result(desk, tmp_path):
+    told: list[Event] = []
+    command = f"echo right > {ANSWER}; truncate -s 100G /app/sparse"
+    ran = desk.run_spec(trial_spec(write_task(tmp_path / "task"), command, keep="snapshot"), told.append)
+    assert ran.reward == 1.0
+    assert [event for event in told if isinstance(event, Notice) and "no room to keep so much" in event.text]
+
+
 def test_what_outlived_the_agent_may_have_planted_what_nobody_listed(desk, tmp_path):
     spec = trial_spec(write_task(tmp_path / "task"), f"echo wrong > {ANSWER}; {FORGED}", keep="snapshot")
     ran = desk.run_spec(spec)

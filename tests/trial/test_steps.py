@@ -112,6 +112,25 @@ def test_a_service_of_the_first_step_is_there_in_the_second(desk):
     assert [step.verifier_run.survivors for step in ran.record.steps if step.verifier_run] == [("python3",)] * 2
 
 
+# Waits for the verifier of the first step, plants a program for the next one's, and is gone before anybody looks again.
+PLANT_LATE = """(setsid sh -c 'while [ ! -e /app/go ]; do sleep 0.01; done
+printf "#!/bin/sh\\nexit 0\\n" > /usr/local/bin/grep; chmod 755 /usr/local/bin/grep
+touch /app/planted' >/dev/null 2>&1 &)"""
+
+
+def test_what_is_planted_while_one_step_is_judged_the_verifier_of_the_next_does_not_meet(desk):
+    judge_one = "touch /app/go; while [ ! -e /app/planted ]; do sleep 0.01; done\n" + GIVE
+    judge_two = "if grep -qx right /app/two; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
+    files = {"steps/one/tests/reward.sh": judge_one, "steps/two/tests/reward.sh": judge_two}
+    command = WRITE.format(first='{"reward": 1}', second="wrong")
+    ran = run_steps(desk, f"{command}\nif [ $step = one ]; then {PLANT_LATE}; fi", files=files)
+    rewards = [step.evaluation.reward for step in ran.record.steps if step.evaluation]
+    assert rewards == [1.0, 0.0]
+    second = ran.record.steps[1].verifier_run
+    assert second is not None
+    assert "/usr/local/bin/grep" in (*second.restored, *second.hidden)
+
+
 def test_files_and_set_up_of_a_step(desk):
     files = {"steps/two/workdir/in.txt": "data", "steps/two/workdir/setup.sh": "echo made > made.txt\n"}
     command = WRITE.format(first='{"reward": 1}', second='{"reward": 1}') + "cat in.txt made.txt"

@@ -24,8 +24,7 @@ from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.overlay import OPAQUE_MARKS
 
 ARCHIVE = "snapshot.tar.zst"
-_REMOVE = "rm -rf --"
-_REMOVE_FOLDERS = """sh -c 'for path; do [ -L "$path" ] || [ ! -d "$path" ] || rm -rf -- "$path"; done' sh"""
+_PROGRAMS = frozenset({"bin", "sbin", "lib", "lib64", "usr", "x86_64-linux-gnu", "aarch64-linux-gnu"})
 _COMMAND_SEC = 600.0
 _MARK = "SCHILY.xattr."
 
@@ -81,15 +80,26 @@ async def lay_out_snapshot(sandbox: Sandbox, archive: Path) -> None:
     """
     with tempfile.TemporaryFile() as plain:
         layer = await asyncio.to_thread(_unpack, archive, plain)
-        # First of all: what is gone may have been replaced by something else, a directory also by a file.
-        await _for_each(sandbox, _REMOVE, layer.gone)
-        await _for_each(sandbox, _REMOVE_FOLDERS, layer.files)
+        # All that takes programs comes before the agent's own are there. Unpacking leaves directories of the image as
+        # they are, but the agent may have changed them too.
+        for (mode, owner), folders in layer.folders.items():
+            await _for_each(sandbox, _each_folder(f"chown {owner}", f"chmod {mode:o}"), folders)
+        # What is gone may have been replaced by something else, a directory also by a file.
+        await _for_each(sandbox, _each_folder("rm -rf"), layer.files)
+        await _for_each(sandbox, "rm -rf --", sorted(layer.gone, key=_removed_when))
         plain.seek(0)
         await sandbox.put("/", plain)
-    # Unpacking leaves directories of the image as they are, but the agent may have changed them too.
-    for (mode, owner), folders in layer.folders.items():
-        await _for_each(sandbox, f"chown {owner} --", folders)
-        await _for_each(sandbox, f"chmod {mode:o} --", folders)
+
+
+def _each_folder(*commands: str) -> str:
+    """A command that runs others on those of its arguments that are directories already."""
+    each = " && ".join(f'{command} -- "$path"' for command in commands)
+    return f"""sh -c 'for path; do [ -L "$path" ] || [ ! -d "$path" ] || {{ {each}; }} || exit 1; done' sh"""
+
+
+def _removed_when(path: str) -> tuple[bool, str]:
+    """What may be needed to remove the rest goes last."""
+    return posixpath.basename(posixpath.dirname(path)) in _PROGRAMS or posixpath.basename(path) in _PROGRAMS, path
 
 
 @dataclass(frozen=True, slots=True)

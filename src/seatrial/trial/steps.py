@@ -37,7 +37,7 @@ from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
-from seatrial.trial.work import DID_NOTHING, Work, merge_changes, run_agent, take_stock, write_changes
+from seatrial.trial.work import DID_NOTHING, AgentCommand, Work, merge_changes, run_agent, take_stock, write_changes
 from seatrial.verify.fetch import list_files
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
@@ -58,6 +58,9 @@ class OpenTrial:
     sandbox: Sandbox
     host: Attendance
     changes: list[FileChanges] = field(default_factory=list)
+    outlived: bool = False
+    """Whether processes outlived an agent. They may change files while its verifier runs and after: what later rounds
+    find is then counted from that agent's start."""
     to_keep: Path | None = None
     """Where the end state of the last round goes while it is not kept yet."""
 
@@ -145,10 +148,12 @@ class Turn:
         trial, folder = self.trial, self._folder / "agent"
         usual = agent_variables(self.round.task, self.round.task.workdir, trial.agent.ref.model)
         reached = replace(launch, env={**usual, **(access.variables if access else {}), **launch.env})
+        seconds = self.round.agent_seconds(trial.spec.options)
+        command = AgentCommand(reached, self.network, seconds, changes_from_here=not trial.outlived)
+        running = run_agent(trial.sandbox, self.round, command, folder)
         if access is None:
-            return await run_agent(trial.sandbox, trial.spec, self.round, reached, self.network, folder)
-        running = run_agent(trial.sandbox, trial.spec, self.round, reached, self.network, folder)
-        access.session.waits.agent_starts(self.round.agent_seconds(trial.spec.options))
+            return await running
+        access.session.waits.agent_starts(seconds)
         result = await unless(access.session.broken, running)
         await access.session.check_end(timed_out=result is not None and result.status == "timed_out")
         assert result is not None  # noqa: S101 - it is only missing when the session is broken
@@ -158,8 +163,11 @@ class Turn:
         """What the agent left behind, before anybody else touches anything."""
         trial = self.trial
         with trial.log.phase("collect", self.round):
-            work = await take_stock(trial.sandbox, self.round, trial.place, agent_result, self._folder)
+            work = await take_stock(
+                trial.sandbox, self.round, trial.place, agent_result, self._folder, alone=not trial.outlived
+            )
             trial.changes.append(work.changes)
+            trial.outlived = trial.outlived or bool(work.survivors)
             trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
             trial.to_keep = self._folder if trial.spec.options.keep == "snapshot" else None
             if not work.survivors:

@@ -17,7 +17,6 @@ from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.transfer import get_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round
-from seatrial.trial.spec import TrialSpec
 from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_artifacts
 
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
@@ -26,22 +25,31 @@ CHANGES = "changes.json"
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
-async def run_agent(
-    sandbox: Sandbox, spec: TrialSpec, round_: Round, launch: AgentLaunch, network: Network, folder: Path
-) -> AgentResult:
+@dataclass(frozen=True, slots=True)
+class AgentCommand:
+    """What is run as an agent. With `changes_from_here`, changes of files are counted from its start."""
+
+    launch: AgentLaunch
+    network: Network
+    timeout_sec: float | None
+    changes_from_here: bool = True
+
+
+async def run_agent(sandbox: Sandbox, round_: Round, command: AgentCommand, folder: Path) -> AgentResult:
     """Run the agent's command to its end or to the end of its time; either is data. Its output goes to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
+    launch = command.launch
     result = await sandbox.exec(
         ExecSpec(
             launch.argv,
             env=launch.env,
             cwd=launch.cwd,
             user=round_.agent.user,
-            timeout_sec=round_.agent_seconds(spec.options),
-            network=network,
+            timeout_sec=command.timeout_sec,
+            network=command.network,
             stdout_path=folder / "stdout.txt",
             stderr_path=folder / "stderr.txt",
-            changes_from_here=True,
+            changes_from_here=command.changes_from_here,
         )
     )
     return agent_result(result, round_.folder)
@@ -75,9 +83,14 @@ class Work:
     """Where those that were kept lie."""
 
 
-async def take_stock(sandbox: Sandbox, round_: Round, place: Place, agent_result: AgentResult, folder: Path) -> Work:
-    """What the agent changed, what still runs, what it published, and its output; hooks run in between."""
-    idle = agent_result is DID_NOTHING
+async def take_stock(
+    sandbox: Sandbox, round_: Round, place: Place, agent_result: AgentResult, folder: Path, *, alone: bool = True
+) -> Work:
+    """What the agent changed, what still runs, what it published, and its output; hooks run in between.
+
+    One that did nothing is not `alone` where processes outlived an agent before it.
+    """
+    idle = agent_result is DID_NOTHING and alone
     # Who runs comes first: while nobody does, nothing that is looked at afterwards changes any more.
     survivors = () if idle else await sandbox.processes()
     found = FileChanges() if idle else await sandbox.changes()

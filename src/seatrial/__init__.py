@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from seatrial.model.annotation import Annotation, Judgment
     from seatrial.model.artifacts import RawArtifacts, RawFile
     from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
-    from seatrial.model.job import AgentFiles, AgentOptions, JobSpec, RunOptions, TrialOptions
+    from seatrial.model.job import AgentFiles, AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
     from seatrial.model.output import OutputSpec, VerifierSpec
     from seatrial.model.record import TrialRecord
     from seatrial.model.task import BrokenTask, Problem, Task
@@ -97,6 +97,7 @@ _HOMES = {
     "Judgment": "model.annotation",
     "Messages": "env.messages",
     "ModelError": "errors",
+    "ModelOptions": "model.job",
     "MultiTurnEnv": "env.multi_turn",
     "OutputSpec": "model.output",
     "OverlongPromptError": "errors",
@@ -176,6 +177,7 @@ __all__ = [
     "Judgment",
     "Messages",
     "ModelError",
+    "ModelOptions",
     "MultiTurnEnv",
     "OutputSpec",
     "OverlongPromptError",

@@ -27,6 +27,6 @@ def find_plugin(group: str, name: str) -> Any | None:
     for entry in entry_points(group=group, name=name):
         try:
             return entry.load()
-        except Exception as error:  # a stranger's module may fail in any way while it is imported
+        except (Exception, SystemExit) as error:  # a stranger's module may fail in any way while it is imported
             raise UsageError(f"the plug-in {name!r} of {group} cannot be loaded: {error}") from error
     return None

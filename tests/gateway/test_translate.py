@@ -247,11 +247,18 @@ def test_what_a_coding_agent_asks_of_responses():
     assert translate_request(asked, "openai_responses", "openai_chat") == CHAT
 
 
-def test_arguments_that_are_not_json():
-    with pytest.raises(Untranslatable, match="arguments of f"):
-        translate_response(_chat_answer("tool_calls", tool_calls=[CALL]), "openai_chat", "anthropic")
+def test_arguments_that_are_not_json_are_the_agents_to_deal_with():
+    """As in a stream: what a model writes there must not decide whether a trial counts."""
+    whole = translate_response(_chat_answer("tool_calls", tool_calls=[CALL]), "openai_chat", "anthropic")
+    assert whole["content"][0]["input"] == {"malformed_arguments": CALL["function"]["arguments"]}
     cut = translate_response(_chat_answer("length", tool_calls=[CALL]), "openai_chat", "anthropic")
     assert (cut["content"][0]["input"], cut["stop_reason"]) == ({}, "max_tokens")
+
+
+def test_an_answer_with_calls_stops_for_them_whatever_the_server_says():
+    called = {**CALL, "function": {"name": "f", "arguments": "{}"}}
+    whole = translate_response(_chat_answer("stop", tool_calls=[called]), "openai_chat", "anthropic")
+    assert whole["stop_reason"] == "tool_use"
 
 
 FIELDS = (

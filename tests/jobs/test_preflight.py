@@ -100,6 +100,19 @@ def test_what_only_some_tasks_lack_stops_nothing_and_is_said_loudly(run, tmp_pat
     assert ["no program 'my-agent' in the sandbox of task 'one'" in text for text in urgent] == [True]
 
 
+def test_an_agent_that_fails_when_it_is_prepared_is_recorded_and_no_concern_of_others(run, monkeypatch):
+    def broken(*_: object) -> None:
+        raise KeyError("of a stranger's plug-in")
+
+    monkeypatch.setattr("seatrial.agents.command.CommandAgent.prepare", broken)
+    watcher = Watcher()
+    agents = (AgentOptions(name="command", command="a"), AgentOptions(name="noop"))
+    assert run(Machine(), watcher=watcher, agents=agents).finished == 4
+    failed = [event.record for event in watcher.of(TrialFinished) if event.record.failure]
+    assert {record.agent.name for record in failed} == {"command"}
+    assert "of a stranger's plug-in" in "".join(notice.text for notice in watcher.of(Notice) if notice.urgent)
+
+
 def test_without_preflight_nothing_is_tried(run):
     machine = Machine("program")
     assert run(machine, run=RunOptions(preflight=False)).finished == 2

@@ -19,11 +19,14 @@ def make_backend(name: str) -> SandboxBackend:
         return AutoBackend({each: partial(make_backend, each) for each in _CANDIDATES})
     plugin = _load_backend(name)
     try:
-        return plugin.make()
+        made = plugin.make()
     except UsageError:
         raise
-    except Exception as error:  # a stranger's plug-in may fail in any way
+    except (Exception, SystemExit) as error:  # a stranger's plug-in may fail in any way
         raise UsageError(f"the backend {name!r} cannot be made: {type(error).__name__}: {error}") from error
+    if not callable(getattr(made, "create", None)):
+        raise UsageError(f"the backend {name!r} is {made!r}, expected a seatrial.sandbox.api.SandboxBackend")
+    return made
 
 
 def check_backend(name: str) -> None:

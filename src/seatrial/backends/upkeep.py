@@ -23,8 +23,10 @@ async def examine() -> AsyncIterator[HostFinding]:
         elif plugin.examine is not None:
             try:
                 async for finding in plugin.examine():
+                    if not isinstance(finding, HostFinding):
+                        raise TypeError(f"it found {finding!r}, expected a seatrial.sandbox.doctor.HostFinding")  # noqa: TRY301
                     yield finding
-            except Exception as error:  # noqa: BLE001 - a stranger's plug-in may fail in any way
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's plug-in may fail in any way
                 yield HostFinding(name, "fails", f"its own steps failed: {_described(error)}", _FIX)
 
 
@@ -42,7 +44,7 @@ async def sweep() -> Cleared:
                 cleared += await plugin.sweep()
             except UsageError:  # a setting of this user's is wrong, such as the directory for sandboxes
                 raise
-            except Exception as error:  # noqa: BLE001 - a stranger's plug-in may fail in any way
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's plug-in may fail in any way
                 cleared += Cleared(problems=(f"the backend {name!r} failed to tidy up: {_described(error)}",))
     return cleared + Cleared(tuple(map(str, await sweep_scratch())))
 
@@ -59,5 +61,5 @@ def _registered() -> Iterator[tuple[str, BackendPlugin | UsageError]]:
             yield name, plugin
 
 
-def _described(error: Exception) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -92,7 +92,16 @@ class EngineFactory(Protocol):
 def make_engine(options: RunOptions) -> Engine:
     """The engine that a run names. Raises UsageError for one that there is not, and for options it cannot use."""
     factory = cast(EngineFactory, load_plugin(ENTRY_POINTS, options.engine))
-    return factory(options)
+    try:
+        made = factory(options)
+    except UsageError:
+        raise
+    except Exception as error:  # a stranger's plug-in may fail in any way
+        name = type(error).__name__
+        raise UsageError(f"the engine {options.engine!r} cannot be made: {name}: {error}") from error
+    if not callable(getattr(made, "run", None)):
+        raise UsageError(f"the engine {options.engine!r} is {made!r}, expected a seatrial.jobs.engine.Engine")
+    return made
 
 
 def check_engine(options: RunOptions) -> None:

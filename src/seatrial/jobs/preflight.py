@@ -134,6 +134,9 @@ async def _try_agent(title: str, specs: Sequence[TrialSpec], machinery: Machiner
             continue
         except (TrialError, UsageError) as error:
             tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
+        except Exception as error:  # noqa: BLE001 - a stranger's plug-in may fail in any way; each trial records it
+            said = f"{type(error).__name__}: {error}"
+            tell(Notice(f"the agent {title!r} could not be tried out: {said}; its trials start anyway", urgent=True))
         break
     else:
         raise missing[0]

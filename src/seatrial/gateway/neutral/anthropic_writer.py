@@ -44,8 +44,12 @@ _EMPTY: Mapping[str, Payload] = {
 _TOLD_AT_THE_END = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
+MALFORMED = "malformed_arguments"
+"""The key under which arguments of a call stand that are no JSON object."""
+
+
 def write_answer(answer: Answer) -> Payload:
-    """A `message`. Raises Untranslatable for arguments of a call that are no JSON object, which is all it can hold."""
+    """A `message`. Raises Untranslatable for what is no part of an answer."""
     content = [_block(item, answer.stop) for item in answer.items if not _says_nothing(item)]
     refused = any(isinstance(item, Refused) for item in answer.items)
     return {
@@ -72,12 +76,16 @@ def _block(item: Item, stop: Stop) -> Payload:
 
 
 def _input(call: Called, stop: Stop) -> Payload:
+    """Its arguments, as the object that this protocol has for them.
+
+    A model may write anything there, which is for the agent to deal with: a stream would carry it too. So it is handed
+    over as it is, and a trial cannot become void by it.
+    """
     try:
         return arguments_object(call.arguments, f"arguments of {call.name}")
     except Untranslatable:
-        if stop == "length":  # cut in the middle of its arguments, as Anthropic's own models are
-            return {}
-        raise
+        # cut in the middle of its arguments, as Anthropic's own models are
+        return {} if stop == "length" else {MALFORMED: call.arguments}
 
 
 class AnthropicWriter:

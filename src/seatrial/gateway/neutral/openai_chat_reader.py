@@ -43,8 +43,8 @@ def read_content(response: Payload) -> tuple[list[Item], Stop]:
         said.append(Said("assistant", (Text(words),)))
     if refusal := text(message.get("refusal")):
         said.append(Refused(refusal))
-    said.extend(_read_call(*found) for found in tables(message.get("tool_calls"), "tool_calls"))
-    return said, _stop(choice.get("finish_reason"))
+    calls = [_read_call(*found) for found in tables(message.get("tool_calls"), "tool_calls")]
+    return [*said, *calls], _stop(choice.get("finish_reason"), calls=bool(calls))
 
 
 def _read_call(call: Payload, where: str) -> Called:
@@ -58,15 +58,17 @@ def _thought(message: Payload) -> str | None:
     return text(message.get("reasoning_content")) or text(message.get("reasoning"))
 
 
-def _stop(reason: Any) -> Stop:
-    """The reason to stop; one that is not known is a plain stop."""
-    return reason if reason in _STOPS else "stop"
+def _stop(reason: Any, *, calls: bool) -> Stop:
+    """The reason to stop; one that is not known is a plain stop. Some servers say that also of answers with calls."""
+    known: Stop = reason if reason in _STOPS else "stop"
+    return "tool_calls" if calls and known == "stop" else known
 
 
 class ChatReader:
     """A stream. The reason to stop and the count of tokens come in two chunks, so the end waits for both."""
 
     def __init__(self) -> None:
+        self._called = False
         self._started = False
         self._slots = CallSlots()
         self._stop: Stop | None = None
@@ -103,7 +105,7 @@ class ChatReader:
         for fragment in items(delta.get("tool_calls")):
             deltas.extend(self._read_call(table(fragment)))
         if reason := choice.get("finish_reason"):
-            self._stop = _stop(reason)
+            self._stop = _stop(reason, calls=self._called)
         return deltas
 
     def _read_call(self, fragment: Payload) -> list[Delta]:
@@ -111,6 +113,7 @@ class ChatReader:
         function = table(fragment.get("function"))
         deltas: list[Delta] = []
         if new:
+            self._called = True
             deltas.append(
                 CallStarted(slot, text(fragment.get("id")) or f"call_{slot}", text(function.get("name")) or "")
             )

@@ -159,7 +159,8 @@ def _said(**part):
     return {**CHAT, "messages": [{"role": "user", "content": [part]}]}
 
 
-CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "[not json"}}
+ARGUMENTS = "[not json"
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": ARGUMENTS}}
 BLOCKS = {
     "role": "assistant",
     "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}, {"type": "text", "text": "x"}],
@@ -250,7 +251,7 @@ def test_what_a_coding_agent_asks_of_responses():
 def test_arguments_that_are_not_json_are_the_agents_to_deal_with():
     """As in a stream: what a model writes there must not decide whether a trial counts."""
     whole = translate_response(_chat_answer("tool_calls", tool_calls=[CALL]), "openai_chat", "anthropic")
-    assert whole["content"][0]["input"] == {"malformed_arguments": CALL["function"]["arguments"]}
+    assert whole["content"][0]["input"] == {"malformed_arguments": ARGUMENTS}
     cut = translate_response(_chat_answer("length", tool_calls=[CALL]), "openai_chat", "anthropic")
     assert (cut["content"][0]["input"], cut["stop_reason"]) == ({}, "max_tokens")
 

@@ -3,7 +3,10 @@
 import io
 import tarfile
 
-from seatrial.trial.archives import packed_for_agent
+import pytest
+
+from seatrial.errors import TaskFormatError
+from seatrial.trial.archives import packed_for_agent, packed_tests
 from seatrial.trial.rounds import Round
 from tests.trial.support import trial_spec
 
@@ -17,13 +20,20 @@ def packed(spec, folder):
 
 
 def test_a_tasks_own_files_are_packed_once_and_what_an_agent_brings_each_time(make_task, tmp_path):
-    spec = trial_spec(make_task("task"))
-    inside, outside = spec.task.root / "solution", tmp_path / "tools"
-    for folder in (inside, outside):
-        folder.mkdir(exist_ok=True)
-        (folder / "file").write_bytes(b"old")
-        assert packed(spec, folder) == b"old"
-        (folder / "file").write_bytes(b"new")
-    # A task's files do not change while its digest does not.
-    assert packed(spec, inside) == b"old"
+    root = make_task("task", files={"solution/file": "old"})
+    spec, outside = trial_spec(root), tmp_path / "tools"
+    outside.mkdir()
+    (outside / "file").write_bytes(b"old")
+    assert packed(spec, root / "solution") == packed(spec, outside) == b"old"
+    (outside / "file").write_bytes(b"new")
     assert packed(spec, outside) == b"new"
+    (root / "solution/file").write_bytes(b"new")
+    # What was packed while the task had its digest is still what the record says.
+    assert packed(spec, root / "solution") == b"old"
+
+
+def test_a_task_that_has_changed_since_its_job_began_is_judged_by_nothing_else(make_task):
+    spec = trial_spec(make_task("task", files={"tests/test.sh": "exit 0"}))
+    (spec.task.root / "tests/test.sh").write_text("echo 0 > /logs/verifier/reward.txt")
+    with pytest.raises(TaskFormatError, match="has changed since the job began"):
+        packed_tests(spec.task_digest, Round(spec.task))

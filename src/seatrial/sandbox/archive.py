@@ -24,7 +24,14 @@ MANY_IDS = 2**16
 _NOBODY = 65534
 
 
-def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = None, first_id: int = 0) -> None:
+def pack(
+    path: str,
+    archive: BinaryIO,
+    limit: int,
+    directory_fd: int | None = None,
+    first_id: int = 0,
+    max_depth: int = _MAX_DEPTH,
+) -> None:
     """Pack a file under its own name, or a directory as `.` with what is below; links are packed as links.
 
     Pipes, sockets and devices below a directory are left out; hard links become files of their own. Owners are counted
@@ -41,7 +48,7 @@ def pack(path: str, archive: BinaryIO, limit: int, directory_fd: int | None = No
     # The other format would write down parts of a second, in a header of their own for every file.
     shape = tarfile.GNU_FORMAT
     with tarfile.open(fileobj=archive, mode="w", format=shape, encoding="utf-8", errors="surrogateescape") as tar:
-        source = _Source(tar, path, limit, first_id)
+        source = _Source(tar, path, limit, first_id, max_depth)
         try:
             source.add(directory_fd, path, "." if stat.S_ISDIR(status.st_mode) else os.path.basename(path), depth=0)
         except FileNotFoundError:
@@ -106,8 +113,9 @@ def closing(descriptor: int) -> Iterator[int]:
 class _Source:
     """What is being packed, with how many bytes of it are still allowed."""
 
-    def __init__(self, tar: tarfile.TarFile, path: str, limit: int, first_id: int) -> None:
+    def __init__(self, tar: tarfile.TarFile, path: str, limit: int, first_id: int, max_depth: int) -> None:
         self._tar = tar
+        self._max_depth = max_depth
         self._path = path
         self._limit = limit
         self._left = limit
@@ -115,8 +123,8 @@ class _Source:
 
     def add(self, parent: int | None, name: str, member: str, depth: int) -> None:
         """Pack one entry of a directory with all that is below it."""
-        if depth > _MAX_DEPTH:
-            raise ContentError(f"{self._path!r}: directories are nested more than {_MAX_DEPTH} deep")
+        if depth > self._max_depth:
+            raise ContentError(f"{self._path!r}: directories are nested more than {self._max_depth} deep")
         if depth:
             self._spend(_HEADER_BYTES + len(member))
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
+from seatrial.errors import TaskFormatError
 from seatrial.sandbox.transfer import pack_layout, pack_trees
+from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.ignore import ignored_in
 from seatrial.tasks.layout import IGNORED_FOLDERS, read_file
 from seatrial.tasks.load import MAX_TOML_BYTES
@@ -50,6 +52,18 @@ _archives: ArchiveCache[bytes] = ArchiveCache(len)
 _tests: ArchiveCache[PackedTests] = ArchiveCache(lambda tests: len(tests.archive))
 
 
+def _unchanged(task_digest: str, root: Path, make: Callable[[], T]) -> Callable[[], T]:
+    """Makes something of a task's files. Raises TaskFormatError unless they are still those of the digest."""
+
+    def checked() -> T:
+        made = make()
+        if digest_folder(root) != task_digest:
+            raise TaskFormatError(str(root), ["the task has changed since the job began; start a new job with it"])
+        return made
+
+    return checked
+
+
 def packed_for_agent(spec: TrialSpec, round_: Round, trees: Mapping[str, Path]) -> bytes:
     """What a round's agent finds, to be unpacked at the root: the task, and the directories it brings along."""
 
@@ -61,7 +75,8 @@ def packed_for_agent(spec: TrialSpec, round_: Round, trees: Mapping[str, Path]) 
     def stays_the_same() -> bool:  # what an agent brings from elsewhere may change
         return all(source.is_relative_to(spec.task.root) for source in trees.values())
 
-    return _archives.take((spec.task_digest, spec.task.root, round_.name, *trees.items()), pack, stays_the_same)
+    key = (spec.task_digest, spec.task.root, round_.name, *trees.items())
+    return _archives.take(key, _unchanged(spec.task_digest, spec.task.root, pack), stays_the_same)
 
 
 def packed_tree(task_digest: str, source: Path, skip: Set[str] = frozenset()) -> bytes:
@@ -72,4 +87,5 @@ def packed_tree(task_digest: str, source: Path, skip: Set[str] = frozenset()) ->
 
 def packed_tests(task_digest: str, round_: Round) -> PackedTests:
     """The tests of a round. Raises VerifierStageError when it has none."""
-    return _tests.take((task_digest, round_.name), lambda: pack_tests(round_.tests()))
+    make = _unchanged(task_digest, round_.task.root, lambda: pack_tests(round_.tests()))
+    return _tests.take((task_digest, round_.name), make)

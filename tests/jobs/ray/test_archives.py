@@ -3,6 +3,7 @@
 import io
 import os
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,16 @@ def test_what_is_little_is_few_and_small(tmp_path, files, size, little):
         (tmp_path / f"{number % 3}").mkdir(exist_ok=True)
         (tmp_path / f"{number % 3}" / f"{number}.txt").write_bytes(bytes(size))
     assert holds_little(tmp_path) is little
+
+
+def test_a_folder_may_be_as_deep_as_a_sandbox_allows_and_a_little_deeper(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    deepest = source / "artifacts/logs" / "/".join(["d"] * 200)
+    deepest.mkdir(parents=True)
+    (deepest / "f").write_text("x")
+    target.mkdir()
+    with tempfile.TemporaryFile() as archive:
+        pack_folder(source, archive)
+        archive.seek(0)
+        unpack_archive(archive, target)
+    assert (target / deepest.relative_to(source) / "f").read_text() == "x"

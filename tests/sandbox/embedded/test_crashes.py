@@ -24,7 +24,6 @@ from tests.programs import has_program
 from tests.sandbox.embedded.support import (
     TIMEOUT_SEC,
     ask,
-    children,
     control_groups,
     in_both_modes,
     loop_devices,
@@ -33,6 +32,7 @@ from tests.sandbox.embedded.support import (
     processes,
     run,
     shell,
+    spawners,
     wait_until,
 )
 
@@ -116,7 +116,7 @@ def test_a_killed_spawner_is_replaced_and_nothing_of_it_is_left(mode, stage, tmp
         sandbox = await backend.create(SandboxSpec())
         waiting = asyncio.ensure_future(sandbox.exec(ExecSpec(("sleep", "1000"), env={"MARK": mark})))
         await asyncio.to_thread(wait_until, lambda: len(processes(mark)) >= 5)
-        os.kill(sorted(children(os.getpid()))[stage], signal.SIGKILL)
+        os.kill(spawners()[stage], signal.SIGKILL)
         with pytest.raises(SandboxError):
             await waiting
         for use in (sandbox.exec(ExecSpec(("true",))), sandbox.usage(), sandbox.destroy()):
@@ -172,11 +172,6 @@ def test_killing_the_first_process_of_one_sandbox_harms_no_other(mode, which, tm
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def spawners() -> list[int]:
-    """Both stages of the only spawner of this process."""
-    return sorted(children(os.getpid()))[:2]
 
 
 @in_both_modes

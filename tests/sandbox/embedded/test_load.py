@@ -18,6 +18,7 @@ from tests.sandbox.embedded.support import (
     processes,
     read,
     run,
+    spawners,
     wait_until,
 )
 
@@ -44,7 +45,7 @@ def number_of_mounts(pid: int, mark: str) -> int:
 
 def state_of(mark: str) -> dict[str, object]:
     """What a leak would show in: open files, mounts and children of ours and of the spawner's, control groups."""
-    outer, spawner = sorted(children(os.getpid()))[:2]
+    outer, spawner = spawners()
     return {
         "files": [len(descriptors(pid)) for pid in (os.getpid(), outer, spawner)],
         "mounts": [number_of_mounts(pid, mark) for pid in (os.getpid(), spawner)],

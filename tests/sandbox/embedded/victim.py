@@ -7,7 +7,6 @@ It prints one line of JSON: the name of its run, and the pids of both stages of 
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from tests.sandbox.embedded.support import children
+from tests.sandbox.embedded.support import spawners
 
 SANDBOXES = 4
 LIMITED = SandboxSpec(limits=LimitSpec(pids=100, storage_mb=16))
@@ -24,7 +23,7 @@ PHASES: tuple[Phase, ...] = ("agent", "verifier")
 
 def describe(backend: EmbeddedBackend) -> dict[str, Any]:
     """What the tests need to know about a backend to look for what is left of it."""
-    return {"run": backend._keeper.home.run.name, "spawner": sorted(children(os.getpid()))[:2]}
+    return {"run": backend._keeper.home.run.name, "spawner": spawners()}
 
 
 async def live(backend: EmbeddedBackend) -> None:

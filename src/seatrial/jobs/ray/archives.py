@@ -24,6 +24,7 @@ _FEW_FILES = 50
 _LEVEL = 1  # networks of clusters are fast: more would cost more than it saves
 _LARGEST_WINDOW = 2**27
 _ANY_SIZE = 2**62
+_DEEPEST = 300  # what a sandbox may have, and the folders of a trial around it
 _HEADER_BYTES = 512
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +38,7 @@ def pack_folder(folder: Path, archive: IO[bytes]) -> int:
     """
     with _compressing(archive) as writer:
         counted = _Counted(writer)
-        pack(str(folder), cast("BinaryIO", counted), _ANY_SIZE)
+        pack(str(folder), cast("BinaryIO", counted), _ANY_SIZE, max_depth=_DEEPEST)
     return counted.total
 
 

@@ -83,9 +83,10 @@ class NodeFiles:
         oldest = (time.time() if now is None else now) - FORGOTTEN_SEC
         gone = []
         for path in self._root.iterdir():
-            if len(path.name) == _DIGEST_LETTERS and path.stat().st_mtime < oldest:
-                shutil.rmtree(path, ignore_errors=True)
-                gone.append(path.name)
+            with suppress(FileNotFoundError):  # another run sweeps too
+                if len(path.name) == _DIGEST_LETTERS and path.lstat().st_mtime < oldest:
+                    shutil.rmtree(path, ignore_errors=True)
+                    gone.append(path.name)
         return gone
 
     def close(self) -> None:

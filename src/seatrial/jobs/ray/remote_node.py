@@ -44,6 +44,7 @@ from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
 AGAIN_SEC = 1.0
+SETTLE_SEC = 120.0  # to open sandboxes takes a second; what takes so long will not come
 _WITH_STORE = "embedded"  # the daemons of the others have their own images
 ANSWER_SEC = POLL_SEC + 30.0
 """A node that has said nothing for so long, not even that there is no news, does not answer."""
@@ -134,7 +135,12 @@ class RemoteNode:
     async def settle(self, settings: RunnerSettings) -> NodeReport:
         """Tell the runner its settings. Raises NodeUnfitError when no trial can run there."""
         data = settings.model_dump_json().encode()
-        self.report = NodeReport.model_validate_json(await self.link.settle(data))
+        try:
+            async with asyncio.timeout(SETTLE_SEC):
+                told = await self.link.settle(data)
+        except TimeoutError:
+            raise NodeLostError(f"it was not ready after {SETTLE_SEC:g} s") from None
+        self.report = NodeReport.model_validate_json(told)
         if self.report.capabilities is None:
             raise NodeUnfitError(self.report.reason or "no reason given")
         return self.report

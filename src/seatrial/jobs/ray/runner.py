@@ -177,11 +177,11 @@ class Runner:
 
     async def _live(self, settings: RunnerSettings) -> None:
         """From the opening of what all trials share to its end, in one task, as task groups want it."""
-        for folder in (self._state, self._state / _FILES):
-            await sweep_scratch(folder)
-        await asyncio.to_thread(self._files.sweep)
         report = describe_node(self._state, settings.slots)
         try:
+            for folder in (self._state, self._state / _FILES):
+                await sweep_scratch(folder)
+            await asyncio.to_thread(self._files.sweep)
             async with self._open(settings, self._tell("")) as opened:
                 with Scratch(self._state) as scratch, host_watch().guarding(scratch):
                     self._opened, self._scratch = opened, scratch

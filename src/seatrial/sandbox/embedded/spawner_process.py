@@ -20,6 +20,8 @@ from seatrial.sandbox.embedded.watch import Look, look_at
 
 _MODULE = ["-I", "-m", "seatrial.sandbox.embedded"]
 _TIMEOUT_SEC = 30.0  # for the kernel, which ends every sandbox before the spawner itself
+# Not the user's keys: the first process of every sandbox is a child of the spawner and has what it was started with.
+_ITS_VARIABLES = ("PATH", "HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "TMPDIR", "XDG_", "SEATRIAL_")
 
 
 class SpawnerProcess:
@@ -38,6 +40,7 @@ class SpawnerProcess:
         try:
             process = subprocess.Popen(  # noqa: S603 - our own interpreter; asyncio's would need a watcher
                 [sys.executable, *_MODULE, *arguments],
+                env={name: value for name, value in os.environ.items() if name.startswith(_ITS_VARIABLES)},
                 pass_fds=[control.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

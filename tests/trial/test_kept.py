@@ -119,14 +119,14 @@ if cat /proc/[0-9]*/comm | grep -qx sleep; then echo 1; else echo 0; fi > /logs/
 """
 
 
-@pytest.mark.parametrize("program", ["/usr/local/sbin/chown", "/usr/local/bin/xargs", "/usr/local/bin/chmod"])
-def test_no_program_of_the_agents_lays_out_its_end_state(desk, tmp_path, program):
+def test_no_program_of_the_agents_lays_out_its_end_state(desk, tmp_path):
     """One that is used for that could leave a process behind, which the verifier would not expect."""
-    real = f"/usr/bin/{Path(program).name}"
     forge = f"(sleep 0.1; echo right > {ANSWER}) >/dev/null 2>&1 &"
-    plant = f"""printf '#!/bin/sh\\n{forge}\\nexec {real} "$@"\\n' > {program}; chmod 755 {program}"""
+    plant = f"""mkdir -p /app/x; for name in chown chmod xargs; do
+    printf '#!/bin/sh\\n{forge}\\nexec /usr/bin/%s "$@"\\n' $name > /usr/local/bin/$name
+    done; /usr/bin/chmod 755 /usr/local/bin/*"""
     files = {"tests/test.sh": SHELL_TEST.replace("#!/bin/sh", "#!/bin/sh\nsleep 0.3")}
-    spec = trial_spec(write_task(tmp_path / "task", files=files), f"mkdir -p /app/x; {plant}", keep="snapshot")
+    spec = trial_spec(write_task(tmp_path / "task", files=files), plant, keep="snapshot")
     ran = desk.run_spec(spec)
     assert (ran.reward, again(desk, spec, ran, tmp_path / "again").verdict.value) == (0.0, 0.0)
 

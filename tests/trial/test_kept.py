@@ -131,7 +131,7 @@ def test_no_program_of_the_agents_lays_out_its_end_state(desk, tmp_path):
     assert (ran.reward, again(desk, spec, ran, tmp_path / "again").verdict.value) == (0.0, 0.0)
 
 
-def test_programs_that_the_agent_removed_are_not_missed(desk, small, tmp_path):
+def test_programs_that_the_agent_removed_are_not_missed(desk, tmp_path):
     spec = trial_spec(write_task(tmp_path / "task"), f"echo right > {ANSWER}; rm /usr/bin/xargs", keep="snapshot")
     ran = desk.run_spec(spec)
     assert (ran.reward, again(desk, spec, ran, tmp_path / "again").verdict.value) == (1.0, 1.0)

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.jobs.ray import pool as pool_module
+from seatrial.jobs.ray import remote_node
 from seatrial.model.job import AgentOptions
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
@@ -34,3 +36,11 @@ def make_node(tmp_path: Path) -> MakeNode:
         return FakeNode(name, tmp_path / "nodes" / name, **changes)
 
     return make
+
+
+@pytest.fixture
+def quick_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again at once, and call a node cut off as soon as it does not answer."""
+    monkeypatch.setattr(pool_module, "LOOK_SEC", 0.01)
+    monkeypatch.setattr(remote_node, "AGAIN_SEC", 0.01)
+    monkeypatch.setattr(remote_node, "CUT_OFF_SEC", 0.0)

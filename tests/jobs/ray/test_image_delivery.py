@@ -26,7 +26,7 @@ from seatrial.trial.events import Notice
 from seatrial.trial.spec import TrialSpec
 from tests.images.support import add, archive, entry, needs_root, run
 from tests.jobs.ray.fake_cluster import FakeLink
-from tests.jobs.ray.test_pool import Pool
+from tests.jobs.ray.pools import Pool
 from tests.jobs.ray.test_runner import within
 from tests.jobs.samples import NOOP, Watcher
 

@@ -1,108 +1,25 @@
-"""Nodes as places for trials, by fakes that die, fall silent and come late; also the tests of remote_node.py."""
+"""Nodes as places for trials, by fakes: what goes there, what comes back, and which nodes get work."""
 
 import asyncio
 import os
-from collections.abc import Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from seatrial.errors import (
     HostExhaustedError,
     HostUnsupportedError,
-    NodeLostError,
-    NodeUnreachableError,
     PreflightError,
     SandboxError,
     TrialError,
 )
 from seatrial.jobs.preflight import PreflightPlan
-from seatrial.jobs.ray import pool as pool_module
-from seatrial.jobs.ray import remote_node
-from seatrial.jobs.ray.pool import open_pool
-from seatrial.jobs.ray.pool_options import PoolOptions
-from seatrial.jobs.ray.wire import INLINE_BYTES, RunnerSettings
-from seatrial.model.job import ModelOptions, TrialOptions
-from seatrial.trial.events import Notice, PhaseStarted
-from seatrial.trial.log import failed_record
-from tests.jobs.ray.fake_cluster import FakeCluster, FakeNode
+from seatrial.jobs.ray.wire import INLINE_BYTES
+from seatrial.trial.events import PhaseStarted
+from tests.jobs.ray.pools import Pool, holding, until
 from tests.jobs.ray.test_runner import within
-from tests.jobs.samples import FakeTrials, Watcher, record_for
+from tests.jobs.samples import Watcher, record_for
 
-NOWHERE: frozenset[str] = frozenset()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look again at once, and call a node cut off as soon as it does not answer."""
-    monkeypatch.setattr(pool_module, "LOOK_SEC", 0.01)
-    monkeypatch.setattr(remote_node, "AGAIN_SEC", 0.01)
-    monkeypatch.setattr(remote_node, "CUT_OFF_SEC", 0.0)
-
-
-class Pool:
-    """What a test has: a cluster, its pool, what was told, and the late results that were kept."""
-
-    def __init__(self, folder: Path, *nodes: FakeNode) -> None:
-        self.cluster = FakeCluster(*nodes)
-        self.told = Watcher()
-        self.slots = 2 * max(1, len(nodes))
-        self.late: asyncio.Queue[Any] = asyncio.Queue()
-        self._folder = folder
-        self._count = 0
-
-    def new_folder(self) -> Path:
-        self._count += 1
-        folder = self._folder / f"draft-{self._count}"
-        folder.mkdir(parents=True)
-        return folder
-
-    async def _keep(self, trial_id, fetch):
-        folder = self.new_folder()
-        self.late.put_nowait((trial_id, await fetch(folder), folder))
-
-    @asynccontextmanager
-    async def open(self, **changes):
-        settings = RunnerSettings(trial=TrialOptions(), model=ModelOptions(), slots=self.slots)
-        options = PoolOptions(**{"settings": settings, "check": lambda _: None, **changes}, **self._usual())
-        try:
-            async with asyncio.timeout(60), open_pool(self.cluster, options) as self.pool:
-                yield self.pool
-        finally:
-            await self.cluster.close()
-
-    def _usual(self):
-        return {"keep_late": self._keep, "tell": self.told}
-
-    async def run(self, spec, avoid=NOWHERE, observe=lambda _: None):
-        """Carry out a trial; returns its node, record and folder."""
-        folder = self.new_folder()
-        async with self.pool.place(spec, avoid) as place:
-            return place.node, await place.run(spec, folder, observe), folder
-
-    @property
-    def notices(self) -> list[str]:
-        return [notice.text for notice in self.told.of(Notice)]
-
-
-async def until(come_true: Callable[[], bool]) -> None:
-    while not come_true():  # noqa: ASYNC110 - what happens in a pool has no event for every test
-        await asyncio.sleep(0)
-
-
-def holding():
-    """Trials that go on until they are told, and say when they begin."""
-    began, go_on = asyncio.Event(), asyncio.Event()
-
-    async def run(spec, folder: Path, _):
-        (folder / "log.txt").write_text("here\n")
-        began.set()
-        await go_on.wait()
-        return record_for(spec)
-
-    return run, began, go_on
+pytestmark = pytest.mark.usefixtures("quick_pool")
 
 
 def test_trials_are_spread_and_what_they_left_arrives(make_node, make_spec, tmp_path):
@@ -174,112 +91,6 @@ def test_files_are_sent_once_to_a_node_that_does_not_see_them(make_node, make_sp
     assert (roots[0] / "instruction.md").read_text() == "Do it.\n"
 
 
-def test_a_node_that_dies_fails_its_trials_and_gets_a_new_runner(make_node, make_spec, tmp_path):
-    hold, began, _ = holding()
-    node = make_node(run=hold)
-
-    async def run():
-        test = Pool(tmp_path, node)
-        async with test.open():
-            lost = asyncio.ensure_future(test.run(make_spec()))
-            await began.wait()
-            node.run = FakeTrials()
-            node.becomes("dead")
-            with pytest.raises(NodeLostError, match="node one was lost: it was killed") as raised:
-                await lost
-            return raised.value.retryable, (await test.run(make_spec()))[0], test.notices, len(node.runners)
-
-    assert within(run()) == (True, "one", ["node one was lost: it was killed"], 2)
-
-
-def test_a_runner_that_ends_by_itself_says_so(make_node, make_spec, tmp_path):
-    hold, began, _ = holding()
-    node = make_node(run=hold)
-
-    async def run():
-        test = Pool(tmp_path, node)
-        async with test.open():
-            lost = asyncio.ensure_future(test.run(make_spec()))
-            await began.wait()
-            node.run = FakeTrials()
-            await node.runners[0].end("the node has died")
-            with pytest.raises(NodeLostError, match="node one was lost: the node has died"):
-                await lost
-            return (await test.run(make_spec("sort")))[1].trial_id
-
-    assert within(run()) == "sort.noop.1"
-
-
-def test_a_node_that_is_gone_is_forgotten(make_node, make_spec, tmp_path):
-    hold, began, _ = holding()
-    nodes = [make_node("one", run=hold), make_node("two", run=hold)]
-
-    async def run():
-        test = Pool(tmp_path, *nodes)
-        async with test.open() as pool:
-            await until(lambda: pool.slots >= 4)
-            lost = asyncio.ensure_future(test.run(make_spec(), frozenset({"two"})))
-            await began.wait()
-            gone = test.cluster.members.pop(0)
-            gone.becomes("dead")
-            with pytest.raises(NodeLostError):
-                await lost
-            await gone.runners[0].close()
-            nodes[1].run = FakeTrials()
-            return list(pool.reports)
-
-    assert within(run()) == ["two"]
-
-
-def test_a_cut_off_nodes_late_result_is_kept_and_frees_its_seat(make_node, make_spec, tmp_path):
-    hold, began, go_on = holding()
-    node = make_node(run=hold)
-
-    async def run():
-        test = Pool(tmp_path, node)
-        async with test.open(settings=RunnerSettings(trial=TrialOptions(), model=ModelOptions(), slots=1)):
-            lost = asyncio.ensure_future(test.run(make_spec()))
-            await began.wait()
-            node.becomes("cut off")
-            with pytest.raises(NodeUnreachableError):
-                await lost
-            waiting = asyncio.ensure_future(test.run(make_spec("sort")))
-            node.becomes("there")
-            await until(lambda: node.calls[-1] == "news")
-            assert not waiting.done()  # the trial that was given up still has the only seat
-            go_on.set()
-            trial_id, record, folder = await test.late.get()
-            await waiting
-            return trial_id, record.trial_id, (folder / "log.txt").read_text(), len(node.runners)
-
-    assert within(run()) == ("add.noop.1", "add.noop.1", "here\n", 1)
-
-
-@pytest.mark.parametrize("moment", ["before it starts", "while it runs"])
-def test_a_node_that_hangs_is_given_up(make_node, make_spec, tmp_path, monkeypatch, moment):
-    monkeypatch.setattr(remote_node, "ANSWER_SEC", 0.5)
-    monkeypatch.setattr("seatrial.jobs.ray.runner.POLL_SEC", 0.01)
-    hold, began, go_on = holding()
-    node = make_node(run=hold)
-
-    async def run():
-        test = Pool(tmp_path, node)
-        async with test.open(settings=RunnerSettings(trial=TrialOptions(), model=ModelOptions(), slots=1)):
-            if moment == "before it starts":
-                node.becomes("frozen")
-            lost = asyncio.ensure_future(test.run(make_spec()))
-            if moment == "while it runs":
-                await began.wait()
-                node.becomes("frozen")
-            with pytest.raises(NodeUnreachableError, match="node one was lost: no answer"):
-                await lost
-            go_on.set()
-            node.becomes("there")
-            return (await test.run(make_spec("sort")))[1].trial_id
-
-    assert within(run()) == "sort.noop.1"
-
-
 def test_a_late_node_gets_work(make_node, make_spec, tmp_path):
     async def run():
         test = Pool(tmp_path, make_node("one"))
@@ -319,23 +130,6 @@ def test_without_a_fit_node_every_reason_is_said(make_node, tmp_path):
         within(run())
     assert "old: it has Seatrial 0.0" in str(raised.value)
     assert "weak: it cannot limit memory" in str(raised.value)
-
-
-def test_a_node_short_of_room_fails_its_trial_and_rests(make_node, make_spec, tmp_path):
-    def short(spec, tries):
-        return failed_record(spec, HostExhaustedError("the disk is full")) if tries == 1 else record_for(spec)
-
-    node = make_node(run=FakeTrials(short))
-
-    async def run():
-        test = Pool(tmp_path, node)
-        async with test.open():
-            spec = make_spec()
-            _, first, _ = await test.run(spec)
-            _, second, _ = await test.run(spec)  # there is room again
-        return first.failure.cause, second.failure
-
-    assert within(run()) == ("HostExhaustedError", None)
 
 
 @pytest.mark.parametrize(
@@ -394,43 +188,10 @@ def test_files_that_a_node_cannot_take_fail_the_trial_there(make_node, make_spec
         within(run())
 
 
-def test_without_any_node_for_long_trials_stop_waiting(make_node, make_spec, tmp_path):
-    node = make_node()
-
-    async def run():
-        test = Pool(tmp_path, node)
-        async with test.open(longest_wait_sec=0.0) as pool:
-            test.cluster.members.clear()
-            node.becomes("dead")
-            await until(lambda: not pool.reports)
-            try:
-                await test.run(make_spec())
-            finally:
-                await node.runners[0].close()
-
-    with pytest.raises(NodeLostError, match="no node could run trials"):
-        within(run())
-
-
 def test_an_error_of_the_block_comes_out_as_it_is(make_node, tmp_path):
     async def run():
         async with Pool(tmp_path, make_node()).open():
             raise SandboxError("mine")
 
     with pytest.raises(SandboxError, match="mine"):
-        within(run())
-
-
-def test_a_cluster_that_fails_is_heard_of(tmp_path):
-    class Broken(FakeCluster):
-        async def nodes(self):
-            raise SandboxError("no cluster")
-
-    async def run():
-        test = Pool(tmp_path)
-        test.cluster = Broken()
-        async with test.open():
-            pass
-
-    with pytest.raises(SandboxError, match="no cluster"):
         within(run())

@@ -89,20 +89,52 @@ class AgentFiles(StrictModel):
         return target
 
 
+class LayerRecipe(StrictModel):
+    """How the tree of an agent is made, once and outside any task: packages at pinned versions, with a node or a Python
+    of its own.
+
+    `programs` are what it can be started by, each with its file below the tree; `musl_programs` are others in their
+    place where an image has musl. `{arch}` stands for the machine's, as npm calls it.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    version: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+    npm: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    python: str | None = None
+    programs: dict[str, str] = Field(default_factory=dict)
+    musl_programs: dict[str, str] = Field(default_factory=dict)
+
+
+class AgentLayer(StrictModel):
+    """A tree of this machine, a folder or an archive, that lies over the image of every trial of an agent.
+
+    `digest` is what it was when the job began.
+    """
+
+    source: Annotated[str, Field(min_length=1)]
+    digest: Sha256 | None = None
+
+
 class AgentOptions(StrictModel):
     """One agent of a job. `name` is a plug-in; `label` tells two of the same name apart. `env` may have templates.
 
     `setup` is a shell command that installs it: run once on top of each image, for all trials there. `files` are laid
-    out for it before it starts.
+    out for it before it starts. A `layer` of the user's own goes before the one that its `recipe` makes. `options` are
+    those of its preset, which may know it in several versions.
     """
 
     name: Annotated[str, Field(min_length=1)]
+    version: str | None = None
     label: str | None = None
     command: str | None = None
     setup: str | None = None
     model: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
     files: tuple[AgentFiles, ...] = ()
+    options: dict[str, str] = Field(default_factory=dict)
+    recipe: LayerRecipe | None = None
+    layer: AgentLayer | None = None
 
     @property
     def title(self) -> str:
@@ -154,10 +186,12 @@ class TrialOptions(StrictModel):
 class ModelOptions(StrictModel):
     """Where the agents' model calls go, and how far. Without an upstream there are none.
 
-    `temperature` and the like override what an agent asks for only when they are set.
+    `temperature` and the like override what an agent asks for only when they are set. Between dialects, a `lenient`
+    translation leaves out what has no counterpart and notes it; a `strict` one refuses the call.
     """
 
     upstream: str | None = None
+    translate: Literal["lenient", "strict"] = "lenient"
     temperature: NonNegative | None = None
     top_p: Fraction01 | None = None
     seed: int | None = None

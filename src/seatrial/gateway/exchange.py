@@ -12,8 +12,9 @@ import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.array_stream import ArrayWay, wants_array
 from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer
-from seatrial.gateway.dialects import DIALECTS, PATHS
+from seatrial.gateway.dialects import DIALECTS, call_body, call_path, google_paths
 from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.routes import NoRoute, find_route
 from seatrial.gateway.session import Session
@@ -55,7 +56,15 @@ def carry(session: Session, request: ModelRequest, way: Way) -> Coroutine[Any, A
 
     Raises ConnectionError when the agent has hung up. Any other error is a bug of ours or a full disk.
     """
-    return _pass_by(session, request, way) if request.dialect is None else _call(session, request, way)
+    if request.dialect is None:
+        return _pass_by(session, request, way)
+    return _call_for_array(session, request, way) if wants_array(request) else _call(session, request, way)
+
+
+async def _call_for_array(session: Session, request: ModelRequest, way: Way) -> None:
+    array = ArrayWay(way)
+    await _call(session, request, array)
+    await array.end()
 
 
 async def _call(session: Session, request: ModelRequest, way: Way) -> None:
@@ -160,15 +169,26 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
         payload = translate_request(payload, dialect, target)
     if request.stream:
         payload = DIALECTS[target].with_usage(payload)
-    if payload is request.payload:
+    if payload is request.payload and target != "google":
         return request
-    path = request.path if target == dialect else PATHS[target]
-    return request._replace(path=path, dialect=target, payload=payload, body=_written(payload))
+    body = request.body if payload is request.payload else _written(target, payload)
+    return request._replace(path=_path(request, target, payload), dialect=target, payload=payload, body=body)
 
 
-def _written(payload: dict[str, Any]) -> bytes:
+def _path(request: ModelRequest, target: Dialect, payload: dict[str, Any]) -> str:
+    """Where a request goes. Google's has to name the model that is asked for now, in the agent's version of the API."""
+    if target != "google":
+        return request.path if target == request.dialect else call_path(target, payload)
+    asked = google_paths.read_path(request.path)
     try:
-        return orjson.dumps(payload)
+        return google_paths.path_for(payload, asked.version if asked else google_paths.USUAL_VERSION)
+    except ValueError as error:
+        raise Untranslatable("model", str(error)) from error
+
+
+def _written(dialect: Dialect, payload: dict[str, Any]) -> bytes:
+    try:
+        return call_body(dialect, payload)
     except orjson.JSONEncodeError as error:
         raise Untranslatable("the request", "it is nested too deeply") from error
 

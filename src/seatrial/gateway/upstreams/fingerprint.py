@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from seatrial.model.trace import Dialect
+
 _VOLATILE = frozenset(
     {
         "metadata",
@@ -23,6 +25,11 @@ _VOLATILE = frozenset(
 def essential(payload: Mapping[str, Any] | None) -> dict[str, Any]:
     """A request without the fields that do not change its answer."""
     return {key: value for key, value in (payload or {}).items() if key not in _VOLATILE}
+
+
+def essential_path(dialect: Dialect | None, path: str) -> str:
+    """A path without what does not change the answer. Google's says nothing that is not in the payload as well."""
+    return "" if dialect == "google" else path
 
 
 def fingerprint(*parts: Any) -> str:

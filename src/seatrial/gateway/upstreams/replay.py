@@ -17,7 +17,7 @@ from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
-from seatrial.gateway.upstreams.fingerprint import essential, fingerprint, first_difference
+from seatrial.gateway.upstreams.fingerprint import essential, essential_path, fingerprint, first_difference
 from seatrial.model.trace import Dialect, ModelCall
 
 
@@ -73,7 +73,7 @@ class ReplayModel:
             yield _again(request, recorded.call)
 
     def _take(self, request: ModelRequest) -> RecordedCall | None:
-        wanted = fingerprint(request.dialect, request.path, *_split(request))
+        wanted = fingerprint(request.dialect, essential_path(request.dialect, request.path), *_split(request))
         candidates = [one for one in self._left if one.call.dialect is None] if request.dialect is None else self._due()
         for recorded in candidates:
             if recorded.hash == wanted:
@@ -93,8 +93,8 @@ class ReplayModel:
             count = sum(1 for one in self._recorded if one.call.dialect is not None)
             return f"{self._name} has no more answers: its {count} calls are replayed, and the agent asks for one more"
         call, (messages, rest) = due[0].call, _split(request)
-        before = {"path": call.path, "request": essential(call.request), "messages": list(due[0].messages)}
-        now = {"path": request.path, "request": rest, "messages": messages}
+        before = {"path": essential_path(call.dialect, call.path), "request": essential(call.request), "messages": list(due[0].messages)}
+        now = {"path": essential_path(request.dialect, request.path), "request": rest, "messages": messages}
         return f"call {call.index} of {self._name} was another one: {first_difference(before, now)}"
 
 
@@ -133,7 +133,9 @@ def _with_conversations(calls: Sequence[ModelCall]) -> list[RecordedCall]:
                 raise UsageError(f"call {call.index} builds on call {call.known.call}, which is not recorded before it")
             known = conversations[call.known.call][: call.known.count]
         messages = conversations[call.index] = (*known, *call.messages)
-        hashed = fingerprint(call.dialect, call.path, list(messages), essential(call.request))
+        hashed = fingerprint(
+            call.dialect, essential_path(call.dialect, call.path), list(messages), essential(call.request)
+        )
         recorded.append(RecordedCall(call, messages, hashed))
     return recorded
 

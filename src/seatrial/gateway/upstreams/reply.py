@@ -14,7 +14,7 @@ from seatrial.model.trace import TokenUsage
 
 _KEYS = frozenset({"text", "reasoning", "tool_calls", "usage"})
 _CALL_KEYS = frozenset({"name", "arguments", "id"})
-_BYTES_PER_TOKEN = 4  # a rule of thumb for English and code; an estimate has to be steady, not exact
+BYTES_PER_TOKEN = 4  # a rule of thumb for English and code; an estimate has to be steady, not exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def estimate_input(payload: Mapping[str, Any] | None) -> int:
 
 
 def _tokens(size: int) -> int:
-    return -(-size // _BYTES_PER_TOKEN)
+    return -(-size // BYTES_PER_TOKEN)
 
 
 def _parse_call(value: object) -> ToolCall:

@@ -21,13 +21,27 @@ _OUTPUT_LIMITS: dict[Dialect, tuple[str, ...]] = {
     "anthropic": ("max_tokens",),
     "google": ("maxOutputTokens", "max_output_tokens"),
 }
-_ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent", "cached_content")  # more input than is in the request
+_ELSEWHERE = (
+    "previous_response_id",
+    "conversation",
+    "prompt",
+    "cachedContent",
+    "cached_content",
+)  # more input than is in the request
 _OWN_TOOLS = frozenset({"function", "custom"})  # any other may be run by the provider, as often as it likes
 _GOOGLES_TOOLS = frozenset(
     {"googleSearch", "google_search", "googleSearchRetrieval", "urlContext", "url_context", "codeExecution"}
     | {"code_execution", "fileSearch", "file_search", "googleMaps", "google_maps", "computerUse", "computer_use"}
 )
-_REFERENCES = (b'"file_id"', b'"file_url"', b'"image_url"', b'"type":"url"', b'"type": "url"', b'"fileUri"', b'"file_uri"')
+_REFERENCES = (
+    b'"file_id"',
+    b'"file_url"',
+    b'"image_url"',
+    b'"type":"url"',
+    b'"type": "url"',
+    b'"fileUri"',
+    b'"file_uri"',
+)
 _MOST = 2**31
 _LONGEST_ANSWER = 2**18  # tokens; no model gives twice as much, and calls need not wait for each other far from a limit
 _BYTES_PER_TOKEN = 4  # on average; no token has less than one

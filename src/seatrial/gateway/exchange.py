@@ -22,10 +22,12 @@ from seatrial.gateway.spill import lightened, spilled, takes_files
 from seatrial.gateway.sse import encode_event
 from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
+from seatrial.gateway.upstreams.reply import estimate_tokens
 from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _JSON = {"content-type": "application/json"}
 _SHOWN_BYTES = 80
+_COUNTING = ":countTokens"
 # Both official SDKs obey it: what would fail again need not be tried again.
 FINAL = {**_JSON, "x-should-retry": "false"}
 
@@ -265,6 +267,11 @@ def _ended_by(error: ProviderError) -> EndedBy:
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     """Pass on a request of no dialect. One that costs something counts as a call."""
+    if request.path.endswith(_COUNTING):
+        request = _counted_for(session, request)
+        if "google" not in session.upstream.dialects:  # whoever else is asked knows no such path
+            await way.answer(200, _JSON, orjson.dumps({"totalTokens": estimate_tokens(request.body)}))
+            return
     if request.spooled is not None and takes_files(session.upstream):
         request = lightened(request)
     route = find_route(request.method, request.path)
@@ -293,6 +300,14 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
         raise
     finally:
         session.end(notes.call(), request, notes.held)
+
+
+def _counted_for(session: Session, request: ModelRequest) -> ModelRequest:
+    """A request to count tokens, at the model that this run asks for."""
+    path, model = google_paths.read_path(request.path), session.options.model
+    if path is None or model is None or not google_paths.is_model_name(model):
+        return request
+    return request._replace(path=path._replace(model=model.removeprefix("models/")).written())
 
 
 async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> _Refusal | None:

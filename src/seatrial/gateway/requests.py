@@ -83,7 +83,9 @@ def _with_path(payload: dict[str, Any], target: str) -> dict[str, Any]:
     if payload.get("model") not in (None, path.model, f"models/{path.model}"):
         raise RefusedError(400, f"`model` is {payload['model']!r:.100}, but the path says {path.model!r}")
     if "stream" in payload:
-        raise RefusedError(400, "there is no field `stream` in this dialect; ask for a stream by :streamGenerateContent")
+        raise RefusedError(
+            400, "there is no field `stream` in this dialect; ask for a stream by :streamGenerateContent"
+        )
     return google_paths.with_path(payload, path)
 
 

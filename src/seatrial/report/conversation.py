@@ -71,6 +71,8 @@ def answer(response: Any) -> list[Utterance]:
         return told(choice["message"] if _has_message(choice) else choice for choice in choices)
     if isinstance(output, list):
         return told(output)
+    if isinstance(candidates := response.get("candidates"), list):
+        return told(candidate["content"] if _has_content(candidate) else candidate for candidate in candidates)
     if "content" in response:
         return told([{"role": response.get("role", "assistant"), "content": response["content"]}])
     return [Utterance("answer", _json(response))]
@@ -78,6 +80,10 @@ def answer(response: Any) -> list[Utterance]:
 
 def _has_message(choice: Any) -> bool:
     return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
+
+
+def _has_content(candidate: Any) -> bool:
+    return isinstance(candidate, dict) and isinstance(candidate.get("content"), dict)
 
 
 def block(said: Utterance, *, cut: bool) -> list[str]:
@@ -112,6 +118,7 @@ def _message(message: Any) -> Iterator[Utterance]:
         if message.get("reasoning_content"):
             yield Utterance("reasoning", _text(message["reasoning_content"]))
         yield from _content(name, message.get("content"))
+        yield from _content(name, message.get("parts"))
         if message.get("refusal"):
             yield Utterance("refusal", _text(message["refusal"]))
         yield from _content("tool call", message.get("tool_calls"))
@@ -128,8 +135,12 @@ def _part(who: str, part: Any) -> Iterator[Utterance]:
     match part:
         case {"type": "text" | "input_text" | "output_text", "text": text}:
             yield Utterance(who, _text(text))
-        case {"type": "thinking", "thinking": text}:
+        case {"type": "thinking", "thinking": text} | {"thought": True, "text": text}:
             yield Utterance("reasoning", _text(text))
+        case {"text": text, **rest} if rest.keys() <= {"thought", "thoughtSignature"}:
+            yield Utterance(who, _text(text))
+        case {"inlineData": _} | {"fileData": _}:
+            yield Utterance(who, f"[{next(iter(part))}, {len(_json(part)):,} characters of JSON]")
         case {"type": "reasoning", "summary": list() as summary}:
             yield Utterance("reasoning", "\n".join(_text(_bare(piece)) for piece in summary) or "(not shown)")
         case {"type": kind} if kind in _LOOKED_AT:
@@ -146,10 +157,17 @@ def _tool(who: str, part: dict[str, Any]) -> Iterator[Utterance]:
             {"function": {"name": name, "arguments": arguments}}
             | {"type": "function_call", "name": name, "arguments": arguments}
             | {"type": "tool_use", "name": name, "input": arguments}
+            | {"functionCall": {"name": name, "args": arguments}}
         ):
             yield Utterance("tool call", f"{_text(name)} {_text(arguments)}")
         case {"type": "tool_result", "content": content}:
             yield from _content("tool error" if part.get("is_error") else "tool", content)
+        case {"functionResponse": {"response": {"error": said, **rest}}} if not rest:
+            yield from _content("tool error", said)
+        case {"functionResponse": {"response": {"output": said, **rest}}} if not rest:
+            yield from _content("tool", said)
+        case {"functionResponse": {"response": said}}:
+            yield Utterance("tool", _text(said))
         case {"type": "function_call_output", "output": output}:
             yield from _content("tool", output)
         case _:

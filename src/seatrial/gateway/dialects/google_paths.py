@@ -1,7 +1,7 @@
 """Where Google's dialect is spoken. Its paths name the model, and whether the answer is to be streamed.
 
-Inside the gateway both are fields of the payload, as in every other dialect: `model` and `stream`. They are taken out of
-it again before it is sent.
+Inside the gateway both are fields of the payload, as in every other dialect: `model` and `stream`. They are taken out
+of it again before it is sent.
 """
 
 import re
@@ -53,7 +53,11 @@ def read_path(target: str) -> GooglePath | None:
 
 def is_model_name(name: object) -> bool:
     """Whether something may stand in a path as the name of a model. Nothing else may: it goes out with a key."""
-    return isinstance(name, str) and len(name) <= _LONGEST_NAME and _NAME.fullmatch(name.removeprefix("models/")) is not None
+    return (
+        isinstance(name, str)
+        and len(name) <= _LONGEST_NAME
+        and _NAME.fullmatch(name.removeprefix("models/")) is not None
+    )
 
 
 def path_for(payload: Payload, version: str = USUAL_VERSION) -> str:

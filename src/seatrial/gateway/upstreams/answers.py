@@ -10,7 +10,7 @@ from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.upstreams.render import render_stream
-from seatrial.gateway.upstreams.reply import BYTES_PER_TOKEN, estimate_input
+from seatrial.gateway.upstreams.reply import estimate_input, estimate_tokens
 from seatrial.model.trace import Dialect
 
 ALL_DIALECTS: frozenset[Dialect] = frozenset({"openai_chat", "openai_responses", "anthropic", "google"})
@@ -102,15 +102,10 @@ def side_answer(request: ModelRequest, model: str) -> ModelReply:
 
 def _google_side_answer(request: ModelRequest, path: str, model: str) -> ModelReply:
     if path.endswith(":countTokens"):
-        return token_count(request)
+        return json_reply(200, {"totalTokens": estimate_tokens(request.body)})
     if path.endswith("/models"):
         return json_reply(200, {"models": [_google_model(model)]})
     return json_reply(200, _google_model(path.rpartition("/models/")[2]))
-
-
-def token_count(request: ModelRequest) -> ModelReply:
-    """About how many tokens a request to Google's countTokens has; it is passed on with its bytes only."""
-    return json_reply(200, {"totalTokens": -(-len(request.body) // BYTES_PER_TOKEN)})
 
 
 def _google_model(name: str) -> dict[str, Any]:

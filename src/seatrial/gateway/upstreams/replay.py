@@ -93,7 +93,11 @@ class ReplayModel:
             count = sum(1 for one in self._recorded if one.call.dialect is not None)
             return f"{self._name} has no more answers: its {count} calls are replayed, and the agent asks for one more"
         call, (messages, rest) = due[0].call, _split(request)
-        before = {"path": essential_path(call.dialect, call.path), "request": essential(call.request), "messages": list(due[0].messages)}
+        before = {
+            "path": essential_path(call.dialect, call.path),
+            "request": essential(call.request),
+            "messages": list(due[0].messages),
+        }
         now = {"path": essential_path(request.dialect, request.path), "request": rest, "messages": messages}
         return f"call {call.index} of {self._name} was another one: {first_difference(before, now)}"
 

@@ -14,7 +14,7 @@ from seatrial.model.trace import TokenUsage
 
 _KEYS = frozenset({"text", "reasoning", "tool_calls", "usage"})
 _CALL_KEYS = frozenset({"name", "arguments", "id"})
-BYTES_PER_TOKEN = 4  # a rule of thumb for English and code; an estimate has to be steady, not exact
+_BYTES_PER_TOKEN = 4  # a rule of thumb for English and code; an estimate has to be steady, not exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,13 @@ def estimate_input(payload: Mapping[str, Any] | None) -> int:
         return 0
 
 
+def estimate_tokens(body: bytes) -> int:
+    """About how many tokens the bytes of a request have."""
+    return _tokens(len(body))
+
+
 def _tokens(size: int) -> int:
-    return -(-size // BYTES_PER_TOKEN)
+    return -(-size // _BYTES_PER_TOKEN)
 
 
 def _parse_call(value: object) -> ToolCall:

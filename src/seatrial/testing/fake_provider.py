@@ -202,7 +202,7 @@ def _whole(body: bytes, status: int, headers: Mapping[str, str]) -> web.Response
 async def _send_big(request: web.BaseRequest, size: int) -> web.StreamResponse:
     answer = web.StreamResponse(headers={"content-type": "application/json"})
     await answer.prepare(request)
-    await answer.write(b'{"choices":[{}],"output":[],"content":[],"candidates":[{}],"padding":"')
+    await answer.write(b'{"choices":[{}],"output":[],"content":[],"padding":"')
     block = b"x" * _BLOCK
     for _ in range(-(-size // _BLOCK)):
         await answer.write(block)

@@ -1,6 +1,6 @@
 """Answers of Google's: whole, as a stream that grows, and a whole one cut into a stream."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
@@ -37,13 +37,24 @@ _MALFORMED = "malformed_arguments"
 
 def write_answer(answer: Answer) -> Payload:
     """A `GenerateContentResponse`. Raises Untranslatable for what is no part of an answer."""
-    parts = [_part(item, answer.stop) for item in answer.items if not _says_nothing(item)]
+    parts = _joined(_part(item, answer.stop) for item in answer.items if not _says_nothing(item))
     refused = any(isinstance(item, Refused) for item in answer.items)
     return {
         "candidates": [_candidate(parts, _reason(answer.stop, refused=refused))],
         **({"usageMetadata": _usage(answer.usage)} if answer.usage else {}),
         **_head(answer),
     }
+
+
+def _joined(parts: Iterable[Payload]) -> list[Payload]:
+    """Parts in which neighbouring texts of one kind are one, as they are when a stream is put together."""
+    found: list[Payload] = []
+    for part in parts:
+        if found and "text" in part and "text" in found[-1] and part.get("thought") == found[-1].get("thought"):
+            found[-1] = {**found[-1], "text": found[-1]["text"] + part["text"]}
+        else:
+            found.append(part)
+    return found
 
 
 def _says_nothing(item: Item) -> bool:

@@ -17,7 +17,7 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 _TARGET = re.compile(r"/[!-\"$-~]*\Z")  # printable ASCII without a fragment
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(/|\Z)")
-_OWN_VERSION = re.compile(r"\A/v1(?:beta|alpha)?/")
+_OWN_VERSION = re.compile(r"\A/v1(?:/|(?:beta|alpha)/(?=models\b))")
 _DOTS = re.compile(r"/(\.|%2e){1,2}(/|\Z)", re.IGNORECASE)
 
 _SENT = frozenset(

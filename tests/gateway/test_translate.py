@@ -33,9 +33,9 @@ def _as_google_can_say_it(asked):
     """Google knows no strict tools, and none that are called one at a time."""
     rest = {name: value for name, value in asked.items() if name != "parallel_tool_calls"}
     if "tools" in rest:
-        functions = [
-            {name: each["function"][name] for name in each["function"] if name != "strict"} for each in rest["tools"]
-        ]
+        functions = [dict(each["function"]) for each in rest["tools"]]
+        for function in functions:
+            function.pop("strict", None)
         rest["tools"] = [{"type": "function", "function": function} for function in functions]
     return rest
 

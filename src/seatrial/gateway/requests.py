@@ -12,6 +12,10 @@ from seatrial.gateway.session import Session
 _MOST_PARTS = 2_000_000  # an empty table takes 64 bytes of memory for 3 of JSON
 
 
+UPGRADE_REQUIRED = 426
+"""What agents that would rather have a WebSocket go on without one for, at once: Codex asks for one first."""
+
+
 class RefusedError(Exception):
     """A request that is no call; the message is for the agent."""
 
@@ -31,6 +35,8 @@ def _wrong_key(credential: str) -> str:
 def admitted(session: Session, request: web.BaseRequest) -> Route:
     """Where a request goes, before its body is read. Raises RefusedError."""
     headers = request.headers
+    if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
+        raise RefusedError(UPGRADE_REQUIRED, "there are no WebSockets here; send a POST")
     credential = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
     if not session.opens(credential):
         raise RefusedError(401, _wrong_key(credential))

@@ -10,7 +10,7 @@ from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.upstreams.render import render_stream
-from seatrial.gateway.upstreams.reply import estimate_input
+from seatrial.gateway.upstreams.reply import estimate_input, estimate_tokens
 from seatrial.model.trace import Dialect
 
 ALL_DIALECTS: frozenset[Dialect] = frozenset({"openai_chat", "openai_responses", "anthropic"})
@@ -92,8 +92,10 @@ def side_answer(request: ModelRequest, model: str) -> ModelReply:
         return json_reply(200, {"object": "list", "data": [_model(model)], "has_more": False})
     if "/models/" in path:
         return json_reply(200, _model(path.rpartition("/models/")[2]))
-    if path.endswith("/count_tokens"):
-        return json_reply(200, {"input_tokens": estimate_input(request.payload)})
+    if path.endswith(("/count_tokens", "/input_tokens")):
+        # The gateway does not read such a request.
+        size = estimate_tokens(len(request.body)) if request.body else estimate_input(request.payload)
+        return json_reply(200, {"input_tokens": size})
     return error_reply(request, 404, f"there is nothing at {path} of the model {model}")
 
 

@@ -23,7 +23,17 @@ _NOT_KEPT = {"not_kept": f"the calls of this trial have more than {MOST_BYTES:,}
 _CONVERSATIONS = 4
 _LEAST_SECRET = 8
 _SCRUBBED = "[secret]"
-_STRANGERS = ("method", "path", "model", "upstream_model", "messages", "request", "response", "finish_reason")
+_STRANGERS = (
+    "method",
+    "path",
+    "model",
+    "upstream_model",
+    "messages",
+    "request",
+    "response",
+    "finish_reason",
+    "omitted",
+)
 
 
 class CallLog:

@@ -16,8 +16,8 @@ _SHOWN = 200
 _PLAIN = re.compile(r"[A-Za-z0-9._:@/-]+")
 _MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._:@-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@-]*){0,2}")
 _VALUE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-# What the official SDKs and known agents add: `beta` for messages, a version for Azure, the pages of a list of models.
-_QUERIES = frozenset({"beta", "api-version", "limit", "after", "after_id", "before_id"})
+# What SDKs and known agents add: `beta` for messages, versions for Azure and of Codex, the pages of a list of models.
+_QUERIES = frozenset({"beta", "api-version", "client_version", "limit", "after", "after_id", "before_id"})
 _GOOGLE_QUERIES = frozenset({"alt", "pageSize", "pageToken"})
 _GOOGLE = re.compile(r"/v1(?:beta|alpha)/|/v1/models/.*:(?:generateContent|streamGenerateContent|countTokens)\Z")
 _GOOGLE_MODELS = re.compile(rf"/(?:v1beta|v1alpha)/models(?:/{google_paths.NAME})?")

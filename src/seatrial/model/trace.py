@@ -53,7 +53,8 @@ class ModelCall(StrictModel):
     """One line of calls.jsonl. `request` is the request without its messages, `response` the whole answer.
 
     A streamed answer is stored as the one it amounts to. `retry_of` names the call that an SDK repeated by itself.
-    `method` is there when a request was refused before it was a call.
+    `method` is there when a request was refused before it was a call. `omitted` names the fields of the request, as the
+    agent sent them, that the model's dialect has no place for; each is named with the first call that had it.
     """
 
     index: NonNegativeInt
@@ -75,4 +76,5 @@ class ModelCall(StrictModel):
     usage: TokenUsage | None = None
     cost_usd: NonNegative | None = None
     retry_of: NonNegativeInt | None = None
+    omitted: tuple[str, ...] = ()
     error: CallError | None = None

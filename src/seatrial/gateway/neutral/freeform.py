@@ -7,7 +7,7 @@ its argument goes back to the agent as the text that it expects.
 from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
-from seatrial.gateway.dialects.fields import dump, items, parse_object, table, text
+from seatrial.gateway.dialects.fields import dump, parse_object, table, text
 from seatrial.gateway.neutral.checks import leave_unread, need_text
 from seatrial.gateway.neutral.losses import Losses
 from seatrial.gateway.neutral.types import FREEFORM_ARGUMENT, Called, Tool
@@ -25,12 +25,6 @@ def read_freeform_tool(tool: Payload, where: str, losses: Losses) -> Tool:
         "additionalProperties": False,
     }
     return Tool(name, text(tool.get("description")), schema, strict=False, freeform=True)
-
-
-def freeform_names(payload: Payload | None) -> tuple[str, ...]:
-    """The tools of a request in the agent's dialect whose calls it wants as plain text."""
-    tools = [table(tool) for tool in items((payload or {}).get("tools"))]
-    return tuple(tool["name"] for tool in tools if tool.get("type") == "custom" and text(tool.get("name")))
 
 
 def _what_is_wanted(shape: Any) -> str:

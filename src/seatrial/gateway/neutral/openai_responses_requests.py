@@ -4,17 +4,15 @@ from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.neutral.checks import leave_unread, need_table, need_text, plain_text, tables, without_none
-from seatrial.gateway.neutral.freeform import read_freeform_call, read_freeform_tool
+from seatrial.gateway.neutral.freeform import read_freeform_call
 from seatrial.gateway.neutral.losses import Losses
+from seatrial.gateway.neutral.openai_responses_tools import ADDED_TOOLS, read_offer
 from seatrial.gateway.neutral.openai_tools import (
-    read_choice,
-    read_tool,
     read_user,
     write_choice,
     write_effort,
     write_tool,
 )
-from seatrial.gateway.neutral.tool_offer import PROVIDER_RUN, Offer
 from seatrial.gateway.neutral.types import (
     Called,
     ImagePart,
@@ -71,7 +69,7 @@ def read_request(payload: Payload, losses: Losses) -> Request:
     reasoning = need_table(payload.get("reasoning") or {}, "reasoning")
     leave_unread(reasoning, ("effort", "summary"), losses, "reasoning")
     shape = text.get("format")
-    offer = _read_offer(payload, losses)
+    offer = read_offer(payload, losses)
     return Request(
         model=payload.get("model"),
         temperature=payload.get("temperature"),
@@ -89,23 +87,6 @@ def read_request(payload: Payload, losses: Losses) -> Request:
         user=read_user(payload.get("user"), losses),
         freeform=tuple(tool.name for tool in offer.tools or () if tool.freeform),
     )
-
-
-def _read_offer(payload: Payload, losses: Losses) -> Offer:
-    given = payload.get("tools")
-    found = None if given is None else [_read_tool(*each, losses) for each in tables(given, "tools")]
-    choice = read_choice(payload.get("tool_choice"), None, losses)
-    return Offer.of(found, losses, choice=choice, parallel=payload.get("parallel_tool_calls"))
-
-
-def _read_tool(tool: Payload, where: str, losses: Losses) -> Tool | None:
-    kind = tool.get("type")
-    if kind == "function":
-        return read_tool(tool, where, losses)
-    if kind == "custom" and not losses.strict:
-        return read_freeform_tool(tool, where, losses)
-    losses.leave_out(f"{where} ({kind})", PROVIDER_RUN)
-    return None
 
 
 def _read_items(payload: Payload, losses: Losses) -> list[Item]:
@@ -128,6 +109,8 @@ def _read_item(item: Payload, where: str, losses: Losses) -> list[Item]:
         leave_unread(item, (*_BOOKKEEPING, *_CALL_KEYS), losses, where)
         call_id, name, arguments = (need_text(item.get(key), f"{where}.{key}") for key in _CALL_KEYS)
         return [Called(call_id, name, arguments)]
+    if kind == ADDED_TOOLS and not losses.strict:
+        return []
     if kind == "custom_tool_call" and not losses.strict:
         leave_unread(item, (*_BOOKKEEPING, "call_id", "name", "input"), losses, where)
         return [read_freeform_call(item, where)]

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.neutral.freeform import freeform_names
+from seatrial.gateway.neutral.openai_responses_tools import freeform_names
 from seatrial.gateway.translate import Untranslatable, translate_response
 from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
 from seatrial.gateway.upstreams.fingerprint import (
@@ -147,7 +147,7 @@ def _in_its_dialect(request: ModelRequest, response: dict[str, Any]) -> dict[str
         return response
     spoken = next((dialect for dialect, module in DIALECTS.items() if module.holds_answer(response)), wanted)
     try:
-        return translate_response(response, spoken, wanted, freeform_names(request.payload))
+        return translate_response(response, spoken, wanted, freeform_names(wanted, request.payload or {}))
     except Untranslatable as error:
         raise final_error(f"this answer cannot be translated: {error}") from error
 

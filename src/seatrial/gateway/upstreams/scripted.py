@@ -11,6 +11,7 @@ import orjson
 
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.neutral.openai_responses_tools import freeform_names
 from seatrial.gateway.upstreams.answers import (
     ALL_DIALECTS,
     JSON_HEADERS,
@@ -121,7 +122,9 @@ class ScriptedModel:
         assert request.dialect is not None  # noqa: S101 - `ask` has answered the others
         usage = estimate_usage(request.payload, line)
         model, serial = asked_model(request, "scripted"), self._position
-        return answer(request, render_response(request.dialect, line, model=model, serial=serial, usage=usage))
+        freeform = freeform_names(request.dialect, request.payload or {})
+        said = render_response(request.dialect, line, model=model, serial=serial, usage=usage, freeform=freeform)
+        return answer(request, said)
 
 
 def _parse_error(value: dict[str, Any]) -> ScriptedError:

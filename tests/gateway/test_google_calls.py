@@ -6,14 +6,18 @@ import aiohttp
 import orjson
 import pytest
 
-from seatrial.gateway.calls import CALLS_FILE, read_calls
+from seatrial.gateway.calls import CALLS_FILE, CallLog, read_calls
+from seatrial.gateway.ended import checked
 from seatrial.gateway.limits import Limits
+from seatrial.gateway.server import listening_socket, serve
+from seatrial.gateway.session import Session, SessionOptions
 from seatrial.gateway.upstreams.replay import ReplayModel
 from seatrial.gateway.upstreams.reply import Reply, ToolCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.model.trace import ModelCall
 from seatrial.testing.fake_provider import Cut, Raw, Say
-from tests.gateway.gateways import gateway_to, open_gateway, post
-from tests.gateway.upstream_calls import KEY, Naps, call
+from tests.gateway.gateways import PRICES, Gateway, gateway_to, open_gateway, post
+from tests.gateway.upstream_calls import KEY, Naps, call, provider
 
 WHOLE, STREAM = "/v1beta/models/m:generateContent", "/v1beta/models/m:streamGenerateContent"
 HELLO = {"role": "user", "parts": [{"text": "hello"}]}
@@ -231,5 +235,27 @@ def test_a_provider_that_asks_for_patience_in_googles_way_gets_it(tmp_path):
         ):
             assert (await post(gateway, WHOLE, BODY))[0] == 200
         assert list(naps) == [7.5]
+
+    asyncio.run(scenario())
+
+
+def test_what_was_left_out_is_noted_with_the_call(tmp_path):
+    body = orjson.dumps({"contents": [HELLO], "generationConfig": {"topK": 64}, "tools": [{"googleSearch": {}}]})
+    told: list[ModelCall] = []
+
+    class Told(CallLog):
+        def write(self, call):
+            super().write(call)
+            told.append(checked(call))
+
+    async def scenario() -> None:
+        async with provider(dialects=frozenset({"openai_chat"})) as (upstream, _):
+            with Told(tmp_path) as log:
+                options = SessionOptions(translation="lenient")
+                session = Session(upstream, log, options, PRICES, Limits(spool=tmp_path))
+                async with serve(session, listening_socket()) as port:
+                    gateway = Gateway(session, f"http://127.0.0.1:{port}", tmp_path)
+                    assert (await post(gateway, WHOLE, body))[0] == 200
+        assert set(told[0].omitted) == {"generationConfig.topK", "tools[0].googleSearch"}
 
     asyncio.run(scenario())

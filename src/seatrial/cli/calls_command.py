@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from seatrial.cli.job_view import find_trial
 from seatrial.errors import JobError, StoreError
-from seatrial.gateway.calls import CALLS_FILE, conversation, read_calls
+from seatrial.gateway.calls import CALLS_FILE, conversation, read_calls, whole_request
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import Utterance, answer, block, headline, told
@@ -97,7 +97,8 @@ def _lines(said: Sequence[Utterance], *, cut: bool) -> Iterator[str]:
 def _show_whole(calls: Sequence[ModelCall], index: int) -> None:
     """One call with everything it was told, and everything else that it asked for."""
     call = next(call for call in calls if call.index == index)
-    asked = [Utterance("request", json.dumps(call.request, ensure_ascii=False))] if call.request else []
+    request = whole_request(calls, index)
+    asked = [Utterance("request", json.dumps(request, ensure_ascii=False))] if request else []
     _show(call, [*asked, *told(conversation(calls, index)), *answer(call.response)], cut=False)
 
 

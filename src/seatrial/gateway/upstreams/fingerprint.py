@@ -6,10 +6,14 @@ from typing import Any
 
 import orjson
 
+from seatrial.gateway.marks import without_marks
+
 _VOLATILE = frozenset(
     {
+        "cache_control",
         "metadata",
         "prompt_cache_key",
+        "prompt_cache_options",
         "prompt_cache_retention",
         "safety_identifier",
         "stream",
@@ -21,8 +25,8 @@ _VOLATILE = frozenset(
 
 
 def essential(payload: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A request without the fields that do not change its answer."""
-    return {key: value for key, value in (payload or {}).items() if key not in _VOLATILE}
+    """A request without what does not change its answer: some of its fields, and cache marks wherever they are."""
+    return {key: without_marks(value) for key, value in (payload or {}).items() if key not in _VOLATILE}
 
 
 def fingerprint(*parts: Any) -> str:

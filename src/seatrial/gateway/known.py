@@ -4,13 +4,12 @@ Of earlier calls only fingerprints are remembered, and of these only so many, so
 What was forgotten is written once more.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 
-from seatrial.gateway.marks import FoundMark, may_have_marks, take_marks
+from seatrial.gateway.marks import FoundMark, take_marks
 
 _CONVERSATIONS = 4
 _PARTS = 2048
@@ -162,32 +161,25 @@ class Entries(NamedTuple):
 
 def _entries(values: list[Any], least: int = 0) -> Entries | None:
     """None if the list cannot be written, or has fewer bytes than `least`."""
-    size, fingerprints, marked = 0, [], []
+    plain, found = values, []
+    for place, value in enumerate(values):
+        without, marks = take_marks(value)
+        if marks:
+            plain = list(values) if plain is values else plain
+            plain[place] = without
+            found += [(place, mark) for mark in marks]
+    if len(found) > _MOST_MARKS:  # no provider takes so many: then they are content like any other
+        plain, found = values, []
+    size, fingerprints = 0, []
     try:
-        for place, value in enumerate(values):
+        for value in plain:
             written = orjson.dumps(value)
             # A hash is of 64 bits, by a key of this process: enough to tell a few calls apart, and no agent can aim.
             fingerprints.append(hash(written))
             size += len(written)
-            if may_have_marks(written):
-                marked.append(place)
     except TypeError:
         return None
-    if size < least:
-        return None
-    return _unmarked(values, fingerprints, marked) if marked else Entries(values, fingerprints, [])
-
-
-def _unmarked(values: list[Any], fingerprints: list[int], marked: Sequence[int]) -> Entries:
-    plain, found = list(values), []
-    for place in marked:
-        plain[place], marks = take_marks(values[place])
-        found += [(place, mark) for mark in marks]
-    if len(found) > _MOST_MARKS:  # no provider takes so many: then they are content like any other
-        return Entries(values, fingerprints, [])
-    for place in marked:
-        fingerprints[place] = hash(orjson.dumps(plain[place]))
-    return Entries(plain, fingerprints, found)
+    return Entries(plain, fingerprints, found) if size >= least else None
 
 
 def _whole(value: Any) -> int | None:

@@ -2,6 +2,9 @@
 
 An agent moves them on with every call, and they change nothing that is said. So they are taken out before two messages
 are compared, and put back when somebody wants to see what was sent.
+
+A mark is a key of a message, of a tool definition or of a part of a system prompt, or of a block in a list of these, or
+in a list of such a block. Only lists are followed, so that to look for marks takes no longer where texts are long.
 """
 
 from typing import Any, TypedDict
@@ -13,8 +16,7 @@ from seatrial.model.trace import CacheMark
 MARK_NAMES = ("cache_control", "prompt_cache_breakpoint")
 """Anthropic's key, which others have taken over, and OpenAI's."""
 
-_WRITTEN = tuple(f'"{name}":'.encode() for name in MARK_NAMES)
-_DEEPEST = 8
+_LISTS = 2
 _LONGEST_KEY = 64
 _LONGEST_VALUE = 200
 
@@ -29,15 +31,17 @@ class FoundMark(TypedDict):
     value: dict[str, Any]
 
 
-def may_have_marks(written: bytes) -> bool:
-    """Whether there could be a mark in a value that is written like this, compactly; a quick look, no promise."""
-    return any(each in written for each in _WRITTEN)
-
-
-def take_marks(value: Any) -> tuple[Any, list[FoundMark]]:
-    """The value without its marks, and the marks. The value itself is not changed."""
+def take_marks(entry: Any) -> tuple[Any, list[FoundMark]]:
+    """A message or another entry of a list without its marks, and the marks. The entry itself is not changed."""
+    if not _is_marked(entry, _LISTS):
+        return entry, []
     found: list[FoundMark] = []
-    return _taken(value, (), found), found
+    return _taken(entry, (), found), found
+
+
+def without_marks(value: Any) -> Any:
+    """The value of a field without the marks in its entries, if it is a list."""
+    return [take_marks(entry)[0] for entry in value] if isinstance(value, list) else value
 
 
 def put_mark(value: Any, mark: CacheMark) -> Any:
@@ -45,31 +49,32 @@ def put_mark(value: Any, mark: CacheMark) -> Any:
     return _put(value, mark.at, mark)
 
 
-def without_marks(value: Any) -> Any:
-    """The value without its marks."""
-    return take_marks(value)[0]
+def _is_marked(entry: Any, lists: int) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    for key, value in entry.items():
+        if key in MARK_NAMES:
+            if _is_mark(value):
+                return True
+        elif lists and isinstance(value, list):
+            for each in value:
+                if _is_marked(each, lists - 1):
+                    return True
+    return False
 
 
-def _taken(value: Any, at: Way, found: list[FoundMark]) -> Any:
-    if len(at) > _DEEPEST or not isinstance(value, dict | list):
-        return value
-    before = len(found)
-    new = _taken_from_table(value, at, found) if isinstance(value, dict) else _taken_from_list(value, at, found)
-    return new if len(found) > before else value
-
-
-def _taken_from_list(values: list[Any], at: Way, found: list[FoundMark]) -> list[Any]:
-    return [_taken(each, (*at, place), found) for place, each in enumerate(values)]
-
-
-def _taken_from_table(table: dict[str, Any], at: Way, found: list[FoundMark]) -> dict[str, Any]:
+def _taken(entry: Any, at: Way, found: list[FoundMark]) -> Any:
+    if not isinstance(entry, dict):
+        return entry
     kept: dict[str, Any] = {}
-    for key, each in table.items():
-        if key in MARK_NAMES and _is_mark(each):
-            found.append({"at": at, "name": key, "value": each})
+    for key, value in entry.items():
+        if key in MARK_NAMES and _is_mark(value):
+            found.append({"at": at, "name": key, "value": value})
+        # A key of any length would be written again with every mark below it.
+        elif isinstance(value, list) and len(at) < 2 * _LISTS and len(key) <= _LONGEST_KEY:
+            kept[key] = [_taken(each, (*at, key, place), found) for place, each in enumerate(value)]
         else:
-            # A key of any length would be written again with every mark below it.
-            kept[key] = _taken(each, (*at, key), found) if len(key) <= _LONGEST_KEY else each
+            kept[key] = value
     return kept
 
 

@@ -1,9 +1,10 @@
 """`seatrial calls JOB TRIAL`: what the agent of a trial and its model said to each other."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from pydantic import ValidationError
@@ -15,7 +16,11 @@ from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import Utterance, answer, block, headline, told
 from seatrial.report.text import harmless
+from seatrial.report.thread_lines import describe_threads, tell_calls
 from seatrial.store.job_store import JobStore
+from seatrial.trajectories.threads import Thread, find_threads
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +36,17 @@ class _Talk:
 @click.argument("job", type=click.Path(path_type=Path))
 @click.argument("trial")
 @click.option("--call", "index", type=click.IntRange(min=0), metavar="N", help="Only this call, with all it was told.")
+@click.option("--thread", metavar="NAME", help="Only this thread: main, title, 'sub-agent 1' and the like.")
 @click.option("--step", metavar="NAME", help="Only this step of a task that has several.")
-@click.option("--full", is_flag=True, help="Cut no long text.")
+@click.option("--full", is_flag=True, help="Cut no long text, and show tool definitions.")
 @click.option("--json", "as_json", is_flag=True, help="Print the calls as they are stored, one JSON object per line.")
-def command(job: Path, trial: str, index: int | None, step: str | None, full: bool, as_json: bool) -> None:
-    """Print the model calls of TRIAL in the job folder JOB: each with its facts and the messages that are new in it."""
+def command(
+    job: Path, trial: str, index: int | None, thread: str | None, step: str | None, full: bool, as_json: bool
+) -> None:
+    """Print the model calls of TRIAL in the job folder JOB: each with its facts and what is new in it.
+
+    An agent may have several conversations: the main one, titles and summaries, sub-agents. Each call says whose it is.
+    """
     store = JobStore.open(job)
     record = store.record(find_trial(store, trial).trial_id)
     talks = _chosen(_talks(record, store.trial_folder(record.trial_id)), record, step, index)
@@ -45,10 +56,10 @@ def command(job: Path, trial: str, index: int | None, step: str | None, full: bo
             continue
         if talk.step is not None:
             click.echo(click.style(f"=== step {harmless(talk.step)}", bold=True))
-        for call in talk.calls if index is None else ():
-            _show(call, [*told(call.messages), *answer(call.response)], cut=not full)
         if index is not None:
-            _show_whole(talk.calls, index)
+            _show_whole(talk, index)
+        else:
+            _show_threads(talk, thread, full=full)
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:
@@ -63,10 +74,15 @@ def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:
 
 
 def _read(path: Path) -> list[ModelCall]:
+    return _unless_damaged(path, lambda: sorted(read_calls(path), key=lambda call: call.index))
+
+
+def _unless_damaged(path: Path, read: Callable[[], T]) -> T:
     try:
-        return sorted(read_calls(path), key=lambda call: call.index)
-    except ValidationError as error:
-        raise StoreError(f"{path} is damaged: {error.errors()[0]['msg']}") from error
+        return read()
+    except ValueError as error:  # also pydantic's
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise StoreError(f"{path} is damaged: {reason}") from error
 
 
 def _chosen(talks: list[_Talk], record: TrialRecord, step: str | None, index: int | None) -> list[_Talk]:
@@ -83,8 +99,26 @@ def _chosen(talks: list[_Talk], record: TrialRecord, step: str | None, index: in
     return found
 
 
-def _show(call: ModelCall, said: Sequence[Utterance], *, cut: bool) -> None:
-    click.echo(click.style(f"--- {headline(call)}", bold=True))
+def _show_threads(talk: _Talk, wanted: str | None, *, full: bool) -> None:
+    threads = _unless_damaged(talk.path, lambda: find_threads(talk.calls))
+    chosen = [each for each in threads if each.name == wanted] if wanted else threads
+    if wanted and not chosen:
+        named = "; ".join(describe_threads(threads)) or "none"
+        raise JobError(f"{talk.path} has no thread {wanted!r}; there are: {named}")
+    if len(threads) > 1:
+        for line in describe_threads(chosen):
+            click.echo(click.style(f"=== {harmless(line)}", bold=True))
+    for told_call in tell_calls(talk.calls, threads, full=full):
+        if wanted is None or _is_in(chosen[0], told_call.call):
+            _show(headline(told_call.call, told_call.thread), told_call.said, cut=not full)
+
+
+def _is_in(thread: Thread, call: ModelCall) -> bool:
+    return any(each.call is call for each in thread.calls)
+
+
+def _show(facts: str, said: Sequence[Utterance], *, cut: bool) -> None:
+    click.echo(click.style(f"--- {facts}", bold=True))
     for line in _lines(said, cut=cut):
         click.echo(line)
 
@@ -94,12 +128,14 @@ def _lines(said: Sequence[Utterance], *, cut: bool) -> Iterator[str]:
         yield from block(each, cut=cut)
 
 
-def _show_whole(calls: Sequence[ModelCall], index: int) -> None:
+def _show_whole(talk: _Talk, index: int) -> None:
     """One call with everything it was told, and everything else that it asked for."""
+    calls = talk.calls
     call = next(call for call in calls if call.index == index)
-    request = whole_request(calls, index)
+    request = _unless_damaged(talk.path, lambda: whole_request(calls, index))
+    messages = _unless_damaged(talk.path, lambda: conversation(calls, index))
     asked = [Utterance("request", json.dumps(request, ensure_ascii=False))] if request else []
-    _show(call, [*asked, *told(conversation(calls, index)), *answer(call.response)], cut=False)
+    _show(headline(call), [*asked, *told(messages), *answer(call.response)], cut=False)
 
 
 def _show_stored(talk: _Talk, index: int | None) -> None:

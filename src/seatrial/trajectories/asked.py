@@ -23,18 +23,17 @@ def tool_name(definition: Definition) -> str:
 
 def read_effort(request: Any) -> str | float | None:
     """How hard the model was asked to think: a word, or a number of tokens."""
+    found: Any = None
     match request:
-        case {"reasoning_effort": str() as effort} | {"reasoning": {"effort": str() as effort}}:
-            return effort
-        case {"output_config": {"effort": str() as effort}}:
-            return effort
-        case {"thinking": {"budget_tokens": int() as tokens}}:
-            return tokens
-        case {"generationConfig": {"thinkingConfig": {"thinkingLevel": str() as effort}}}:
-            return effort
-        case {"generationConfig": {"thinkingConfig": {"thinkingBudget": int() as tokens}}}:
-            return tokens
-    return None
+        case {"reasoning_effort": found} | {"reasoning": {"effort": found}} | {"output_config": {"effort": found}}:
+            pass
+        case {"thinking": {"budget_tokens": found}}:
+            pass
+        case {"generationConfig": {"thinkingConfig": {"thinkingLevel": found}}}:
+            pass
+        case {"generationConfig": {"thinkingConfig": {"thinkingBudget": found}}}:
+            pass
+    return found if type(found) in (str, int, float) else None
 
 
 def is_answered(call: ModelCall) -> bool:

@@ -1,4 +1,4 @@
-"""What a conversation is made of, whichever dialect it was said in: words, thoughts, calls of tools and their results."""
+"""What a conversation is made of, whichever dialect it was said in: words, thoughts, calls of tools, results."""
 
 import json
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Thought:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Declined:
     """The model says that it will not."""
 
     text: str
@@ -69,7 +69,7 @@ class Unread:
     value: Any
 
 
-Item = Words | Thought | Refusal | ToolUse | ToolOutput | Unread
+Item = Words | Thought | Declined | ToolUse | ToolOutput | Unread
 
 
 def is_model_side(item: Item) -> bool:

@@ -7,7 +7,7 @@ end of its conversation still has its beginning.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from seatrial.gateway.dialects.fields import dump, parse_object
@@ -38,6 +38,8 @@ class Link:
     earlier: int | None = None
     how: How = "continues"
     starter: Starter | None = None
+    repeats: int | None = None
+    """The first call that asked the same."""
 
 
 class _Use(NamedTuple):
@@ -48,8 +50,10 @@ class _Use(NamedTuple):
 class Linker:
     """Links calls, which are given in the order of their indices."""
 
-    def __init__(self, ends: Mapping[int, Node]) -> None:
+    def __init__(self, ends: Mapping[int, Node], requests: Mapping[int, Mapping[str, Any]]) -> None:
         self._ends = ends
+        self._requests = requests
+        self._by_id: dict[str, int] = {}
         self._calls: dict[int, ModelCall] = {}
         self._answers: dict[int, list[Item]] = {}
         self._families: dict[int, tuple[bool, frozenset[str]]] = {}
@@ -58,13 +62,14 @@ class Linker:
 
     def add(self, call: ModelCall) -> Link:
         """Where `call` comes from, by those that were added before."""
-        self._families[call.index] = _family(call, self._ends[call.index])
+        self._families[call.index] = _family(self._requests[call.index], self._ends[call.index])
         link = self._link(call)
         self._links[call.index] = link
         self._calls[call.index] = call
         self._ends[call.index].calls.append(call.index)
         if is_answered(call):
             answer = self._answers[call.index] = read_answer(call.response)
+            self._by_id[str((call.response or {}).get("id"))] = call.index
             self._uses.extend(_uses(call.index, answer))
             del self._uses[:-_MOST_USES]
         return link
@@ -77,8 +82,10 @@ class Linker:
         end = self._ends[call.index]
         repeated = [index for index in end.calls if self._is_alike(index, call.index)]
         if repeated:
-            return self._links[repeated[-1]]
-        earlier = self._continued(call.index, end)
+            return replace(self._links[repeated[0]], repeats=repeated[0])
+        earlier = self._by_id.get(str(self._requests[call.index].get("previous_response_id")))
+        if earlier is None:
+            earlier = self._continued(call.index, end)
         if earlier is not None:
             return Link(earlier)
         opened = _opened(end)
@@ -178,9 +185,7 @@ def _leading_answer(messages: Iterable[Any]) -> list[Item]:
 
 def _calls(items: Iterable[Item]) -> list[tuple[str, str]]:
     """The calls of tools, comparable: by their ids, where there are none by what they say."""
-    return sorted(
-        (item.name, item.id or dump(item.arguments)) for item in items if isinstance(item, ToolUse)
-    )
+    return sorted((item.name, item.id or dump(item.arguments)) for item in items if isinstance(item, ToolUse))
 
 
 def _words(items: Iterable[Item]) -> str:
@@ -193,7 +198,9 @@ def _bare(item: Item) -> str:
 
 
 def _longest_line(answer: Sequence[Item]) -> str:
-    lines = [line.strip() for item in answer if isinstance(item, Words) for line in plain_words(item.pieces).splitlines()]
+    lines = [
+        line.strip() for item in answer if isinstance(item, Words) for line in plain_words(item.pieces).splitlines()
+    ]
     return max(lines, key=len, default="")
 
 
@@ -223,7 +230,6 @@ def _opened(end: Node) -> list[str]:
     return [piece for pieces in found for piece in pieces if isinstance(piece, str)]
 
 
-def _family(call: ModelCall, end: Node) -> tuple[bool, frozenset[str]]:
-    beside = read_system(call.request)
+def _family(request: Mapping[str, Any], end: Node) -> tuple[bool, frozenset[str]]:
     inside = [as_text(content) for content in end.system]
-    return bool((call.request or {}).get("tools")), frozenset((*beside, *inside))
+    return bool(request.get("tools")), frozenset((*read_system(request), *inside))

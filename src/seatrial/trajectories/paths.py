@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from seatrial.gateway.dialects.fields import dump
+from seatrial.gateway.marks import take_marks
 from seatrial.model.trace import ModelCall
 
 _SYSTEM_ROLES = ("system", "developer")
-_MARK = "cache_control"
 
 
 class Node:
@@ -53,10 +53,10 @@ class Node:
 
 
 def grow(calls: Sequence[ModelCall]) -> dict[int, Node]:
-    """The end of each call's conversation, by the call's index. `calls` come in the order of their indices."""
+    """The end of each call's conversation, by the call's index."""
     root, ends = Node(None, None), dict[int, Node]()
-    for call in calls:
-        node = _known(call, ends) or root
+    for call in _after_known(calls):
+        node = _start(call, ends, root)
         for message in call.messages:
             node = node.next(message)
         ends[call.index] = node
@@ -88,27 +88,31 @@ def fingerprint(message: Any) -> int:
 
     To mark a message, agents write text that was plain before as a block.
     """
-    written = dump(message)
-    if f'"{_MARK}"' in written:
-        message = _unmarked(message)
+    message = take_marks(message)[0]
     match message:
-        case {"content": [{"type": "text", "text": str() as text}]}:
+        case {"content": [{"type": "text", "text": str() as text, **rest}]} if not rest:
             message = {**message, "content": text}
-        case _ if f'"{_MARK}"' not in written:
-            return hash(written)
     return hash(dump(message))
 
 
-def _known(call: ModelCall, ends: dict[int, Node]) -> Node | None:
+def _start(call: ModelCall, ends: dict[int, Node], root: Node) -> Node:
+    """Where the messages begin that are new in a call: after those that it has in common with another one."""
     end = ends.get(call.known.call) if call.known else None
-    if end is None or call.known is None or end.depth < call.known.count:
-        return None
+    if end is None or call.known is None:
+        return root
     while end.depth > call.known.count and end.parent:
         end = end.parent
     return end
 
 
-def _unmarked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _unmarked(each) for name, each in value.items() if name != _MARK}
-    return [_unmarked(each) for each in value] if isinstance(value, list) else value
+def _after_known(calls: Sequence[ModelCall]) -> Iterator[ModelCall]:
+    """The calls, each after the one that it builds on: of two at the same time, the later may have ended first."""
+    by_index, done = {call.index: call for call in calls}, set[int]()
+    for call in calls:
+        chain: list[ModelCall] = []
+        at: ModelCall | None = call
+        while at is not None and at.index not in done:
+            done.add(at.index)
+            chain.append(at)
+            at = by_index.get(at.known.call) if at.known else None
+        yield from reversed(chain)

@@ -7,7 +7,18 @@ what is not understood is kept as it is, so that nothing is left out.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from seatrial.trajectories.items import Item, Picture, Pieces, Refusal, Thought, ToolOutput, ToolUse, Unread, Words, as_text
+from seatrial.trajectories.items import (
+    Declined,
+    Item,
+    Picture,
+    Pieces,
+    Thought,
+    ToolOutput,
+    ToolUse,
+    Unread,
+    Words,
+    as_text,
+)
 
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
 _REASONING = ("reasoning_content", "reasoning")
@@ -59,7 +70,9 @@ def read_system(request: Any) -> list[str]:
 
 def read_pieces(content: Any) -> Pieces:
     """Text and pictures of what is given as content; everything else in it as JSON."""
-    return tuple(_piece(part) for part in (content if isinstance(content, list) else [content]) if part not in (None, ""))
+    return tuple(
+        _piece(part) for part in (content if isinstance(content, list) else [content]) if part not in (None, "")
+    )
 
 
 def _choice(choice: Any, inner: str) -> list[Item]:
@@ -77,7 +90,7 @@ def _said(role: str, message: dict[str, Any]) -> Iterator[Item]:
             if part is not None and part != "":
                 yield from _part(role, part)
     if message.get("refusal"):
-        yield Refusal(as_text(message["refusal"]))
+        yield Declined(as_text(message["refusal"]))
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else [calls] if calls else []:
         yield from _part("assistant", call)
@@ -94,7 +107,7 @@ def _part(role: str, part: Any) -> Iterator[Item]:
     elif (tool := _tool(part)) is not None:
         yield tool
     elif part.get("type") == "refusal":
-        yield Refusal(as_text(part.get("refusal")))
+        yield Declined(as_text(part.get("refusal")))
     else:
         piece = _known_piece(part)
         yield Unread(role, _text(part.get("type")) or role, part) if piece is None else Words(role, (piece,))
@@ -155,16 +168,24 @@ def _known_piece(part: Any) -> str | Picture | None:
             return text
         case {"text": str() as text} if "type" not in part:
             return text
-        case {"type": "image", "source": {"type": "base64", "media_type": str() as kind, "data": str() as data}}:
-            return Picture(f"data:{kind};base64,{data}", kind)
-        case {"type": "image", "source": {"type": "url", "url": str() as url}}:
-            return Picture(url)
-        case {"type": "image_url", "image_url": {"url": str() as url}} | {"image_url": str() as url}:
-            return Picture(url)
-        case {"inlineData": {"mimeType": str() as kind, "data": str() as data}} if kind.startswith("image/"):
+    return _picture(part)
+
+
+def _picture(part: Any) -> Picture | None:
+    kind: str | None = None
+    match part:
+        case {"type": "image", "source": {"type": "base64", "media_type": str() as kind, "data": str() as data}} | {
+            "inlineData": {"mimeType": str() as kind, "data": str() as data}
+        } if kind.startswith("image/"):
             return Picture(f"data:{kind};base64,{data}", kind)
         case {"fileData": {"mimeType": str() as kind, "fileUri": str() as url}} if kind.startswith("image/"):
             return Picture(url, kind)
+        case (
+            {"type": "image", "source": {"type": "url", "url": str() as url}}
+            | {"type": "image_url", "image_url": {"url": str() as url}}
+            | {"type": "input_image" | "image_url", "image_url": str() as url}
+        ):
+            return Picture(url)
     return None
 
 

@@ -69,6 +69,11 @@ class TrialLog:
         self.changes: ChangeCounts | None = None
         self.artifacts: tuple[ArtifactRecord, ...] = ()
 
+    @property
+    def trial_id(self) -> str:
+        """Which trial it is."""
+        return self._spec.trial_id
+
     @contextmanager
     def phase(self, phase: Phase, round_: Round | None = None) -> Iterator[None]:
         """Note when a phase begins and ends."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
@@ -32,6 +32,17 @@ class _Talk:
     calls: Sequence[ModelCall]
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What of them somebody wants to see."""
+
+    index: int | None
+    thread: str | None
+    step: str | None
+    full: bool
+    as_json: bool
+
+
 @click.command("calls")
 @click.argument("job", type=click.Path(path_type=Path))
 @click.argument("trial")
@@ -40,26 +51,24 @@ class _Talk:
 @click.option("--step", metavar="NAME", help="Only this step of a task that has several.")
 @click.option("--full", is_flag=True, help="Cut no long text, and show tool definitions.")
 @click.option("--json", "as_json", is_flag=True, help="Print the calls as they are stored, one JSON object per line.")
-def command(
-    job: Path, trial: str, index: int | None, thread: str | None, step: str | None, full: bool, as_json: bool
-) -> None:
+def command(job: Path, trial: str, **asked: Any) -> None:
     """Print the model calls of TRIAL in the job folder JOB: each with its facts and what is new in it.
 
     An agent may have several conversations: the main one, titles and summaries, sub-agents. Each call says whose it is.
     """
+    wanted = _Wanted(**asked)
     store = JobStore.open(job)
     record = store.record(find_trial(store, trial).trial_id)
-    talks = _chosen(_talks(record, store.trial_folder(record.trial_id)), record, step, index)
-    for talk in talks:
-        if as_json:
-            _show_stored(talk, index)
+    for talk in _chosen(_talks(record, store.trial_folder(record.trial_id)), record, wanted):
+        if wanted.as_json:
+            _show_stored(talk, wanted.index)
             continue
         if talk.step is not None:
             click.echo(click.style(f"=== step {harmless(talk.step)}", bold=True))
-        if index is not None:
-            _show_whole(talk, index)
+        if wanted.index is not None:
+            _show_whole(talk, wanted.index)
         else:
-            _show_threads(talk, thread, full=full)
+            _show_threads(talk, wanted)
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:
@@ -85,7 +94,8 @@ def _unless_damaged(path: Path, read: Callable[[], T]) -> T:
         raise StoreError(f"{path} is damaged: {reason}") from error
 
 
-def _chosen(talks: list[_Talk], record: TrialRecord, step: str | None, index: int | None) -> list[_Talk]:
+def _chosen(talks: list[_Talk], record: TrialRecord, wanted: _Wanted) -> list[_Talk]:
+    step, index = wanted.step, wanted.index
     if not talks:
         raise JobError(f"the agent of {record.trial_id!r} made no model calls")
     of_step = [talk for talk in talks if step is None or talk.step == step]
@@ -99,18 +109,18 @@ def _chosen(talks: list[_Talk], record: TrialRecord, step: str | None, index: in
     return found
 
 
-def _show_threads(talk: _Talk, wanted: str | None, *, full: bool) -> None:
+def _show_threads(talk: _Talk, wanted: _Wanted) -> None:
     threads = _unless_damaged(talk.path, lambda: find_threads(talk.calls))
-    chosen = [each for each in threads if each.name == wanted] if wanted else threads
-    if wanted and not chosen:
+    chosen = [each for each in threads if wanted.thread in (None, each.name)]
+    if wanted.thread and not chosen:
         named = "; ".join(describe_threads(threads)) or "none"
-        raise JobError(f"{talk.path} has no thread {wanted!r}; there are: {named}")
+        raise JobError(f"{talk.path} has no thread {wanted.thread!r}; there are: {named}")
     if len(threads) > 1:
         for line in describe_threads(chosen):
             click.echo(click.style(f"=== {harmless(line)}", bold=True))
-    for told_call in tell_calls(talk.calls, threads, full=full):
-        if wanted is None or _is_in(chosen[0], told_call.call):
-            _show(headline(told_call.call, told_call.thread), told_call.said, cut=not full)
+    for each in tell_calls(talk.calls, threads, full=wanted.full):
+        if wanted.thread is None or _is_in(chosen[0], each.call):
+            _show(headline(each.call, each.thread), each.said, cut=not wanted.full)
 
 
 def _is_in(thread: Thread, call: ModelCall) -> bool:

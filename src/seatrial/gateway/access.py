@@ -64,6 +64,8 @@ def agent_variables(root: str, key: str) -> dict[str, str]:
         "OPENAI_API_KEY": key,
         "ANTHROPIC_BASE_URL": root,
         "ANTHROPIC_API_KEY": key,
+        "GOOGLE_GEMINI_BASE_URL": root,
+        "GEMINI_API_KEY": key,
     }
 
 

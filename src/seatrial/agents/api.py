@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from seatrial.errors import UsageError
 from seatrial.model.config import TaskConfig
-from seatrial.model.job import AgentFiles, AgentOptions
+from seatrial.model.job import AgentFiles, AgentOptions, LayerRecipe
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
 from seatrial.plugins import load_plugin, plugin_names
@@ -51,13 +51,15 @@ class AgentLaunch:
 
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
-    """How an agent gets into a sandbox: by a shell command, and by files of this machine, as users say it of theirs.
+    """How an agent gets into a sandbox: by a tree that is baked, a shell command, and files of this machine.
 
-    The command is run as root, once on top of each image, and finds the files; so does the agent.
+    The command is run as root, once on top of each image, and finds the tree of the `recipe` and the files; so does the
+    agent.
     """
 
     command: str | None = None
     files: tuple[AgentFiles, ...] = ()
+    recipe: LayerRecipe | None = None
 
 
 class Agent(Protocol):
@@ -109,6 +111,8 @@ class InstalledAgent(Agent, Protocol):
 
 def with_own_setup(options: AgentOptions) -> AgentOptions:
     """The options with the set-up that their agent names; a user's own goes before all of it. Raises UsageError."""
+    if options.layer is not None:
+        return options.model_copy(update={"recipe": None})
     if options.setup is not None:
         return options
     setup = getattr(make_agent(options), "setup", None)
@@ -121,7 +125,8 @@ def with_own_setup(options: AgentOptions) -> AgentOptions:
         )
     there = {(each.source, each.target) for each in options.files}  # from an earlier call, if any
     own = tuple(each for each in setup.files if (each.source, each.target) not in there)
-    return options.model_copy(update={"setup": setup.command, "files": (*options.files, *own)})
+    recipe = options.recipe or setup.recipe
+    return options.model_copy(update={"setup": setup.command, "files": (*options.files, *own), "recipe": recipe})
 
 
 def is_reference(agent: Agent) -> bool:

@@ -3,7 +3,7 @@
 import click
 
 from seatrial.cli.option_groups import OptionGroup
-from seatrial.cli.option_values import parse_agent_env, parse_agent_files
+from seatrial.cli.option_values import parse_agent_env, parse_agent_files, parse_agent_layer
 from seatrial.model.job import AGENT_FILES_DIR
 
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -40,6 +40,12 @@ AGENTS = OptionGroup(
             callback=parse_agent_env,
             metavar="NAME[=VALUE]",
             help="A variable for the agent; without a value, this machine's.",
+        ),
+        click.option(
+            "--agent-layer",
+            callback=parse_agent_layer,
+            metavar="DIR|TAR",
+            help="Lay this tree, a folder or an archive, over the root of each image for the agent.",
         ),
         click.option("--agent-setup", metavar="COMMAND", help="Installs the agent, once on top of each image."),
         click.option(

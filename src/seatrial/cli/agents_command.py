@@ -1,4 +1,4 @@
-"""`seatrial agents bake|save|load`: the trees that agents run from."""
+"""`seatrial agents list|show|bake|save|load`: the agents that are ready to run, and the trees that they run from."""
 
 import asyncio
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seatrial.cli.agents_view import list_agents, show_agent
 from seatrial.errors import UsageError
 from seatrial.model.job import LayerRecipe
 
@@ -17,11 +18,15 @@ _NAME = click.argument("name", metavar="NAME[@VERSION]")
 
 @click.group("agents")
 def command() -> None:
-    """Bake, save and load the trees that agents run from.
+    """List, show, bake, save and load the agents that are ready to run.
 
-    A tree is baked once from packages, with a node or a Python of its own, and laid over the image of every trial. Runs
-    bake what they lack by themselves.
+    `seatrial run -p TASKS -a NAME -m MODEL` runs one of them, from a tree of its own: baked once from packages, with a
+    node or a Python, and laid over the image of every trial. Runs bake what they lack by themselves.
     """
+
+
+command.add_command(list_agents)
+command.add_command(show_agent)
 
 
 @command.command("bake", short_help="Make the tree of an agent from its packages.")

@@ -93,3 +93,12 @@ def parse_agent_env(_: click.Context, option: click.Parameter, values: tuple[str
         if not _NAME.fullmatch(name):
             raise click.BadParameter(f"{name!r} is not the name of a variable; write NAME or NAME=VALUE", param=option)
     return {name: value if equals else f"${{{name}}}" for name, equals, value in pairs}
+
+
+def parse_agent_options(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Words like `max_turns=50` as a map. Raises click's BadParameter for anything else."""
+    pairs = [value.partition("=") for value in values]
+    for name, equals, _value in pairs:
+        if not (name and equals):
+            raise click.BadParameter(f"{name!r}: write NAME=VALUE, such as max_turns=50", param=option)
+    return {name: value for name, _equals, value in pairs}

@@ -70,6 +70,8 @@ def _agent(agent: AgentOptions) -> Iterator[str]:
     for what, command in (("runs", agent.command), ("is set up by", agent.setup)):
         if command is not None:
             yield f"the agent {agent.title!r} {what} {command!r}"
+    if agent.preset is not None:
+        yield f"the agent {agent.title!r} runs {agent.preset.command!r}"
     for files in agent.files:
         yield f"the agent {agent.title!r} gets the files in {files.source!r}"
     if agent.recipe is not None:

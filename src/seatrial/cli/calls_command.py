@@ -15,6 +15,7 @@ from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import Utterance, answer, block, headline, told
 from seatrial.report.text import harmless
+from seatrial.report.trial import model_usage
 from seatrial.store.job_store import JobStore
 
 
@@ -49,6 +50,8 @@ def command(job: Path, trial: str, index: int | None, step: str | None, full: bo
             _show(call, [*told(call.messages), *answer(call.response)], cut=not full)
         if index is not None:
             _show_whole(talk.calls, index)
+    if index is None and step is None and not as_json and record.model_usage:
+        click.echo(harmless(f"total: {model_usage(record.model_usage)}"))
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:

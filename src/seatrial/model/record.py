@@ -111,13 +111,18 @@ class ResourceUse(StrictModel):
 
 
 class ModelUsage(StrictModel):
-    """Calls, tokens and money of the agent's model."""
+    """Calls, tokens and money of the agent's model. `input_tokens` includes those from a cache and those to it.
+
+    `prices` names the tables of prices by which the cost was computed, and their dates.
+    """
 
     calls: NonNegativeInt = 0
     input_tokens: NonNegativeInt = 0
     cached_tokens: NonNegativeInt = 0
+    cache_write_tokens: NonNegativeInt = 0
     output_tokens: NonNegativeInt = 0
     cost_usd: NonNegative | None = None
+    prices: str | None = None
 
 
 class Appeal(StrictModel):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from seatrial.model.trace import CallError, ModelCall
-from seatrial.report.text import counted, format_cost, format_duration, harmless, harmless_lines
+from seatrial.report.text import cache_use, counted, format_cost, format_duration, harmless, harmless_lines
 
 _MOST_CHARACTERS = 400  # of one line
 _MOST_LINES = 24
@@ -32,8 +32,8 @@ def headline(call: ModelCall) -> str:
     if call.finish_reason:
         parts.append(call.finish_reason)
     if usage := call.usage:
-        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-        parts += [f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out", _price(call)]
+        cache = cache_use(usage.cached_tokens, usage.cache_write_tokens)
+        parts += [f"{usage.input_tokens:,} in{cache}, {usage.output_tokens:,} out", _price(call)]
     first = "" if call.first_token_sec is None else f"first token {format_duration(call.first_token_sec)}, "
     parts.append(f"{first}{format_duration(call.duration_sec)}")
     if call.retry_of is not None:

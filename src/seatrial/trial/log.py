@@ -174,9 +174,11 @@ def _total(usages: list[ModelUsage]) -> ModelUsage | None:
     if not usages:
         return None
     costs = [usage.cost_usd for usage in usages]
-    names = ModelUsage.model_fields.keys() - {"cost_usd"}
+    names = ModelUsage.model_fields.keys() - {"cost_usd", "prices"}
     counted = {name: sum(getattr(usage, name) for usage in usages) for name in names}
-    return ModelUsage(**counted, cost_usd=sum(filter(None, costs)) if None not in costs else None)
+    total = sum(filter(None, costs)) if None not in costs else None
+    tables = dict.fromkeys(usage.prices for usage in usages if usage.prices)
+    return ModelUsage(**counted, cost_usd=total, prices="; ".join(tables) if tables and total is not None else None)
 
 
 def _step_record(log: RoundLog) -> StepRecord:

@@ -40,8 +40,9 @@ class CliAgentEnv(MultiTurnEnv):
     the end of `timeout_seconds` it is ended at once.
 
     `environment_vars` are the agent's besides those of `build_env_vars`. `interception_port` is the port at which the
-    model is found inside the sandbox, a free one if it is None. What may be said about the sandbox is in
-    SandboxSettings: `backend`, resources, `image`, `image_map`, `image_fallback` and so on.
+    model is found inside the sandbox, a free one if it is None. `prices` is a file of prices that go before those that
+    come with Seatrial. What may be said about the sandbox is in SandboxSettings: `backend`, resources, `image`,
+    `image_map`, `image_fallback` and so on.
     """
 
     @passes_on(SandboxSettings)
@@ -56,6 +57,7 @@ class CliAgentEnv(MultiTurnEnv):
         docker_image: str = DEFAULT_IMAGE,
         **kwargs: Any,
     ) -> None:
+        prices: str | Path | None = kwargs.pop("prices", None)
         settings = SandboxSettings.take_from(kwargs)
         super().__init__(max_turns=max_turns, timeout_seconds=settings.seconds_within(timeout_seconds), **kwargs)
         if interception_url is not None:
@@ -64,6 +66,7 @@ class CliAgentEnv(MultiTurnEnv):
         self.interception_port = interception_port
         self.poll_interval = poll_interval  # kept for those who ask; nothing is polled
         self.docker_image = docker_image
+        self.prices = None if prices is None else _readable(prices)
         self.environment_vars = dict(settings.environment_vars or {})
         self._sandboxes = RolloutSandboxes(settings)
         self.sandbox_client = self._sandboxes.client
@@ -94,7 +97,9 @@ class CliAgentEnv(MultiTurnEnv):
         with blaming("get_docker_image"):
             docker_image = await settled(self.get_docker_image(state))
         interception = Interception(state["model"])
-        agent = AgentState(interception, await self._make_workplace(state, docker_image, _access(interception)))
+        agent = AgentState(
+            interception, await self._make_workplace(state, docker_image, _access(interception, self.prices))
+        )
         rollout_of(state).agent = agent
         rollout_of(state).resources.push_async_callback(agent.model.aclose)
         agent.access = await agent.model.enter_async_context(agent.workplace.open_model(self.interception_port or 0))
@@ -198,9 +203,16 @@ class CliAgentEnv(MultiTurnEnv):
         await self._sandboxes.close()
 
 
-def _access(interception: "Interception") -> "ModelAccess":
+def _readable(prices: str | Path) -> str:
+    from seatrial.gateway.pricing import load_prices  # noqa: PLC0415 - slow to import
+
+    load_prices(Path(prices))
+    return str(prices)
+
+
+def _access(interception: "Interception", prices: str | None) -> "ModelAccess":
     from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - slow to import
     from seatrial.gateway.pricing import load_prices  # noqa: PLC0415
     from seatrial.gateway.session import SessionOptions  # noqa: PLC0415
 
-    return ModelAccess(interception, SessionOptions(), load_prices())
+    return ModelAccess(interception, SessionOptions(), load_prices(Path(prices) if prices else None))

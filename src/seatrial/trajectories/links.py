@@ -6,11 +6,12 @@ after a compaction, an agent begins again with words that are the answer to the 
 end of its conversation still has its beginning.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from seatrial.gateway.dialects.fields import dump, parse_object
+from seatrial.gateway.dialects.fields import dump, parse_object, text
 from seatrial.model.trace import ModelCall
 from seatrial.trajectories.asked import is_answered
 from seatrial.trajectories.items import Item, Pieces, Thought, ToolUse, Words, as_text, is_model_side, plain_words
@@ -54,6 +55,7 @@ class Linker:
         self._ends = ends
         self._requests = requests
         self._by_id: dict[str, int] = {}
+        self._by_answer: dict[Hashable, list[int]] = defaultdict(list)
         self._calls: dict[int, ModelCall] = {}
         self._answers: dict[int, list[Item]] = {}
         self._families: dict[int, tuple[bool, frozenset[str]]] = {}
@@ -69,7 +71,9 @@ class Linker:
         self._ends[call.index].calls.append(call.index)
         if is_answered(call):
             answer = self._answers[call.index] = read_answer(call.response)
-            self._by_id[str((call.response or {}).get("id"))] = call.index
+            self._by_answer[_answer_key(answer)].append(call.index)
+            if id_ := text((call.response or {}).get("id")):
+                self._by_id[id_] = call.index
             self._uses.extend(_uses(call.index, answer))
             del self._uses[:-_MOST_USES]
         return link
@@ -83,9 +87,11 @@ class Linker:
         repeated = [index for index in end.calls if self._is_alike(index, call.index)]
         if repeated:
             return replace(self._links[repeated[0]], repeats=repeated[0])
-        earlier = self._by_id.get(str(self._requests[call.index].get("previous_response_id")))
+        earlier = self._by_id.get(text(self._requests[call.index].get("previous_response_id")) or "")
         if earlier is None:
             earlier = self._continued(call.index, end)
+        if (later := self._last_answer(call.index, end, earlier)) is not None:
+            return Link(later, "rewritten")
         if earlier is not None:
             return Link(earlier)
         opened = _opened(end)
@@ -114,6 +120,20 @@ class Linker:
             alike = [earlier for earlier in before.calls if self._is_alike(earlier, index)]
             if alike:
                 return alike[-1]
+        return None
+
+    def _last_answer(self, index: int, end: Node, earlier: int | None) -> int | None:
+        """The call whose answer is the last in a conversation, if it is later than the one that it begins with.
+
+        Agents rewrite what is long ago, to save tokens: then the conversation begins with an early one only.
+        """
+        if end.opening is None:
+            return None
+        for found in reversed(self._by_answer.get(_answer_key(_last_run(end)), ())):
+            if earlier is not None and found <= earlier:
+                break
+            if self._ends[found].opening is end.opening and self._is_alike(found, index):
+                return found
         return None
 
     def _starter(self, opened: Sequence[str]) -> Starter | None:
@@ -183,6 +203,22 @@ def _leading_answer(messages: Iterable[Any]) -> list[Item]:
     return read_messages(found[: leading_answer(found)])
 
 
+def _last_run(end: Node) -> list[Item]:
+    """What the model said last in a conversation."""
+    run: list[Any] = []
+    for node in end.up():
+        if leading_answer([node.message]):
+            run.append(node.message)
+        elif run:
+            break
+    return read_messages(reversed(run))
+
+
+def _answer_key(items: Sequence[Item]) -> Hashable:
+    """The same for an answer and for what repeats it; None where there is nothing to compare."""
+    return tuple(_calls(items)) or _words(items) or None
+
+
 def _calls(items: Iterable[Item]) -> list[tuple[str, str]]:
     """The calls of tools, comparable: by their ids, where there are none by what they say."""
     return sorted((item.name, item.id or dump(item.arguments)) for item in items if isinstance(item, ToolUse))
@@ -207,9 +243,9 @@ def _longest_line(answer: Sequence[Item]) -> str:
 def _uses(index: int, answer: Iterable[Item]) -> Iterator[_Use]:
     for item in answer:
         if isinstance(item, ToolUse):
-            for text in _strings(item.arguments):
-                if len(text.strip()) >= _LEAST_PROMPT:
-                    yield _Use(Starter(index, item.id), text.strip())
+            for words in _strings(item.arguments):
+                if len(words.strip()) >= _LEAST_PROMPT:
+                    yield _Use(Starter(index, item.id), words.strip())
 
 
 def _strings(arguments: Any) -> Iterator[str]:

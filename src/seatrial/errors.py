@@ -24,6 +24,7 @@
         │   │       └── TooLargeError
         │   ├── GatewayError     the way to the model failed on our side
         │   ├── AgentSetupError  the agent cannot be started on this task
+        │   │   └── AgentUnfitError  nor on any other with this image: its program does not run there
         │   ├── HealthcheckError the environment did not become ready
         │   ├── ImageError       an image cannot be had or used
         │   │   ├── ImageFetchError nor could it be fetched just now; later may be different
@@ -181,6 +182,10 @@ class ModelSilentError(ProviderError):
 
 class AgentSetupError(InfraError):
     """The agent cannot be started on this task, however often one tries."""
+
+
+class AgentUnfitError(AgentSetupError):
+    """The agent's program does not run in an image; the message says what it said, and what to do."""
 
 
 class HealthcheckError(InfraError):

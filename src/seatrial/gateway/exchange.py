@@ -12,8 +12,9 @@ import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.array_stream import ArrayWay, wants_array
 from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer
-from seatrial.gateway.dialects import DIALECTS, PATHS
+from seatrial.gateway.dialects import DIALECTS, call_body, call_path, google_paths
 from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.routes import NoRoute, find_route
 from seatrial.gateway.session import Session
@@ -21,10 +22,12 @@ from seatrial.gateway.spill import lightened, spilled, takes_files
 from seatrial.gateway.sse import encode_event
 from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
+from seatrial.gateway.upstreams.reply import estimate_tokens
 from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _JSON = {"content-type": "application/json"}
 _SHOWN_BYTES = 80
+_COUNTING = ":countTokens"
 # Both official SDKs obey it: what would fail again need not be tried again.
 FINAL = {**_JSON, "x-should-retry": "false"}
 
@@ -55,7 +58,15 @@ def carry(session: Session, request: ModelRequest, way: Way) -> Coroutine[Any, A
 
     Raises ConnectionError when the agent has hung up. Any other error is a bug of ours or a full disk.
     """
-    return _pass_by(session, request, way) if request.dialect is None else _call(session, request, way)
+    if request.dialect is None:
+        return _pass_by(session, request, way)
+    return _call_for_array(session, request, way) if wants_array(request) else _call(session, request, way)
+
+
+async def _call_for_array(session: Session, request: ModelRequest, way: Way) -> None:
+    array = ArrayWay(way)
+    await _call(session, request, array)
+    await array.end()
 
 
 async def _call(session: Session, request: ModelRequest, way: Way) -> None:
@@ -160,15 +171,26 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
         payload = translate_request(payload, dialect, target)
     if request.stream:
         payload = DIALECTS[target].with_usage(payload)
-    if payload is request.payload:
+    if payload is request.payload and target != "google":
         return request
-    path = request.path if target == dialect else PATHS[target]
-    return request._replace(path=path, dialect=target, payload=payload, body=_written(payload))
+    body = request.body if payload is request.payload else _written(target, payload)
+    return request._replace(path=_path(request, target, payload), dialect=target, payload=payload, body=body)
 
 
-def _written(payload: dict[str, Any]) -> bytes:
+def _path(request: ModelRequest, target: Dialect, payload: dict[str, Any]) -> str:
+    """Where a request goes. Google's has to name the model that is asked for now, in the agent's version of the API."""
+    if target != "google":
+        return request.path if target == request.dialect else call_path(target, payload)
+    asked = google_paths.read_path(request.path)
     try:
-        return orjson.dumps(payload)
+        return google_paths.path_for(payload, asked.version if asked else google_paths.USUAL_VERSION)
+    except ValueError as error:
+        raise Untranslatable("model", str(error)) from error
+
+
+def _written(dialect: Dialect, payload: dict[str, Any]) -> bytes:
+    try:
+        return call_body(dialect, payload)
     except orjson.JSONEncodeError as error:
         raise Untranslatable("the request", "it is nested too deeply") from error
 
@@ -245,6 +267,11 @@ def _ended_by(error: ProviderError) -> EndedBy:
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     """Pass on a request of no dialect. One that costs something counts as a call."""
+    if request.path.endswith(_COUNTING):
+        request = _counted_for(session, request)
+        if "google" not in session.upstream.dialects:  # whoever else is asked knows no such path
+            await way.answer(200, _JSON, orjson.dumps({"totalTokens": estimate_tokens(request.body)}))
+            return
     if request.spooled is not None and takes_files(session.upstream):
         request = lightened(request)
     route = find_route(request.method, request.path)
@@ -273,6 +300,14 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
         raise
     finally:
         session.end(notes.call(), request, notes.held)
+
+
+def _counted_for(session: Session, request: ModelRequest) -> ModelRequest:
+    """A request to count tokens, at the model that this run asks for."""
+    path, model = google_paths.read_path(request.path), session.options.model
+    if path is None or model is None or not google_paths.is_model_name(model):
+        return request
+    return request._replace(path=path._replace(model=model.removeprefix("models/")).written())
 
 
 async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> _Refusal | None:

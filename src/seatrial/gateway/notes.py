@@ -13,6 +13,7 @@ from seatrial.gateway.bodies import Spooled
 from seatrial.gateway.budget import Amount
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule
+from seatrial.gateway.dialects.google_paths import read_path, with_path
 from seatrial.gateway.ended import EndedCall, ToldReason
 from seatrial.gateway.session import Session
 from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
@@ -147,6 +148,8 @@ class CallNotes:
 
     def _asked_again(self, dialect: Dialect, spooled: Spooled) -> dict[str, Any]:
         options, payload = self._session.options, orjson.loads(spooled.load())
+        if dialect == "google" and (path := read_path(self._request.path)) is not None:
+            payload = with_path(payload, path)
         if options.model is None and not options.sampling:
             return cast(dict[str, Any], payload)
         return DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)

@@ -18,7 +18,7 @@ from seatrial.gateway.connections import BACKLOG, Connections
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.exchange import FINAL, carry
 from seatrial.gateway.requests import RefusedError, admitted, read_request, read_spooled
-from seatrial.gateway.routes import Route, error_dialect, shown
+from seatrial.gateway.routes import Route, error_dialect, shown, split_key
 from seatrial.gateway.session import Session
 from seatrial.gateway.spill import takes_files
 
@@ -183,7 +183,7 @@ async def _carry(session: Session, held: Held, route: Route, way: _Response) -> 
 
 
 def _refusal(session: Session, request: web.BaseRequest, refused: RefusedError) -> web.Response:
-    target, headers = request.raw_path, request.headers
+    (target, _), headers = split_key(request.raw_path), request.headers
     if refused.status == 401:
         session.locked_out(str(refused))
     else:

@@ -15,7 +15,12 @@ things are said differently and mean the same:
 from collections.abc import Callable
 
 from seatrial.gateway.dialects.api import Payload
-from seatrial.gateway.neutral import anthropic_requests, openai_chat_requests, openai_responses_requests
+from seatrial.gateway.neutral import (
+    anthropic_requests,
+    google_requests,
+    openai_chat_requests,
+    openai_responses_requests,
+)
 from seatrial.gateway.neutral.answers import STREAM_READERS, STREAM_WRITERS, read_answer, write_answer
 from seatrial.gateway.neutral.anthropic_requests import DEFAULT_MAX_TOKENS
 from seatrial.gateway.neutral.types import Delta, Failed, Request, Started, Untranslatable
@@ -28,11 +33,13 @@ _REQUEST_READERS: dict[Dialect, Callable[[Payload], Request]] = {
     "openai_chat": openai_chat_requests.read_request,
     "openai_responses": openai_responses_requests.read_request,
     "anthropic": anthropic_requests.read_request,
+    "google": google_requests.read_request,
 }
 _REQUEST_WRITERS: dict[Dialect, Callable[[Request], Payload]] = {
     "openai_chat": openai_chat_requests.write_request,
     "openai_responses": openai_responses_requests.write_request,
     "anthropic": anthropic_requests.write_request,
+    "google": google_requests.write_request,
 }
 
 

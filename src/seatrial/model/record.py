@@ -52,13 +52,17 @@ class AgentFilesRef(StrictModel):
 
 
 class AgentRef(StrictModel):
-    """Which agent, driven by which model, with which files of its own."""
+    """Which agent, driven by which model, with which files of its own.
+
+    `layer` is the digest of the layer that brought it.
+    """
 
     name: str
     version: str | None = None
     command: str | None = None
     model: str | None = None
     files: tuple[AgentFilesRef, ...] = ()
+    layer: Sha256 | None = None
 
 
 class LimitSpec(StrictModel):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel, Timestamp
 
-Dialect = Literal["openai_chat", "openai_responses", "anthropic"]
+Dialect = Literal["openai_chat", "openai_responses", "anthropic", "google"]
 
 CallErrorKind = Literal["agent", "provider", "budget", "disconnected"]
 """Whose doing it was: the agent's bad request, the provider's failure, a limit of the trial, or the agent hung up."""

@@ -62,6 +62,7 @@ class TrialLog:
         self._failure: Failure | None = None
         self._complete = False
         self.agent = AgentRef(name=spec.agent.title, command=spec.agent.command, model=spec.agent.model)
+        self.agent_layer: str | None = None
         self.rounds: list[RoundLog] = []
         options = spec.options
         self.sandbox = SandboxRef(backend=options.backend, image=options.image, network="", reproducible=False)
@@ -151,7 +152,8 @@ class TrialLog:
 
     def _agent_ref(self) -> AgentRef:
         files = describe_files(self._spec.agent.files)
-        return self.agent.model_copy(update={"files": files}) if files else self.agent
+        layer = self.agent_layer.partition(":")[2] if self.agent_layer else None
+        return self.agent.model_copy(update={"files": files, "layer": layer}) if files or layer else self.agent
 
     def _evaluation(self) -> EvaluationResult:
         return self._combined({log.round.name: log.evaluation for log in self.rounds if log.evaluation})

@@ -38,7 +38,11 @@ def read_request(payload: Payload) -> Request:
     tools = payload.get("tools")
     choice, parallel = _read_choice(payload.get("tool_choice"))
     return Request(
-        **{name: payload.get(name) for name in _SAME_NAME},
+        model=payload.get("model"),
+        max_tokens=payload.get("max_tokens"),
+        temperature=payload.get("temperature"),
+        top_p=payload.get("top_p"),
+        stream=payload.get("stream"),
         items=tuple(items),
         tools=None if tools is None else tuple(_read_tool(*found) for found in tables(tools, "tools")),
         choice=choice,

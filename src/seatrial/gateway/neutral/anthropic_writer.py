@@ -20,6 +20,7 @@ from seatrial.gateway.neutral.types import (
     Reasoned,
     Refused,
     Said,
+    Signed,
     Started,
     Stop,
     Untranslatable,
@@ -108,6 +109,8 @@ class AnthropicWriter:
             return self._start("call", _call(delta.id, delta.name))
         if isinstance(delta, Started):
             return [_message_start({**_message(delta), "usage": _usage(None)})]
+        if isinstance(delta, Signed):
+            return []
         return self._end(delta) if isinstance(delta, Ended) else write_failure("anthropic", delta)
 
     def _grow(self, grown: Grown) -> list[SseEvent]:

@@ -49,7 +49,12 @@ def read_request(payload: Payload) -> Request:
     tools = payload.get("tools")
     length = payload.get("max_completion_tokens")
     return Request(
-        **{name: payload.get(name) for name in _SAME_NAME},
+        model=payload.get("model"),
+        temperature=payload.get("temperature"),
+        top_p=payload.get("top_p"),
+        seed=payload.get("seed"),
+        verbosity=payload.get("verbosity"),
+        stream=payload.get("stream"),
         items=tuple(item for found in tables(payload.get("messages"), "messages") for item in _read_message(*found)),
         tools=None if tools is None else tuple(_read_tool(*found) for found in tables(tools, "tools")),
         choice=read_choice(payload.get("tool_choice"), "function"),

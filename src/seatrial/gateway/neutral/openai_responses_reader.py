@@ -25,6 +25,7 @@ from seatrial.gateway.neutral.types import (
 )
 from seatrial.gateway.sse import SseEvent
 
+_CALL_KEYS = ("call_id", "name", "arguments")
 _STOPS: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 _GROWN: dict[Any, Literal["text", "reasoning", "refusal"]] = {
     "response.output_text.delta": "text",
@@ -52,8 +53,8 @@ def _read_output(item: Payload, where: str) -> list[Item]:
     if kind == "message":
         return [_read_part(*found) for found in tables(item.get("content"), f"{where}.content")]
     if kind == "function_call":
-        names = ("call_id", "name", "arguments")
-        return [Called(*(need_text(item.get(name), f"{where}.{name}") for name in names))]
+        call_id, name, arguments = (need_text(item.get(key), f"{where}.{key}") for key in _CALL_KEYS)
+        return [Called(call_id, name, arguments)]
     if kind == "reasoning":
         parts = [table(part) for part in [*items(item.get("content")), *items(item.get("summary"))]]
         return [Reasoned("".join(text(part.get("text")) or "" for part in parts))]

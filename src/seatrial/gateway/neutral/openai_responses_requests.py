@@ -30,6 +30,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
+_CALL_KEYS = ("call_id", "name", "arguments")
 _BOOKKEEPING = ("type", "id", "status")  # the provider's own names for its items, which mean nothing elsewhere
 
 
@@ -43,7 +44,10 @@ def read_request(payload: Payload) -> Request:
     shape = text.get("format")
     tools = payload.get("tools")
     return Request(
-        **{name: payload.get(name) for name in _SAME_NAME},
+        model=payload.get("model"),
+        temperature=payload.get("temperature"),
+        top_p=payload.get("top_p"),
+        stream=payload.get("stream"),
         items=tuple(_read_items(payload)),
         tools=None if tools is None else tuple(_read_tool(*found) for found in tables(tools, "tools")),
         choice=read_choice(payload.get("tool_choice"), None),
@@ -80,8 +84,8 @@ def read_item(item: Payload, where: str) -> list[Item]:
         return _read_message(item, where)
     if kind == "function_call":
         refuse_unread(item, (*_BOOKKEEPING, "call_id", "name", "arguments"), where)
-        names = ("call_id", "name", "arguments")
-        return [Called(*(need_text(item.get(name), f"{where}.{name}") for name in names))]
+        call_id, name, arguments = (need_text(item.get(key), f"{where}.{key}") for key in _CALL_KEYS)
+        return [Called(call_id, name, arguments)]
     if kind == "function_call_output":
         refuse_unread(item, (*_BOOKKEEPING, "call_id", "output"), where)
         output = _read_parts(item.get("output"), f"{where}.output")

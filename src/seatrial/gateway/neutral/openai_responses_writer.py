@@ -23,6 +23,7 @@ from seatrial.gateway.neutral.types import (
     Reasoned,
     Refused,
     Said,
+    Signed,
     Started,
     Stop,
     Text,
@@ -123,6 +124,8 @@ class ResponsesWriter:
         if isinstance(delta, Started):
             self._started = delta
             return self._events.begun(self._whole(Ended("stop", None)))
+        if isinstance(delta, Signed):
+            return []
         return self._end(delta) if isinstance(delta, Ended) else write_failure("openai_responses", delta)
 
     def _grow_call(self, delta: CallGrown) -> list[SseEvent]:

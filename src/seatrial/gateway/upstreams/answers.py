@@ -10,10 +10,10 @@ from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.upstreams.render import render_stream
-from seatrial.gateway.upstreams.reply import estimate_input
+from seatrial.gateway.upstreams.reply import estimate_input, estimate_tokens
 from seatrial.model.trace import Dialect
 
-ALL_DIALECTS: frozenset[Dialect] = frozenset({"openai_chat", "openai_responses", "anthropic"})
+ALL_DIALECTS: frozenset[Dialect] = frozenset({"openai_chat", "openai_responses", "anthropic", "google"})
 
 JSON_HEADERS: Mapping[str, str] = {"content-type": "application/json"}
 STREAM_HEADERS: Mapping[str, str] = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
@@ -25,6 +25,7 @@ _BEGINNINGS: Mapping[Dialect, re.Pattern[bytes]] = {
     "openai_chat": re.compile(rb'"choices"\s*:\s*\[\s*\{'),
     "openai_responses": re.compile(rb'"output"\s*:\s*\[\s*\{'),
     "anthropic": re.compile(rb'"content"\s*:\s*\['),
+    "google": re.compile(rb'"candidates"\s*:\s*\[\s*\{'),
 }
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -88,6 +89,8 @@ def answer(request: ModelRequest, response: Mapping[str, Any]) -> ModelReply:
 def side_answer(request: ModelRequest, model: str) -> ModelReply:
     """What an upstream without a provider says on paths other than those of its dialects."""
     path = request.path.partition("?")[0].rstrip("/")
+    if path.startswith(("/v1beta/", "/v1alpha/")) or path.endswith(":countTokens"):
+        return _google_side_answer(request, path, model)
     if path.endswith("/models"):
         return json_reply(200, {"object": "list", "data": [_model(model)], "has_more": False})
     if "/models/" in path:
@@ -95,6 +98,19 @@ def side_answer(request: ModelRequest, model: str) -> ModelReply:
     if path.endswith("/count_tokens"):
         return json_reply(200, {"input_tokens": estimate_input(request.payload)})
     return error_reply(request, 404, f"there is nothing at {path} of the model {model}")
+
+
+def _google_side_answer(request: ModelRequest, path: str, model: str) -> ModelReply:
+    if path.endswith(":countTokens"):
+        return json_reply(200, {"totalTokens": estimate_tokens(request.body)})
+    if path.endswith("/models"):
+        return json_reply(200, {"models": [_google_model(model)]})
+    return json_reply(200, _google_model(path.rpartition("/models/")[2]))
+
+
+def _google_model(name: str) -> dict[str, Any]:
+    methods = ["generateContent", "countTokens"]
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
 def asked_model(request: ModelRequest, default: str) -> str:

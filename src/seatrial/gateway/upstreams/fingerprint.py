@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from seatrial.gateway.marks import without_marks
+from seatrial.model.trace import Dialect
 
 _VOLATILE = frozenset(
     {
@@ -27,6 +28,11 @@ _VOLATILE = frozenset(
 def essential(payload: Mapping[str, Any] | None) -> dict[str, Any]:
     """A request without what does not change its answer: some of its fields, and cache marks wherever they are."""
     return {key: without_marks(value) for key, value in (payload or {}).items() if key not in _VOLATILE}
+
+
+def essential_path(dialect: Dialect | None, path: str) -> str:
+    """A path without what does not change the answer. Google's says nothing that is not in the payload as well."""
+    return "" if dialect == "google" else path
 
 
 def fingerprint(*parts: Any) -> str:

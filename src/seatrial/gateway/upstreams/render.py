@@ -21,6 +21,7 @@ _PREFIXES: Mapping[Dialect, tuple[str, str]] = {
     "openai_chat": ("chatcmpl-", "call_"),
     "openai_responses": ("resp_", "call_"),
     "anthropic": ("msg_", "toolu_"),
+    "google": ("resp_", "call_"),
 }
 """Of the ids of answers and of calls; some clients look at them."""
 
@@ -47,7 +48,7 @@ def render_response(
 
 def _called(dialect: Dialect, call: ToolCall, own_id: str) -> Called:
     arguments = call.arguments
-    if dialect == "anthropic":  # which has no room for arguments that are no JSON object
+    if dialect in ("anthropic", "google"):  # which have no room for arguments that are no JSON object
         try:
             arguments_object(arguments, call.name)
         except Untranslatable:

@@ -19,7 +19,7 @@ from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.marks import without_marks
 from seatrial.gateway.recorded import RecordedCalls
 from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
-from seatrial.gateway.upstreams.fingerprint import essential, fingerprint, first_difference
+from seatrial.gateway.upstreams.fingerprint import essential, essential_path, fingerprint, first_difference
 from seatrial.model.trace import Dialect, ModelCall
 
 
@@ -76,7 +76,7 @@ class ReplayModel:
             yield _again(request, recorded.call)
 
     def _take(self, request: ModelRequest) -> RecordedCall | None:
-        wanted = fingerprint(request.dialect, request.path, *_split(request))
+        wanted = fingerprint(request.dialect, essential_path(request.dialect, request.path), *_split(request))
         candidates = [one for one in self._left if one.call.dialect is None] if request.dialect is None else self._due()
         for recorded in candidates:
             if recorded.hash == wanted:
@@ -96,8 +96,12 @@ class ReplayModel:
             count = sum(1 for one in self._recorded if one.call.dialect is not None)
             return f"{self._name} has no more answers: its {count} calls are replayed, and the agent asks for one more"
         call, (messages, rest) = due[0].call, _split(request)
-        before = {"path": call.path, "request": due[0].request, "messages": due[0].messages}
-        now = {"path": request.path, "request": rest, "messages": messages}
+        before = {
+            "path": essential_path(call.dialect, call.path),
+            "request": due[0].request,
+            "messages": due[0].messages,
+        }
+        now = {"path": essential_path(request.dialect, request.path), "request": rest, "messages": messages}
         return f"call {call.index} of {self._name} was another one: {first_difference(before, now)}"
 
 
@@ -134,7 +138,8 @@ def _with_conversations(calls: Sequence[ModelCall]) -> list[RecordedCall]:
             messages, request = without_marks(whole.messages(call.index)), whole.request(call.index)
         except ValueError as error:
             raise UsageError(f"the recording is not complete: {error}") from error
-        hashed = fingerprint(call.dialect, call.path, messages, essential(request))
+        path = essential_path(call.dialect, call.path)
+        hashed = fingerprint(call.dialect, path, messages, essential(request))
         recorded.append(RecordedCall(call, messages, essential(request), hashed))
     return recorded
 

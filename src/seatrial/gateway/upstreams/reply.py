@@ -75,6 +75,11 @@ def estimate_input(payload: Mapping[str, Any] | None) -> int:
         return 0
 
 
+def estimate_tokens(body: bytes) -> int:
+    """About how many tokens the bytes of a request have."""
+    return _tokens(len(body))
+
+
 def _tokens(size: int) -> int:
     return -(-size // _BYTES_PER_TOKEN)
 

@@ -9,18 +9,29 @@ end of its conversation still has its beginning.
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 from seatrial.gateway.dialects.fields import dump, parse_object, text
 from seatrial.model.trace import ModelCall
 from seatrial.trajectories.asked import is_answered
-from seatrial.trajectories.items import Item, Pieces, Thought, ToolUse, Words, as_text, is_model_side, plain_words
-from seatrial.trajectories.paths import Node, below, parting
+from seatrial.trajectories.items import (
+    MODEL_ROLES,
+    Item,
+    Pieces,
+    Thought,
+    ToolUse,
+    Words,
+    as_text,
+    is_model_side,
+    plain_words,
+)
+from seatrial.trajectories.paths import Node, below
 from seatrial.trajectories.reading import read_answer, read_message, read_messages, read_system
 
 _LEAST_PROMPT = 8  # of characters: shorter arguments of tools are in many a text
 _LEAST_LINE = 40
-_MOST_USES = 400
+_MOST_REMEMBERED = 400
 
 How = Literal["continues", "compacted", "rewritten"]
 
@@ -56,7 +67,8 @@ class Linker:
         self._requests = requests
         self._by_id: dict[str, int] = {}
         self._by_answer: dict[Hashable, list[int]] = defaultdict(list)
-        self._calls: dict[int, ModelCall] = {}
+        self._by_opening: dict[Node, list[int]] = defaultdict(list)
+        self._lines: list[tuple[int, str]] = []
         self._answers: dict[int, list[Item]] = {}
         self._families: dict[int, tuple[bool, frozenset[str]]] = {}
         self._links: dict[int, Link] = {}
@@ -67,15 +79,21 @@ class Linker:
         self._families[call.index] = _family(self._requests[call.index], self._ends[call.index])
         link = self._link(call)
         self._links[call.index] = link
-        self._calls[call.index] = call
-        self._ends[call.index].calls.append(call.index)
+        end = self._ends[call.index]
+        end.calls.append(call.index)
+        if end.opening:
+            self._by_opening[end.opening].append(call.index)
         if is_answered(call):
             answer = self._answers[call.index] = read_answer(call.response)
-            self._by_answer[_answer_key(answer)].append(call.index)
+            self._by_answer[answer_key(answer)].append(call.index)
             if id_ := text((call.response or {}).get("id")):
                 self._by_id[id_] = call.index
             self._uses.extend(_uses(call.index, answer))
-            del self._uses[:-_MOST_USES]
+            del self._uses[:-_MOST_REMEMBERED]
+            line = _longest_line(answer)
+            if len(line) >= _LEAST_LINE and link.earlier is not None:
+                self._lines.append((call.index, line))
+                del self._lines[:-_MOST_REMEMBERED]
         return link
 
     def answer(self, index: int) -> list[Item]:
@@ -129,7 +147,7 @@ class Linker:
         """
         if end.opening is None:
             return None
-        for found in reversed(self._by_answer.get(_answer_key(_last_run(end)), ())):
+        for found in reversed(self._by_answer.get(answer_key(_last_run(end)), ())):
             if earlier is not None and found <= earlier:
                 break
             if self._ends[found].opening is end.opening and self._is_alike(found, index):
@@ -138,15 +156,12 @@ class Linker:
 
     def _starter(self, opened: Sequence[str]) -> Starter | None:
         for use in reversed(self._uses):
-            if any(use.text in words and 2 * len(use.text) >= len(words) for words in opened):
+            if any(2 * len(use.text) >= len(words) and use.text in words for words in opened):
                 return use.starter
         return None
 
     def _compacted(self, index: int, opened: Sequence[str]) -> int | None:
-        for earlier in reversed(self._calls):
-            line = _longest_line(self.answer(earlier))
-            if len(line) < _LEAST_LINE or self._links[earlier].earlier is None:
-                continue
+        for earlier, line in reversed(self._lines):
             if any(line in words for words in opened) and self._descends_from_alike(earlier, index):
                 return earlier
         return None
@@ -161,14 +176,8 @@ class Linker:
         return False
 
     def _rewritten(self, index: int, end: Node) -> int | None:
-        opening = end.opening
-        if opening is None:
-            return None
-        for earlier in reversed(self._calls):
-            other = self._ends[earlier]
-            if other.opening is opening and self._is_alike(earlier, index) and parting(other, end).depth > 0:
-                return earlier
-        return None
+        same = reversed(self._by_opening.get(end.opening, ())) if end.opening else ()
+        return next((earlier for earlier in same if self._is_alike(earlier, index)), None)
 
     def _is_alike(self, one: int, other: int) -> bool:
         """Whether two calls are of one agent: both have tools or both have none, and system prompts in common."""
@@ -189,13 +198,14 @@ def echoes(said: Sequence[Item], answer: Sequence[Item]) -> bool:
 
 def leading_answer(messages: Iterable[Any]) -> int:
     """How many messages there are at the beginning that only a model can have said."""
-    count = 0
-    for message in messages:
-        said = read_message(message)
-        if not said or not all(map(is_model_side, said)):
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(_is_models, messages))
+
+
+def _is_models(message: Any) -> bool:
+    said = read_message(message)
+    if not said:  # an empty answer, repeated
+        return isinstance(message, dict) and message.get("role") in MODEL_ROLES
+    return all(map(is_model_side, said))
 
 
 def _leading_answer(messages: Iterable[Any]) -> list[Item]:
@@ -214,7 +224,7 @@ def _last_run(end: Node) -> list[Item]:
     return read_messages(reversed(run))
 
 
-def _answer_key(items: Sequence[Item]) -> Hashable:
+def answer_key(items: Sequence[Item]) -> Hashable:
     """The same for an answer and for what repeats it; None where there is nothing to compare."""
     return tuple(_calls(items)) or _words(items) or None
 
@@ -258,8 +268,8 @@ def _strings(arguments: Any) -> Iterator[str]:
 def _opened(end: Node) -> list[str]:
     """What somebody said to begin a conversation, before the model said anything in it."""
     found: list[Pieces] = []
-    for message in below(end, None):
-        said = read_message(message)
+    for node in below(end, None):
+        said = read_message(node.message)
         if any(map(is_model_side, said)):
             break
         found += [item.pieces for item in said if isinstance(item, Words) and item.role == "user"]

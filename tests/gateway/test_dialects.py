@@ -122,7 +122,10 @@ def test_malformed_requests():
     assert RESPONSES.check({"input": "hi"}) is None
 
 
-FIELDS = "contents generationConfig usageMetadata candidates promptFeedback messages input stream stream_options usage choices error type max_tokens incomplete_details".split()
+FIELDS = [
+    *"messages input stream stream_options usage choices error type max_tokens incomplete_details".split(),
+    *"contents generationConfig usageMetadata candidates promptFeedback".split(),
+]
 
 
 @given(st.sampled_from(list(DIALECTS.values())), st.dictionaries(st.sampled_from(FIELDS), JSON))

@@ -94,6 +94,11 @@ MODELS = OptionGroup(
         click.option("--max-turns", type=_AT_LEAST_1, metavar="N", help="Model calls of one trial, at most."),
         click.option("--max-tokens", type=_AT_LEAST_1, metavar="N", help="Tokens of one trial, in and out, at most."),
         click.option("--max-cost", "max_cost_usd", type=_POSITIVE, metavar="USD", help="Cost of one trial, at most."),
+        click.option(
+            "--translate",
+            type=click.Choice(["lenient", "strict"]),
+            help="What a model's dialect has no place for is left out and noted, or its call refused.  [lenient]",
+        ),
         click.option("--prices", metavar="FILE", help="A price list (TOML) before the one that comes with Seatrial."),
     ),
 )

@@ -26,7 +26,7 @@ _LEAST_SECRET = 8
 _SCRUBBED = "[secret]"
 _STRANGERS = (
     *("method", "path", "model", "upstream_model", "messages", "request", "known_parts", "marks"),
-    *("response", "finish_reason"),
+    *("response", "finish_reason", "omitted"),
 )
 
 

@@ -60,6 +60,7 @@ class EndedCall(TypedDict):
     usage: NotRequired[TokenCounts]
     cost_usd: NotRequired[float]
     retry_of: NotRequired[int]
+    omitted: NotRequired[tuple[str, ...]]
     error: NotRequired[ToldReason]
 
 

@@ -70,6 +70,11 @@ class CallNotes:
         """What is really asked for, in the agent's dialect."""
         self._payload = payload
 
+    def translated(self, omitted: tuple[str, ...]) -> None:
+        """What was left out of the request on its way into another dialect."""
+        if new := self._session.omissions.first_seen(omitted):
+            self._call["omitted"] = tuple(new)
+
     def lighten(self, request: ModelRequest) -> None:
         """Keep only this of a large request; the rest is read again from its file when the call has ended."""
         self._request = request

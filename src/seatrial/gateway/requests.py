@@ -14,6 +14,10 @@ from seatrial.gateway.session import Session
 _MOST_PARTS = 2_000_000  # an empty table takes 64 bytes of memory for 3 of JSON
 
 
+UPGRADE_REQUIRED = 426
+"""What agents that would rather have a WebSocket go on without one for, at once: Codex asks for one first."""
+
+
 class RefusedError(Exception):
     """A request that is no call; the message is for the agent."""
 
@@ -32,6 +36,8 @@ def _wrong_key(credential: str) -> str:
 
 def admitted(session: Session, request: web.BaseRequest) -> Route:
     """Where a request goes, before its body is read. Raises RefusedError."""
+    if request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket":
+        raise RefusedError(UPGRADE_REQUIRED, "there are no WebSockets here; send a POST")
     target, key = split_key(request.raw_path)
     credential = _credential(request, key)
     if not session.opens(credential):

@@ -16,10 +16,10 @@ _SHOWN = 200
 _PLAIN = re.compile(r"[A-Za-z0-9._:@/-]+")
 _MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._:@-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@-]*){0,2}")
 _VALUE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-# What the official SDKs and known agents add: `beta` for messages, a version for Azure, the pages of a list of models.
-_QUERIES = frozenset({"beta", "api-version", "limit", "after", "after_id", "before_id"})
+# What SDKs and known agents add: `beta` for messages, versions for Azure and of Codex, the pages of a list of models.
+_QUERIES = frozenset({"beta", "api-version", "client_version", "limit", "after", "after_id", "before_id"})
 _GOOGLE_QUERIES = frozenset({"alt", "pageSize", "pageToken"})
-_GOOGLE = re.compile(r"/v1(?:beta|alpha)/|/v1/models/.*:[a-z]+[A-Z][A-Za-z]+\Z")
+_GOOGLE = re.compile(r"/v1(?:beta|alpha)/|/v1/models/.*:(?:generateContent|streamGenerateContent|countTokens)\Z")
 _GOOGLE_MODELS = re.compile(rf"/(?:v1beta|v1alpha)/models(?:/{google_paths.NAME})?")
 _GOOGLE_SHOWN = "/v1beta/models/MODEL:generateContent"
 
@@ -77,12 +77,12 @@ def _google_route(method: str, path: str, query: str) -> Route | NoRoute:
     if (refused := _refused_query(query, _GOOGLE_QUERIES)) is not None:
         return refused
     found = google_paths.read_path(f"{path}?{query}")
-    if method == "POST" and found is not None:
+    if found is not None:
+        if method != "POST":
+            return NoRoute(405, f"{shown(method)} is not passed on for {path}; use POST")
         return Route(found.written(), "google", counts=True) if found.is_call else Route(found.written())
     if method == "GET" and _GOOGLE_MODELS.fullmatch(path):
         return Route(f"{path}?{query}" if query else path)
-    if found is not None:
-        return NoRoute(405, f"{shown(method)} is not passed on for {path}; use POST")
     return _unknown(method, path)
 
 

@@ -115,13 +115,17 @@ class ResourceUse(StrictModel):
 
 
 class ModelUsage(StrictModel):
-    """Calls, tokens and money of the agent's model."""
+    """Calls, tokens and money of the agent's model.
+
+    `omitted` names what the agent sent and the model's dialect had no place for; see ModelCall.
+    """
 
     calls: NonNegativeInt = 0
     input_tokens: NonNegativeInt = 0
     cached_tokens: NonNegativeInt = 0
     output_tokens: NonNegativeInt = 0
     cost_usd: NonNegative | None = None
+    omitted: tuple[str, ...] = ()
 
 
 class Appeal(StrictModel):

@@ -84,7 +84,8 @@ class ModelCall(StrictModel):
     out of both. A file from before there were such parts and marks has everything in place.
 
     A streamed answer is stored as the one it amounts to. `retry_of` names the call that an SDK repeated by itself.
-    `method` is there when a request was refused before it was a call.
+    `method` is there when a request was refused before it was a call. `omitted` names the fields of the request, as the
+    agent sent them, that the model's dialect has no place for; each is named with the first call that had it.
     """
 
     index: NonNegativeInt
@@ -108,4 +109,5 @@ class ModelCall(StrictModel):
     usage: TokenUsage | None = None
     cost_usd: NonNegative | None = None
     retry_of: NonNegativeInt | None = None
+    omitted: tuple[str, ...] = ()
     error: CallError | None = None

@@ -40,6 +40,8 @@ def headline(call: ModelCall, thread: str | None = None) -> str:
     parts.append(f"{first}{format_duration(call.duration_sec)}")
     if call.retry_of is not None:
         parts.append(f"repeats call {call.retry_of}")
+    if call.omitted:
+        parts.append(f"left out: {', '.join(call.omitted)}")
     if call.error:
         parts.append(f"{call.error.kind} error{_ending(call.error)}: {call.error.message}")
     return harmless(" · ".join(parts))

@@ -181,9 +181,10 @@ def _total(usages: list[ModelUsage]) -> ModelUsage | None:
     if not usages:
         return None
     costs = [usage.cost_usd for usage in usages]
-    names = ModelUsage.model_fields.keys() - {"cost_usd"}
+    names = ModelUsage.model_fields.keys() - {"cost_usd", "omitted"}
     counted = {name: sum(getattr(usage, name) for usage in usages) for name in names}
-    return ModelUsage(**counted, cost_usd=sum(filter(None, costs)) if None not in costs else None)
+    omitted = tuple(dict.fromkeys(name for usage in usages for name in usage.omitted))
+    return ModelUsage(**counted, cost_usd=sum(filter(None, costs)) if None not in costs else None, omitted=omitted)
 
 
 def _step_record(log: RoundLog) -> StepRecord:

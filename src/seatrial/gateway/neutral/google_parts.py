@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import dump, text
-from seatrial.gateway.neutral.checks import arguments_object, arguments_text, need_table, need_text, tables
+from seatrial.gateway.neutral.checks import arguments_said, arguments_text, need_table, need_text, tables
 from seatrial.gateway.neutral.google_fields import leave_out_unread, spelled
 from seatrial.gateway.neutral.losses import Losses
 from seatrial.gateway.neutral.types import (
@@ -56,11 +56,13 @@ class PartsReader:
         return items
 
     def _read_part(self, part: Payload, where: str) -> Text | ImagePart | Item | None:
+        if part.get("thought") and part.get("text") is not None:
+            words = need_text(part["text"], f"{where}.text")
+            return Reasoned(words, text(part.get("thoughtSignature")), where)
         if "thoughtSignature" in part:
             self._losses.hint(f"{where}.thoughtSignature")  # only Google knows the thought by it
         if part.get("text") is not None:
-            words = need_text(part["text"], f"{where}.text")
-            return Reasoned(words, where=where) if part.get("thought") else Text(words)
+            return Text(need_text(part["text"], f"{where}.text"))
         if part.get("functionCall") is not None:
             return self._read_call(spelled(need_table(part["functionCall"], f"{where}.functionCall")), where)
         if part.get("functionResponse") is not None:
@@ -123,18 +125,23 @@ def _read_output(response: Payload) -> Parts:
     return (Text(dump(response)),)
 
 
-def write_parts(item: Item, names: dict[str, str]) -> list[Payload]:
+def write_parts(item: Item, names: dict[str, str], losses: Losses) -> list[Payload]:
     """The parts that say an item; `names` has those of the tools by the ids of calls, and learns more of them."""
     if isinstance(item, Said):
         return [_write_word(part) for part in item.parts]
     if isinstance(item, Called):
         names[item.id] = item.name
-        return [write_call(item.id, item.name, arguments_object(item.arguments, f"arguments of {item.name}"))]
+        return [write_call(item.id, item.name, arguments_said(item.arguments, f"arguments of {item.name}", losses))]
     if isinstance(item, Returned):
         return [_write_result(item, names.get(item.id, item.id))]
     if isinstance(item, Reasoned):
-        return [{"text": item.text, "thought": True}]
+        return [write_thought(item.text, item.signature)]
     return [{"text": item.text}]
+
+
+def write_thought(words: str, signature: str | None) -> Payload:
+    """A thought."""
+    return {"text": words, "thought": True, **({"thoughtSignature": signature} if signature else {})}
 
 
 def write_call(call_id: str, name: str, arguments: Payload) -> Payload:

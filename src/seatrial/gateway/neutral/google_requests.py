@@ -42,9 +42,8 @@ _NOBODYS_SIGNATURE = "skip_thought_signature_validator"
 """Later Gemini models refuse calls of theirs without a signature, and take this one for calls that are not theirs."""
 
 
-def read_request(payload: Payload, losses: Losses | None = None) -> Request:
+def read_request(payload: Payload, losses: Losses) -> Request:
     """The request in neutral words. Raises Untranslatable."""
-    losses = losses or Losses()
     fields = spelled(payload)
     for name in _HINTS & fields.keys():
         losses.hint(name)
@@ -75,20 +74,19 @@ def _read_items(fields: Payload, losses: Losses) -> list[Item]:
     return items
 
 
-def write_request(request: Request, losses: Losses | None = None) -> Payload:
+def write_request(request: Request, losses: Losses) -> Payload:
     """The request in this dialect. Raises Untranslatable.
 
     What the model said and called without a break is one content, and so are the results of tools. System messages that
     come later than the first words of others are written as the user's, for there is no other place.
     """
-    losses = losses or Losses()
     if not is_model_name(request.model):
         raise Untranslatable("model", "Google has it in a path: it has to be a name of letters, digits and . _ : @ -")
     for name, usual in (("parallel", True), ("verbosity", "medium")):
         if getattr(request, name) not in (None, usual):
             losses.no_place(name)
-    system, items = _split_system(request.items)
-    contents = _write_contents(items)
+    system, items = _split_system(request.items, losses)
+    contents = _write_contents(items, losses)
     if _SIGNED.match(str(request.model)):
         _sign_calls(contents)
     return {
@@ -108,13 +106,13 @@ def _is_system(item: Item) -> bool:
     return isinstance(item, Said) and item.role in ("system", "developer")
 
 
-def _split_system(items: tuple[Item, ...]) -> tuple[Payload | None, tuple[Item, ...]]:
+def _split_system(items: tuple[Item, ...], losses: Losses) -> tuple[Payload | None, tuple[Item, ...]]:
     count = next((i for i, item in enumerate(items) if not _is_system(item)), len(items))
-    parts = [part for item in items[:count] for part in write_parts(item, {})]
+    parts = [part for item in items[:count] for part in write_parts(item, {}, losses)]
     return {"parts": parts} if parts else None, items[count:]
 
 
-def _write_contents(items: tuple[Item, ...]) -> list[Payload]:
+def _write_contents(items: tuple[Item, ...], losses: Losses) -> list[Payload]:
     contents: list[Payload] = []
     names: dict[str, str] = {}
     last = ""
@@ -122,7 +120,7 @@ def _write_contents(items: tuple[Item, ...]) -> list[Payload]:
         kind = _kind(item)
         if kind != last or kind == "said":
             contents.append({"role": "model" if kind == "model" else "user", "parts": []})
-        contents[-1]["parts"].extend(write_parts(item, names))
+        contents[-1]["parts"].extend(write_parts(item, names, losses))
         last = kind
     return contents
 

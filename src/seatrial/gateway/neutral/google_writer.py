@@ -5,9 +5,9 @@ from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import dump
-from seatrial.gateway.neutral.checks import arguments_object
+from seatrial.gateway.neutral.checks import MALFORMED, arguments_object
 from seatrial.gateway.neutral.failures import write_failure
-from seatrial.gateway.neutral.google_parts import write_call
+from seatrial.gateway.neutral.google_parts import write_call, write_thought
 from seatrial.gateway.neutral.pieces import pieces
 from seatrial.gateway.neutral.types import (
     Answer,
@@ -31,8 +31,6 @@ from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import TokenUsage
 
 _REASONS: dict[Stop, str] = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "content_filter": "SAFETY"}
-_MALFORMED = "malformed_arguments"
-"""The key under which arguments of a call stand that are no JSON object."""
 
 
 def write_answer(answer: Answer) -> Payload:
@@ -50,11 +48,17 @@ def _joined(parts: Iterable[Payload]) -> list[Payload]:
     """Parts in which neighbouring texts of one kind are one, as they are when a stream is put together."""
     found: list[Payload] = []
     for part in parts:
-        if found and "text" in part and "text" in found[-1] and part.get("thought") == found[-1].get("thought"):
-            found[-1] = {**found[-1], "text": found[-1]["text"] + part["text"]}
+        if found and _goes_on(found[-1], part):
+            found[-1] = {**part, "text": found[-1]["text"] + part["text"]}
         else:
             found.append(part)
     return found
+
+
+def _goes_on(before: Payload, part: Payload) -> bool:
+    """Whether a part is more of the text before it, which no signature has closed."""
+    both = "text" in part and "text" in before and "thoughtSignature" not in before
+    return both and part.get("thought") == before.get("thought")
 
 
 def _says_nothing(item: Item) -> bool:
@@ -65,7 +69,7 @@ def _part(item: Item, stop: Stop) -> Payload:
     if isinstance(item, Said | Refused):
         return {"text": joined((item,), type(item))}
     if isinstance(item, Reasoned):
-        return {"text": item.text, "thought": True}
+        return write_thought(item.text, item.signature)
     if isinstance(item, Called):
         return write_call(item.id, item.name, _arguments(item, stop))
     raise Untranslatable("tool results", "they are no part of an answer")
@@ -76,7 +80,7 @@ def _arguments(call: Called, stop: Stop) -> Payload:
     try:
         return arguments_object(call.arguments, f"arguments of {call.name}")
     except Untranslatable:
-        return {} if stop == "length" else {_MALFORMED: call.arguments}
+        return {} if stop == "length" else {MALFORMED: call.arguments}
 
 
 class GoogleWriter:
@@ -102,7 +106,7 @@ class GoogleWriter:
             self._head = _head(delta)
             return []
         if isinstance(delta, Signed):
-            return []
+            return [self._event([write_thought("", delta.signature)])]
         return self._end(delta) if isinstance(delta, Ended) else write_failure("google", delta)
 
     def _grow(self, grown: Grown) -> list[SseEvent]:

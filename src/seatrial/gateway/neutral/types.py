@@ -100,12 +100,13 @@ def _text(item: Said | Reasoned | Refused) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call. `strict` is None where the provider decides."""
+    """A function that the model may call. `strict` is None where the provider decides; see Called for `freeform`."""
 
     name: str
     description: str | None
     schema: Payload | None
     strict: bool | None
+    freeform: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class ToolChoice:
 class Thinking:
     """Whether the model is to think before it answers, for how many tokens, and whether its thoughts are shown."""
 
-    on: bool
+    on: bool | None = None
     budget: int | None = None
     shown: bool | None = None
 

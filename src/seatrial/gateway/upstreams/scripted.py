@@ -11,6 +11,7 @@ import orjson
 
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.neutral.openai_responses_tools import freeform_names
 from seatrial.gateway.upstreams.answers import (
     ALL_DIALECTS,
     JSON_HEADERS,
@@ -123,7 +124,9 @@ def say_line(request: ModelRequest, line: ScriptLine, serial: int) -> ModelReply
         return reply_in_pieces(200, JSON_HEADERS, [line.value.encode()])
     assert request.dialect is not None  # noqa: S101 - upstreams answer the others before
     usage, model = estimate_usage(request.payload, line), asked_model(request, "scripted")
-    return answer(request, render_response(request.dialect, line, model=model, serial=serial, usage=usage))
+    freeform = freeform_names(request.dialect, request.payload or {})
+    said = render_response(request.dialect, line, model=model, serial=serial, usage=usage, freeform=freeform)
+    return answer(request, said)
 
 
 def _parse_error(value: dict[str, Any]) -> ScriptedError:

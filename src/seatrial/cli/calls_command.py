@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from seatrial.cli.job_view import find_trial
 from seatrial.errors import JobError, StoreError
-from seatrial.gateway.calls import CALLS_FILE, conversation, read_calls, whole_request
+from seatrial.gateway.calls import conversation, read_calls, whole_request
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import Utterance, answer, block, headline, told
+from seatrial.report.export import find_talks
 from seatrial.report.text import harmless
 from seatrial.report.thread_lines import describe_threads, tell_calls
 from seatrial.report.trial import model_usage
@@ -75,14 +76,7 @@ def command(job: Path, trial: str, **asked: Any) -> None:
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:
-    # A step in which the machinery failed may be missing from the record; its calls are there all the same.
-    found = sorted(path.parent.name for path in folder.glob(f"steps/*/{CALLS_FILE}"))
-    steps = dict.fromkeys([*(step.name for step in record.steps), *found])
-    places: dict[str | None, Path] = {
-        None: folder / CALLS_FILE,
-        **{name: folder / "steps" / name / CALLS_FILE for name in steps},
-    }
-    return [_Talk(step, path, _read(path)) for step, path in places.items() if path.is_file()]
+    return [_Talk(talk.step, talk.path, _read(talk.path)) for talk in find_talks(record, folder)]
 
 
 def _read(path: Path) -> list[ModelCall]:

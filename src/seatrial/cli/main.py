@@ -18,6 +18,7 @@ COMMANDS = {
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "calls": "Print what the agent of a trial and its model said to each other.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
+    "export": "Write trajectories or training data from what agents and models said.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
@@ -34,7 +35,7 @@ COMMANDS = {
 
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
-    "Results": ("show", "calls", "annotate"),
+    "Results": ("show", "calls", "export", "annotate"),
     "Tasks": ("init", "tasks", "lint", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }

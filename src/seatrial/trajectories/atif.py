@@ -40,6 +40,11 @@ def make_trajectory(threads: Sequence[Thread], agent: AgentRef, session: str) ->
     return TrajectoryFiles(whole, gallery.files)
 
 
+def session_of(trial_id: str, step: str | None) -> str:
+    """What a trajectory calls the run that it is of."""
+    return f"{trial_id}/{step}" if step else trial_id
+
+
 class _Written:
     """One thread with its steps."""
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-_MODEL_ROLES = ("assistant", "model")
+MODEL_ROLES = ("assistant", "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ Item = Words | Thought | Declined | ToolUse | ToolOutput | Unread
 def is_model_side(item: Item) -> bool:
     """Whether the model said it, rather than somebody said it to the model."""
     if isinstance(item, Words | Unread):
-        return item.role in _MODEL_ROLES
+        return item.role in MODEL_ROLES
     return not isinstance(item, ToolOutput)
 
 

@@ -6,20 +6,32 @@ after a compaction, an agent begins again with words that are the answer to the 
 end of its conversation still has its beginning.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
-from seatrial.gateway.dialects.fields import dump, parse_object
+from seatrial.gateway.dialects.fields import dump, parse_object, text
 from seatrial.model.trace import ModelCall
 from seatrial.trajectories.asked import is_answered
-from seatrial.trajectories.items import Item, Pieces, Thought, ToolUse, Words, as_text, is_model_side, plain_words
-from seatrial.trajectories.paths import Node, below, parting
+from seatrial.trajectories.items import (
+    MODEL_ROLES,
+    Item,
+    Pieces,
+    Thought,
+    ToolUse,
+    Words,
+    as_text,
+    is_model_side,
+    plain_words,
+)
+from seatrial.trajectories.paths import Node, below
 from seatrial.trajectories.reading import read_answer, read_message, read_messages, read_system
 
 _LEAST_PROMPT = 8  # of characters: shorter arguments of tools are in many a text
 _LEAST_LINE = 40
-_MOST_USES = 400
+_MOST_REMEMBERED = 400
 
 How = Literal["continues", "compacted", "rewritten"]
 
@@ -54,7 +66,9 @@ class Linker:
         self._ends = ends
         self._requests = requests
         self._by_id: dict[str, int] = {}
-        self._calls: dict[int, ModelCall] = {}
+        self._by_answer: dict[Hashable, list[int]] = defaultdict(list)
+        self._by_opening: dict[Node, list[int]] = defaultdict(list)
+        self._lines: list[tuple[int, str]] = []
         self._answers: dict[int, list[Item]] = {}
         self._families: dict[int, tuple[bool, frozenset[str]]] = {}
         self._links: dict[int, Link] = {}
@@ -65,13 +79,21 @@ class Linker:
         self._families[call.index] = _family(self._requests[call.index], self._ends[call.index])
         link = self._link(call)
         self._links[call.index] = link
-        self._calls[call.index] = call
-        self._ends[call.index].calls.append(call.index)
+        end = self._ends[call.index]
+        end.calls.append(call.index)
+        if end.opening:
+            self._by_opening[end.opening].append(call.index)
         if is_answered(call):
             answer = self._answers[call.index] = read_answer(call.response)
-            self._by_id[str((call.response or {}).get("id"))] = call.index
+            self._by_answer[answer_key(answer)].append(call.index)
+            if id_ := text((call.response or {}).get("id")):
+                self._by_id[id_] = call.index
             self._uses.extend(_uses(call.index, answer))
-            del self._uses[:-_MOST_USES]
+            del self._uses[:-_MOST_REMEMBERED]
+            line = _longest_line(answer)
+            if len(line) >= _LEAST_LINE and link.earlier is not None:
+                self._lines.append((call.index, line))
+                del self._lines[:-_MOST_REMEMBERED]
         return link
 
     def answer(self, index: int) -> list[Item]:
@@ -83,9 +105,11 @@ class Linker:
         repeated = [index for index in end.calls if self._is_alike(index, call.index)]
         if repeated:
             return replace(self._links[repeated[0]], repeats=repeated[0])
-        earlier = self._by_id.get(str(self._requests[call.index].get("previous_response_id")))
+        earlier = self._by_id.get(text(self._requests[call.index].get("previous_response_id")) or "")
         if earlier is None:
             earlier = self._continued(call.index, end)
+        if (later := self._last_answer(call.index, end, earlier)) is not None:
+            return Link(later, "rewritten")
         if earlier is not None:
             return Link(earlier)
         opened = _opened(end)
@@ -116,17 +140,28 @@ class Linker:
                 return alike[-1]
         return None
 
+    def _last_answer(self, index: int, end: Node, earlier: int | None) -> int | None:
+        """The call whose answer is the last in a conversation, if it is later than the one that it begins with.
+
+        Agents rewrite what is long ago, to save tokens: then the conversation begins with an early one only.
+        """
+        if end.opening is None:
+            return None
+        for found in reversed(self._by_answer.get(answer_key(_last_run(end)), ())):
+            if earlier is not None and found <= earlier:
+                break
+            if self._ends[found].opening is end.opening and self._is_alike(found, index):
+                return found
+        return None
+
     def _starter(self, opened: Sequence[str]) -> Starter | None:
         for use in reversed(self._uses):
-            if any(use.text in words and 2 * len(use.text) >= len(words) for words in opened):
+            if any(2 * len(use.text) >= len(words) and use.text in words for words in opened):
                 return use.starter
         return None
 
     def _compacted(self, index: int, opened: Sequence[str]) -> int | None:
-        for earlier in reversed(self._calls):
-            line = _longest_line(self.answer(earlier))
-            if len(line) < _LEAST_LINE or self._links[earlier].earlier is None:
-                continue
+        for earlier, line in reversed(self._lines):
             if any(line in words for words in opened) and self._descends_from_alike(earlier, index):
                 return earlier
         return None
@@ -141,14 +176,8 @@ class Linker:
         return False
 
     def _rewritten(self, index: int, end: Node) -> int | None:
-        opening = end.opening
-        if opening is None:
-            return None
-        for earlier in reversed(self._calls):
-            other = self._ends[earlier]
-            if other.opening is opening and self._is_alike(earlier, index) and parting(other, end).depth > 0:
-                return earlier
-        return None
+        same = reversed(self._by_opening.get(end.opening, ())) if end.opening else ()
+        return next((earlier for earlier in same if self._is_alike(earlier, index)), None)
 
     def _is_alike(self, one: int, other: int) -> bool:
         """Whether two calls are of one agent: both have tools or both have none, and system prompts in common."""
@@ -169,18 +198,35 @@ def echoes(said: Sequence[Item], answer: Sequence[Item]) -> bool:
 
 def leading_answer(messages: Iterable[Any]) -> int:
     """How many messages there are at the beginning that only a model can have said."""
-    count = 0
-    for message in messages:
-        said = read_message(message)
-        if not said or not all(map(is_model_side, said)):
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(_is_models, messages))
+
+
+def _is_models(message: Any) -> bool:
+    said = read_message(message)
+    if not said:  # an empty answer, repeated
+        return isinstance(message, dict) and message.get("role") in MODEL_ROLES
+    return all(map(is_model_side, said))
 
 
 def _leading_answer(messages: Iterable[Any]) -> list[Item]:
     found = list(messages)
     return read_messages(found[: leading_answer(found)])
+
+
+def _last_run(end: Node) -> list[Item]:
+    """What the model said last in a conversation."""
+    run: list[Any] = []
+    for node in end.up():
+        if leading_answer([node.message]):
+            run.append(node.message)
+        elif run:
+            break
+    return read_messages(reversed(run))
+
+
+def answer_key(items: Sequence[Item]) -> Hashable:
+    """The same for an answer and for what repeats it; None where there is nothing to compare."""
+    return tuple(_calls(items)) or _words(items) or None
 
 
 def _calls(items: Iterable[Item]) -> list[tuple[str, str]]:
@@ -207,9 +253,9 @@ def _longest_line(answer: Sequence[Item]) -> str:
 def _uses(index: int, answer: Iterable[Item]) -> Iterator[_Use]:
     for item in answer:
         if isinstance(item, ToolUse):
-            for text in _strings(item.arguments):
-                if len(text.strip()) >= _LEAST_PROMPT:
-                    yield _Use(Starter(index, item.id), text.strip())
+            for words in _strings(item.arguments):
+                if len(words.strip()) >= _LEAST_PROMPT:
+                    yield _Use(Starter(index, item.id), words.strip())
 
 
 def _strings(arguments: Any) -> Iterator[str]:
@@ -222,8 +268,8 @@ def _strings(arguments: Any) -> Iterator[str]:
 def _opened(end: Node) -> list[str]:
     """What somebody said to begin a conversation, before the model said anything in it."""
     found: list[Pieces] = []
-    for message in below(end, None):
-        said = read_message(message)
+    for node in below(end, None):
+        said = read_message(node.message)
         if any(map(is_model_side, said)):
             break
         found += [item.pieces for item in said if isinstance(item, Words) and item.role == "user"]

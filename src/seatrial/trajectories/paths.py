@@ -17,14 +17,17 @@ _SYSTEM_ROLES = ("system", "developer")
 class Node:
     """A message at its place in a conversation. `calls` are the indices of those that end here, in order.
 
+    `print` is the message's fingerprint.
+
     `opening` is the first message on the way that is not a system prompt; `system` are those before it.
     """
 
-    __slots__ = ("calls", "depth", "following", "message", "opening", "parent", "system")
+    __slots__ = ("calls", "depth", "following", "message", "opening", "parent", "print", "system")
 
-    def __init__(self, parent: "Node | None", message: Any) -> None:
+    def __init__(self, parent: "Node | None", message: Any, print_: int = 0) -> None:
         self.parent = parent
         self.message = message
+        self.print = print_
         self.depth: int = parent.depth + 1 if parent else 0
         self.following: dict[int, Node] = {}
         self.calls: list[int] = []
@@ -41,7 +44,7 @@ class Node:
         print_ = fingerprint(message)
         found = self.following.get(print_)
         if found is None:
-            found = self.following[print_] = Node(self, message)
+            found = self.following[print_] = Node(self, message, print_)
         return found
 
     def up(self) -> Iterator["Node"]:
@@ -73,13 +76,13 @@ def parting(one: Node, other: Node) -> Node:
     return one
 
 
-def below(end: Node, start: Node | None) -> list[Any]:
-    """The messages after `start` on the way to `end`; all of them without a start."""
+def below(end: Node, start: Node | None) -> list[Node]:
+    """The nodes after `start` on the way to `end`; all of them without a start."""
     found = []
     for node in end.up():
         if node is start:
             break
-        found.append(node.message)
+        found.append(node)
     return found[::-1]
 
 

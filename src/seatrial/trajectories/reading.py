@@ -108,9 +108,10 @@ def _part(role: str, part: Any) -> Iterator[Item]:
         yield tool
     elif part.get("type") == "refusal":
         yield Declined(as_text(part.get("refusal")))
-    else:
-        piece = _known_piece(part)
-        yield Unread(role, _text(part.get("type")) or role, part) if piece is None else Words(role, (piece,))
+    elif (piece := _known_piece(part)) is None:
+        yield Unread(role, _text(part.get("type")) or role, part)
+    elif piece:  # Google signs thoughts with empty text
+        yield Words(role, (piece,))
 
 
 def _thought(part: dict[str, Any]) -> Thought | None:

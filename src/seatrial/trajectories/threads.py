@@ -8,11 +8,12 @@ longest.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 from seatrial.gateway.recorded import RecordedCalls
 from seatrial.model.trace import ModelCall
-from seatrial.trajectories.fresh import Fresh
+from seatrial.trajectories.fresh import FreshMessages
 from seatrial.trajectories.items import Item, ToolOutput, ToolUse, Words, plain_words
 from seatrial.trajectories.links import How, Link, Linker, Starter
 from seatrial.trajectories.paths import Node, grow
@@ -21,6 +22,7 @@ from seatrial.trajectories.reading import read_messages, read_system
 ThreadKind = Literal["main", "sub-agent", "side", "branch"]
 MAIN = "main"
 _LEAST_LAST_WORDS = 20
+_MOST_OUTPUTS = 64  # that are searched for the last words of one thread
 _SIDES = {"title": "title", "summar": "summary"}
 
 
@@ -72,7 +74,7 @@ class _Forest:
     def __init__(self, calls: Sequence[ModelCall], recorded: RecordedCalls, ends: dict[int, Node]) -> None:
         self._requests = {call.index: recorded.plain_request(call.index) or {} for call in calls}
         self._linker = Linker(ends, self._requests)
-        self._fresh = Fresh(ends)
+        self._ends = ends
         self._calls = {call.index: call for call in calls}
         self._links: dict[int, Link] = {call.index: self._linker.add(call) for call in calls}
         self._groups: dict[int, list[int]] = defaultdict(list)
@@ -115,7 +117,7 @@ class _Forest:
         calls: list[ThreadCall] = []
         branches: list[int] = []
         before, at = link.earlier, first
-        told = self._fresh.thread()
+        told = FreshMessages(self._ends)
         while True:
             ahead = self._ahead(at)
             branches += ahead[1:]
@@ -202,10 +204,8 @@ def _by_result(thread: Thread, outputs: Sequence[_Output]) -> Starter | None:
     first, end = thread.calls[0].call.index, thread.calls[-1].call.index
     if thread.branches_from is not None or len(last) < _LEAST_LAST_WORDS:
         return None
-    for output in outputs:
-        if output.thread is not thread and output.starter.call < first and output.call > end and last in output.text:
-            return output.starter
-    return None
+    later = (each for each in outputs if each.thread is not thread and each.starter.call < first and each.call > end)
+    return next((output.starter for output in islice(later, _MOST_OUTPUTS) if last in output.text), None)
 
 
 def _side(thread: Thread) -> str:

@@ -15,9 +15,11 @@ async def keep_trajectories(log: TrialLog, folder: Path) -> None:
 
 
 async def _keep(log: TrialLog, notes: RoundLog, folder: Path) -> None:
-    from seatrial.trajectories.files import keep_trajectory  # noqa: PLC0415 - only for trials with a model
+    # Only for trials with a model.
+    from seatrial.trajectories.atif import session_of  # noqa: PLC0415
+    from seatrial.trajectories.files import keep_trajectory  # noqa: PLC0415
 
-    session = f"{log.trial_id}/{notes.round.name}" if notes.round.name else log.trial_id
+    session = session_of(log.trial_id, notes.round.name)
     try:
         # In a thread, for other trials go on meanwhile; to its end, for it writes to a folder that may be removed.
         reason = await finish(asyncio.to_thread(keep_trajectory, folder, log.agent, session))

@@ -33,6 +33,7 @@ def loaded(tmp_path, file):
             image = await load_tree(store, file)
             again = find_baked(store, RECIPE)
             layer = store.layer(image.layers[0])
+            assert layer is not None
             return image, again, (layer.path / f"{tree_of(RECIPE)[1:]}/bin/pi").read_bytes()
 
     return asyncio.run(work())
@@ -41,7 +42,7 @@ def loaded(tmp_path, file):
 def rewritten(file, change):
     """The same archive with another configuration."""
     with tarfile.open(file) as tar:
-        content = {member.name: tar.extractfile(member).read() for member in tar}
+        content = {name: (tar.extractfile(name) or io.BytesIO()).read() for name in tar.getnames()}
     config = json.loads(content["config.json"])
     change(config)
     content["config.json"] = json.dumps(config).encode()

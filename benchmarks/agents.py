@@ -1,6 +1,6 @@
 """How long an agent takes to its first model call: from a baked layer, and installed in every trial as Harbor does it.
 
-Both in turns, in one run, each in a sandbox of its own; `on this machine` is the same program started without a sandbox.
+Both in turns, in one run, each in a sandbox of its own; `on this machine` is the same program without a sandbox.
 Needs the registries of npm and the package index, and a node and npm of this machine for the installing side:
 
     python -m benchmarks.agents [AGENT...]
@@ -30,6 +30,7 @@ from seatrial.sandbox.api import (
     DEFAULT_PATH,
     HOST_IMAGE,
     NO_NETWORK,
+    ExecResult,
     ExecSpec,
     Image,
     Network,
@@ -157,12 +158,12 @@ async def first_call(
     return taken
 
 
-async def _called(answering: Answering, work: "asyncio.Future[object]") -> None:
+async def _called(answering: Answering, work: "asyncio.Task[ExecResult]") -> None:
     waiting = asyncio.ensure_future(answering.called.wait())
-    done, _ = await asyncio.wait([waiting, work], timeout=_TIMEOUT_SEC, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((waiting, work), timeout=_TIMEOUT_SEC, return_when=asyncio.FIRST_COMPLETED)
     if not answering.called.is_set():
         waiting.cancel()
-        raise SystemExit(f"the agent made no model call: {work.result() if work in done else 'out of time'}")
+        raise SystemExit(f"the agent made no model call: {work.result() if work.done() else 'out of time'}")
 
 
 async def on_this_machine(program: Path, case: Case) -> float:
@@ -207,16 +208,12 @@ async def measure(name: str, case: Case, backend: SandboxBackend, source: StoreS
         if native.exists():
             here.append(await on_this_machine(native, case))
     ratio = median(installed) / median(baked)
-    print(
-        f"  to the first model call, median of {ROUNDS}: baked {median(baked):.2f} s, installed {median(installed):.2f} s"
-    )
+    print(f"  baked {median(baked):.2f} s, installed {median(installed):.2f} s to its first model call (medians)")
     print(f"  {ratio:.1f} times faster (promised: {PROMISED_RATIO:g})")
     if not here:
         return ratio >= PROMISED_RATIO
     more = median(baked) - median(here)
-    print(
-        f"  on this machine {median(here):.2f} s: {more:+.2f} s in a sandbox (promised: at most {PROMISED_MORE_SEC:g})"
-    )
+    print(f"  on this machine {median(here):.2f} s: {more:+.2f} s in a sandbox (at most {PROMISED_MORE_SEC:g})")
     return ratio >= PROMISED_RATIO and more <= PROMISED_MORE_SEC
 
 

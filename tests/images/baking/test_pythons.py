@@ -56,8 +56,7 @@ def test_a_copy_runs_on_its_own_with_an_environment_of_its_own(tmp_path):
         pack_python(home, str(root), archive)
     with tarfile.open(tmp_path / "python.tar") as tar:
         names = tar.getnames()
-        for member in tar:
-            tar.extract(member, "/", filter="fully_trusted")
+    subprocess.run(["tar", "-xf", tmp_path / "python.tar", "-C", "/"], check=True)
     assert not [name for name in names if "/test/" in name or "/idlelib/" in name or "__pycache__" in name]
     ask = "import sys, json, ssl, sqlite3; print(sys.prefix, sys.base_prefix)"
     environ = {"LD_LIBRARY_PATH": str(root / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}

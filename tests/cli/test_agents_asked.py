@@ -45,6 +45,9 @@ def test_commands_and_models_multiply():
 
 def test_what_is_said_about_agents_goes_to_those_of_a_job_file():
     of_file = [{"name": "command", "command": "x", "env": {"A": "1"}}]
+    layer = {"source": "/tree"}
+    (layered,) = agents_asked({"commands": ("x",), "agent_layer": layer}, None)
+    assert layered["layer"] == layer
     (agent,) = agents_asked({"agent_env": {"B": "2"}, "agent_setup": "install"}, of_file)
     assert agent == {"name": "command", "command": "x", "env": {"A": "1", "B": "2"}, "setup": "install"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.errors import HealthcheckError, PreflightError
+from seatrial.errors import BakeError, HealthcheckError, PreflightError
 from seatrial.jobs import api
 from seatrial.jobs.api import prepare_job, prepare_resume, run_prepared
 from seatrial.jobs.engine import JobOutcome
@@ -111,6 +111,18 @@ def test_an_agent_that_fails_when_it_is_prepared_is_recorded_and_no_concern_of_o
     failed = [event.record for event in watcher.of(TrialFinished) if event.record.failure]
     assert {record.agent.name for record in failed} == {"command"}
     assert "of a stranger's plug-in" in "".join(notice.text for notice in watcher.of(Notice) if notice.urgent)
+
+
+def test_an_agent_that_cannot_be_baked_stops_the_job(run, tmp_path, monkeypatch):
+    async def resolve(*_: object) -> None:
+        raise BakeError("pi 1.0 could not be baked")
+
+    monkeypatch.setattr("seatrial.images.resolver.ImageResolver.resolve", resolve)
+    with pytest.raises(
+        PreflightError, match=r"'command' cannot be brought into its sandbox: pi 1\.0 could not be baked"
+    ):
+        run(Machine())
+    assert not (tmp_path / "job").exists()
 
 
 def test_without_preflight_nothing_is_tried(run):

@@ -23,7 +23,7 @@ from seatrial.model.job import LayerRecipe
 
 _MANIFEST, _CONFIG, _LAYER = "manifest.json", "config.json", "layer.tar.zst"
 _MAX_DOCUMENT = 2**20
-_LEVEL = 6
+_LEVEL = 3
 _UNREADABLE = (tarfile.TarError, KeyError, ValueError, ArithmeticError, *BROKEN)
 
 
@@ -89,7 +89,7 @@ def _read(path: Path, layer: IO[bytes]) -> tuple[bytes, ImageDocument, LayerReci
         _check_names(path, layer, recipe)
     except _UNREADABLE as error:
         raise UsageError(
-            f"{path} holds no agent: {error!r}; expected what `seatrial agents bake -o` or `save` wrote"
+            f"{path} holds no agent ({error}); expected what `seatrial agents bake -o` or `save` wrote"
         ) from error
     return config, document, recipe
 

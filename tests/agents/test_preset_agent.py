@@ -21,7 +21,7 @@ from tests.agents.presets_made import options, preset
 from tests.trial.support import write_task
 
 REACHED = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "st-key", "OPENAI_MODEL": "m"}
-WORDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=30)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30)
 MCP = '[[environment.mcp_servers]]\nname = "w"\ntransport = "stdio"\ncommand = "serve {model}"\n'
 
 

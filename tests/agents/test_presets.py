@@ -26,7 +26,7 @@ packages = { pip = ["mine=={version}"], programs = { mine = "mine" } }
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("SEATRIAL_AGENTS", raising=False)
     folder = tmp_path / "config" / "seatrial" / "agents"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from seatrial.agents.settings_text import merged, settings_text
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 VALUES = st.recursive(
     TEXTS | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),

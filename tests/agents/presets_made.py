@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from seatrial.agents.presets import as_json
 from seatrial.model.job import AgentOptions
 from seatrial.model.preset import Preset
 
@@ -29,4 +30,4 @@ def preset(**more: Any) -> Preset:
 
 def options(made: Preset, **more: Any) -> AgentOptions:
     """The options of an agent with a preset, for a job that has it locked."""
-    return AgentOptions(**{"name": made.name, "preset": made, "model": "openai/m", **more})
+    return AgentOptions(**{"name": made.name, "preset": as_json(made), "model": "openai/m", **more})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seatrial.agents.api import AgentContext, AgentLaunch, make_agent, with_own_setup
 from seatrial.agents.preset_agent import PresetAgent, fill
-from seatrial.agents.presets import find_preset
+from seatrial.agents.presets import as_json, find_preset
 from seatrial.errors import AgentSetupError, UsageError
 from seatrial.model.job import AgentLayer, AgentOptions
 from seatrial.model.preset import Preset
@@ -57,7 +57,7 @@ def test_a_preset_is_an_agent_by_its_name(tmp_path):
 
 def test_the_job_keeps_preset_and_recipe_unless_the_user_brings_the_agent():
     chosen = with_own_setup(AgentOptions(name="codex", version="0.1.0", model="m"))
-    assert chosen.preset == find_preset("codex")
+    assert chosen.preset == as_json(shipped("codex"))
     assert chosen.recipe is not None
     assert chosen.recipe.version == "0.1.0"
     assert with_own_setup(chosen) == chosen
@@ -181,3 +181,8 @@ def test_placeholders_are_filled_in_once():
 def test_its_commands_are_shell_lines():
     for name in ("claude-code", "codex", "aider"):
         assert shlex.split(shipped(name).command)
+
+
+def test_a_job_with_a_preset_that_nobody_wrote_is_refused():
+    with pytest.raises(UsageError, match="the preset of the agent 'codex': version: Field required"):
+        make_agent(AgentOptions(name="codex", preset={"name": "codex"}))

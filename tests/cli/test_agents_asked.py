@@ -77,5 +77,5 @@ def test_a_preset_of_a_folder_is_taken_from_there(tmp_path):
     (agent,) = agents_asked({"agents": ("codex",), "agents_dir": tmp_path}, None)
     made = AgentOptions.model_validate_json(json.dumps(agent))
     assert made.preset is not None
-    assert (made.preset.title, made.preset.source) == ("Mine", str(tmp_path / "codex.toml"))
+    assert (made.preset["title"], made.preset["source"]) == ("Mine", str(tmp_path / "codex.toml"))
     assert agents_asked({"agents": ("pi",), "agents_dir": tmp_path}, None) == [{"name": "pi"}]

@@ -85,7 +85,8 @@ def answers(draw: Any) -> dict[str, Any]:
     if found:
         message["tool_calls"] = found
     finish = draw(st.sampled_from(["tool_calls" if found else "stop", "length"]))
-    cached, fresh, output, reasoning = (draw(st.integers(0, 99)) for _ in range(4))
+    cached, fresh, output = (draw(st.integers(0, 99)) for _ in range(3))
+    reasoning = draw(st.integers(0, output))
     usage = {
         "prompt_tokens": cached + fresh,
         "completion_tokens": output,

@@ -225,3 +225,41 @@ RESPONSES_ERROR = [
     *RESPONSES_TEXT[:4],
     *responses({"type": "error", "code": "server_error", "message": "overloaded", "param": None}),
 ]
+
+
+def google(*parts: dict[str, Any], finish: str | None = "STOP") -> list[SseEvent]:
+    """Events of Google's: one for each part, and the reason why it stopped with the count of tokens."""
+    events = [_google_event([part]) for part in parts]
+    counts = {"promptTokenCount": 20, "cachedContentTokenCount": 8, "candidatesTokenCount": 6, "thoughtsTokenCount": 3}
+    if finish:
+        events.append({**_google_event([], finishReason=finish), "usageMetadata": {**counts, "totalTokenCount": 29}})
+    return [SseEvent(None, dump(event)) for event in events]
+
+
+def _google_event(parts: list[dict[str, Any]], **beside: Any) -> dict[str, Any]:
+    candidate = {"content": {"parts": parts, "role": "model"}, "index": 0, **beside}
+    return {"candidates": [candidate], "modelVersion": "gemini-x", "responseId": "resp_1"}
+
+
+def _google_call(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return {"functionCall": {"id": call_id, "name": name, "args": arguments}}
+
+
+GOOGLE_TEXT = google({"text": "Hel"}, {"text": "lo, wörld"})
+GOOGLE_TOOLS = google(
+    {"text": "Let me "},
+    {"text": "look."},
+    _google_call("call_a", "ls", path="."),
+    _google_call("call_b", "cat", file="a.txt"),
+)
+GOOGLE_THINKING = google(
+    {"text": "Hm", "thought": True},
+    {"text": "m.", "thought": True},
+    {"text": "42"},
+    {"text": "", "thoughtSignature": "c2ln"},
+)
+GOOGLE_CUT = GOOGLE_TOOLS[:3]
+GOOGLE_ERROR = [
+    *GOOGLE_TEXT[:1],
+    SseEvent(None, dump({"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}})),
+]

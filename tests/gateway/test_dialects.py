@@ -14,7 +14,9 @@ from tests.gateway import dialect_streams as streams
 from tests.gateway.sdk_streams import sdk_stream
 from tests.gateway.test_dialects_streams import DIALECTS, JSON
 
-CHAT, RESPONSES, ANTHROPIC = (DIALECTS[name] for name in ("openai_chat", "openai_responses", "anthropic"))
+WITH_SDK = ("openai_chat", "openai_responses", "anthropic")
+CHAT, RESPONSES, ANTHROPIC = (DIALECTS[name] for name in WITH_SDK)
+GOOGLE = DIALECTS["google"]
 SAMPLING = {"temperature": 0.5, "top_p": None, "max_tokens": 7, "seed": 3, "stop": "END", "unheard_of": 1}
 
 
@@ -27,6 +29,9 @@ SAMPLING = {"temperature": 0.5, "top_p": None, "max_tokens": 7, "seed": 3, "stop
         ("/responses/", "openai_responses"),
         ("/v1/messages?beta=true", "anthropic"),
         ("/messages", "anthropic"),
+        ("/v1beta/models/m:generateContent", "google"),
+        ("/v1/models/m:streamGenerateContent?alt=sse", "google"),
+        ("/v1beta/models/m:countTokens", None),
         ("/v1/messages/count_tokens", None),
         ("/v1/responses/resp_1", None),
         ("/v1/models", None),
@@ -80,6 +85,9 @@ def test_usage_counts_all_tokens_of_the_input():
     cached = {"usage": {**read, "output_tokens": 8}}
     assert ANTHROPIC.counts(cached)["input_tokens"] == 7
     assert ANTHROPIC.counts(cached)["cached_tokens"] == 2
+    thinking = {"promptTokenCount": 5, "toolUsePromptTokenCount": 2, "thoughtsTokenCount": 3, "candidatesTokenCount": 1}
+    counts = GOOGLE.counts({"usageMetadata": thinking})
+    assert (counts["input_tokens"], counts["output_tokens"], counts["reasoning_tokens"]) == (7, 4, 3)
     for module in DIALECTS.values():
         assert module.counts({"usage": None}) is None
 
@@ -92,6 +100,8 @@ def test_an_odd_count_is_none(name, odd):
     assert ANTHROPIC.counts({"content": [], "usage": usage}) is None
     assert RESPONSES.counts({"output": [], "usage": usage}) is None
     assert CHAT.counts({"choices": [{}], "usage": chat}) is None
+    google = {"promptTokenCount": usage["input_tokens"], "candidatesTokenCount": usage["output_tokens"]}
+    assert (name == "output" and odd is None) or GOOGLE.counts({"usageMetadata": google}) is None  # Google omits zeros
 
 
 def test_vectors_write_no_tokens():
@@ -112,7 +122,10 @@ def test_malformed_requests():
     assert RESPONSES.check({"input": "hi"}) is None
 
 
-FIELDS = "messages input stream stream_options usage choices error type max_tokens incomplete_details".split()
+FIELDS = [
+    *"messages input stream stream_options usage choices error type max_tokens incomplete_details".split(),
+    *"contents generationConfig usageMetadata candidates promptFeedback".split(),
+]
 
 
 @given(st.sampled_from(list(DIALECTS.values())), st.dictionaries(st.sampled_from(FIELDS), JSON))
@@ -179,7 +192,7 @@ def test_error_shapes_in_use():
     assert told_error({"error": None, "message": "no error"}) is None
 
 
-@pytest.mark.parametrize("dialect", list(DIALECTS))
+@pytest.mark.parametrize("dialect", WITH_SDK)
 def test_the_sdks_raise_our_error_events(dialect):
     event = DIALECTS[dialect].error_event(500, "provider", "broken")
     with pytest.raises((openai.APIError, anthropic.APIError), match="broken"):

@@ -14,12 +14,14 @@ from seatrial.gateway import dialects
 from seatrial.gateway.dialects.api import ToldError
 from seatrial.gateway.sse import SseEvent
 from tests.gateway import dialect_streams as streams
+from tests.gateway.google_answers import GoogleAnswer
 
 DIALECTS: dict[Any, Any] = dict(dialects.DIALECTS)
 JUDGES: dict[str, Any] = {
     "openai_chat": openai.types.chat.ChatCompletion,
     "openai_responses": openai.types.responses.Response,
     "anthropic": anthropic.types.Message,
+    "google": GoogleAnswer,
 }
 JSON = st.recursive(
     st.none()
@@ -51,6 +53,9 @@ def assemble(dialect, events):
         ("anthropic", streams.ANTHROPIC_TEXT),
         ("anthropic", streams.ANTHROPIC_TOOLS),
         ("anthropic", streams.ANTHROPIC_THINKING),
+        ("google", streams.GOOGLE_TEXT),
+        ("google", streams.GOOGLE_TOOLS),
+        ("google", streams.GOOGLE_THINKING),
     ],
 )
 def test_whole_streams_are_whole_answers(dialect, events):
@@ -139,6 +144,24 @@ def test_anthropic_content():
     assert thinking == {"type": "thinking", "thinking": "Hmm.", "signature": "c2ln"}
 
 
+def test_google_content():
+    answer = assemble("google", streams.GOOGLE_TOOLS).response()
+    assert answer["candidates"][0]["content"]["parts"] == [
+        {"text": "Let me look."},
+        {"functionCall": {"id": "call_a", "name": "ls", "args": {"path": "."}}},
+        {"functionCall": {"id": "call_b", "name": "cat", "args": {"file": "a.txt"}}},
+    ]
+    assert DIALECTS["google"].finish_reason(answer) == "STOP"
+    thinking = assemble("google", streams.GOOGLE_THINKING).response()["candidates"][0]["content"]["parts"]
+    assert thinking == [{"text": "Hmm.", "thought": True}, {"text": "42", "thoughtSignature": "c2ln"}]
+
+
+def test_a_prompt_that_google_turns_away_is_an_answer():
+    assembler = assemble("google", [SseEvent(None, '{"promptFeedback":{"blockReason":"SAFETY"}}')])
+    assert (assembler.finished, DIALECTS["google"].holds_answer(assembler.response())) == (True, True)
+    assert DIALECTS["google"].finish_reason(assembler.response()) == "SAFETY"
+
+
 def test_responses_before_and_after_the_last_event_agree():
     early = assemble("openai_responses", streams.RESPONSES_TOOLS[:-1])
     late = assemble("openai_responses", streams.RESPONSES_TOOLS)
@@ -163,6 +186,9 @@ def test_cut_streams_keep_what_came():
     assert message["content"][1]["partial_json"] == '{"pa'
     output = assemble("openai_responses", streams.RESPONSES_CUT).response()["output"]
     assert output[1]["arguments"] == '{"pa'
+    google = assemble("google", streams.GOOGLE_CUT)
+    assert google.response()["candidates"][0]["content"]["parts"][0] == {"text": "Let me look."}
+    assert not google.finished
 
 
 @pytest.mark.parametrize(
@@ -171,6 +197,7 @@ def test_cut_streams_keep_what_came():
         ("openai_chat", streams.CHAT_ERROR, "server_error"),
         ("openai_responses", streams.RESPONSES_ERROR, "server_error"),
         ("anthropic", streams.ANTHROPIC_ERROR, "overloaded_error"),
+        ("google", streams.GOOGLE_ERROR, "UNAVAILABLE"),
     ],
 )
 def test_errors_inside_streams(dialect, events, kind):
@@ -188,6 +215,7 @@ def test_errors_inside_streams(dialect, events, kind):
         ("openai_responses", streams.RESPONSES_TEXT, 3),
         ("openai_responses", streams.RESPONSES_REASONING, 3),
         ("anthropic", streams.ANTHROPIC_TEXT, 3),
+        ("google", streams.GOOGLE_TEXT, 0),
     ],
 )
 def test_the_first_token_is_the_first_content(dialect, events, first):
@@ -210,7 +238,10 @@ def test_nothing_came(dialect):
 
 ALL_EVENTS = [
     orjson.loads(event.data)
-    for events in (streams.CHAT_TOOLS, streams.RESPONSES_TOOLS, streams.RESPONSES_REASONING, streams.ANTHROPIC_TOOLS)
+    for events in (
+        *(streams.CHAT_TOOLS, streams.RESPONSES_TOOLS, streams.RESPONSES_REASONING, streams.ANTHROPIC_TOOLS),
+        streams.GOOGLE_TOOLS,
+    )
     for event in events
     if event.data.startswith("{")
 ]

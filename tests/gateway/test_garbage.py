@@ -41,10 +41,10 @@ def test_what_cannot_be_an_answer_is_asked_for_again(tmp_path, dialect, step, st
     async def scenario() -> None:
         options = {"retries": 1, "naps": Naps()}
         async with gateway_to(tmp_path, step, Say("at last"), upstream=options) as (gateway, fake):
-            status, said = await post(gateway, PATHS[dialect], call(dialect, stream=stream).body)
+            status, said = await post(gateway, call(dialect, stream=stream).path, call(dialect, stream=stream).body)
             assert (status, b"at l" in said, len(fake.received)) == (200, True, 2)
             fake.script.extend([step, step])
-            assert (await post(gateway, PATHS[dialect], call(dialect, stream=stream).body))[0] == 502
+            assert (await post(gateway, call(dialect, stream=stream).path, call(dialect, stream=stream).body))[0] == 502
             assert "is no answer of a model" in str(gateway.session.failure)
 
     asyncio.run(scenario())
@@ -56,9 +56,9 @@ def test_an_error_in_place_of_an_answer_is_asked_for_again(tmp_path, dialect, bo
     async def scenario() -> None:
         options = {"retries": 1, "naps": Naps()}
         async with gateway_to(tmp_path, Raw(body), Say("at last"), upstream=options) as (gateway, fake):
-            assert (await post(gateway, PATHS[dialect], call(dialect).body))[0] == 200
+            assert (await post(gateway, call(dialect).path, call(dialect).body))[0] == 200
             fake.script.extend([Raw(body), Raw(body)])
-            assert (await post(gateway, PATHS[dialect], call(dialect).body))[0] == 502
+            assert (await post(gateway, call(dialect).path, call(dialect).body))[0] == 502
             assert "is no answer of a model" in str(gateway.session.failure)
 
     asyncio.run(scenario())

@@ -23,7 +23,18 @@ from tests.gateway.upstream_calls import DIALECTS, call, provider
 def error_type(dialect: Dialect, body: bytes) -> str:
     value = orjson.loads(body)
     assert (value.get("type") == "error") == (dialect == "anthropic")
-    return str(value["error"]["type"])
+    return str(value["error"]["status" if dialect == "google" else "type"])
+
+
+REFUSALS = {
+    "google": ("INVALID_ARGUMENT", "UNAUTHENTICATED"),
+    "anthropic": ("invalid_request_error", "authentication_error"),
+}
+"""What a bad request and a wrong key are called; the others have one word for both."""
+
+
+def refusals(dialect: Dialect) -> tuple[str, str]:
+    return REFUSALS.get(dialect, ("invalid_request_error", "invalid_request_error"))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -32,8 +43,8 @@ def test_what_is_no_request_is_refused_in_the_dialects_own_words(tmp_path, diale
     async def scenario() -> None:
         model = ScriptedModel(["unsaid"])
         async with open_gateway(model, tmp_path) as gateway:
-            status, said = await post(gateway, PATHS[dialect], body)
-        assert (status, error_type(dialect, said), model.remaining) == (400, "invalid_request_error", 1)
+            status, said = await post(gateway, call(dialect).path, body)
+        assert (status, error_type(dialect, said), model.remaining) == (400, refusals(dialect)[0], 1)
         assert gateway.session.failure is None
 
     asyncio.run(scenario())
@@ -63,9 +74,8 @@ def test_without_a_key_nothing_is_read(tmp_path, dialect):
     async def scenario() -> None:
         model = ScriptedModel(["unsaid"])
         async with open_gateway(model, tmp_path) as gateway:
-            status, said = await post(gateway, PATHS[dialect], call(dialect).body, authorization="Bearer nobody")
-        kind = "authentication_error" if dialect == "anthropic" else "invalid_request_error"
-        assert (status, error_type(dialect, said), model.remaining) == (401, kind, 1)
+            status, said = await post(gateway, call(dialect).path, call(dialect).body, authorization="Bearer nobody")
+        assert (status, error_type(dialect, said), model.remaining) == (401, refusals(dialect)[1], 1)
 
     asyncio.run(scenario())
 

@@ -15,7 +15,7 @@ GOOD = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
 def test_answers_and_refusals_are_counted_apart(tmp_path):
     async def scenario() -> None:
         script = (Say("yes"), Fail(404, "no such model"))
-        async with gateway_to(tmp_path, *script, speaks="anthropic", max_turns=4) as (gateway, _):
+        async with gateway_to(tmp_path, *script, speaks="anthropic", max_turns=4, translation="strict") as (gateway, _):
             assert gateway.session.tally == CallTally()
             assert (await post(gateway, CHAT, GOOD))[0] == 200
             assert gateway.session.tally == CallTally(requests=1, answered=1)

@@ -9,7 +9,7 @@ from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.gateway.upstreams.tiny_call import Tried, try_upstream
-from seatrial.testing.fake_provider import Fail, FakeProvider, Say, Step
+from seatrial.testing.fake_provider import Fail, FakeProvider, Raw, Say, Step
 
 
 def tried(step: Step, model: str | None = "m", **options) -> tuple[Tried | None, FakeProvider]:
@@ -30,7 +30,7 @@ def test_an_answer_costs_one_token():
     assert (received.payload["model"], received.payload["max_tokens"]) == ("m", 1)
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "google"])
 def test_in_every_dialect(dialect):
     found, provider = tried(Say("Hi"), dialects=frozenset({dialect}))
     assert found == Tried("answers")
@@ -61,6 +61,13 @@ def test_without_a_model_the_list_of_models_is_asked_for(status, verdict):
     found, provider = tried(Fail(status), model=None)
     assert found is not None
     assert (found.verdict, provider.received[0].path) == (verdict, "/v1/models")
+
+
+def test_a_wrong_key_at_google_is_no_mistake_of_the_request():
+    body = b'{"error": {"code": 400, "message": "not valid", "details": [{"reason": "API_KEY_INVALID"}]}}'
+    found, _ = tried(Raw(body, 400), dialects=frozenset({"google"}))
+    assert found is not None
+    assert (found.verdict, "not valid" in found.said) == ("refuses", True)
 
 
 def test_nobody_there():

@@ -13,7 +13,8 @@ from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.testing.fake_provider import FakeProvider, Say
 from tests.gateway.upstream_calls import ask, call
 
-KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a", "MY_KEY": "m"}
+KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a", "GEMINI_API_KEY": "g", "MY_KEY": "m"}
+GOOGLE = "https://generativelanguage.googleapis.com"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,9 @@ KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a", "MY_KEY": "m"}
         ("openai,key=MY_KEY", "https://api.openai.com/v1", "MY_KEY", {"openai_chat", "openai_responses"}),
         ("openai:https://h:8/v1", "https://h:8/v1", None, {"openai_chat", "openai_responses"}),
         ("anthropic:https://h,key=MY_KEY", "https://h", "MY_KEY", {"anthropic"}),
+        ("google", GOOGLE, "GEMINI_API_KEY", {"google"}),
+        ("google,key=MY_KEY", GOOGLE, "MY_KEY", {"google"}),
+        ("google:https://h", "https://h", None, {"google"}),
         ("https://h/v1/", "https://h/v1", None, {"openai_chat"}),
         ("http://h:8000,dialects=openai_chat+anthropic", "http://h:8000", None, {"openai_chat", "anthropic"}),
     ],
@@ -33,6 +37,14 @@ def test_providers(text: str, base_url: str, key_var: str | None, dialects: set[
     assert isinstance(upstream, HttpProvider)
     assert (upstream.options.base_url, upstream.options.api_key_var) == (base_url, key_var)
     assert upstream.dialects == dialects
+
+
+def test_googles_key_has_two_names():
+    upstream = make_upstream("google", {"GOOGLE_API_KEY": "g"})
+    assert isinstance(upstream, HttpProvider)
+    assert upstream.options.api_key_var == "GOOGLE_API_KEY"
+    with pytest.raises(UsageError, match="GEMINI_API_KEY"):
+        make_upstream("google", {})
 
 
 def test_options_of_a_provider():

@@ -19,7 +19,7 @@ from tests.gateway.upstream_calls import DIALECTS, KEY, ask, call, provider
 def test_the_request_goes_out_unchanged_and_the_answer_comes_back_unchanged(dialect: Dialect):
     async def run():
         body = b'{"model": "m",  "unknown": [1.0, 1e3], "n": 12345678901234567890}'
-        said = b'{"choices": [{}], "output": [], "content": [],  "whatever": "the provider says"}'
+        said = b'{"choices": [{}], "output": [], "content": [], "candidates": [{}],  "whatever": "the provider says"}'
         async with provider(Raw(said)) as (upstream, fake):
             answered = await ask(upstream, call(dialect)._replace(body=body))
             assert (answered.status, answered.body) == (200, said)
@@ -176,6 +176,8 @@ def test_a_path_that_could_lead_elsewhere_is_the_agents_mistake(path: str):
         ("https://h/v1beta/openai", "/v1/chat/completions", "https://h/v1beta/openai/chat/completions"),
         ("https://h/anthropic", "/v1/messages", "https://h/anthropic/v1/messages"),
         ("https://h/v1", "/v1beta/x", "https://h/v1/v1beta/x"),
+        ("https://h", "/v1beta/models/m:generateContent", "https://h/v1beta/models/m:generateContent"),
+        ("https://h/v1alpha", "/v1beta/models/m:generateContent", "https://h/v1alpha/models/m:generateContent"),
         ("https://h", "//other.example/x", "https://h//other.example/x"),
     ],
 )

@@ -17,6 +17,7 @@ from seatrial.gateway.upstreams.render import render_response, render_stream
 from seatrial.gateway.upstreams.reply import Reply, ToolCall, parse_reply
 from seatrial.model.trace import Dialect, TokenUsage
 from seatrial.testing.fake_provider import FakeProvider, Say
+from tests.gateway.google_answers import GoogleAnswer
 from tests.gateway.upstream_calls import DIALECTS
 
 TEXT = "Some text, long enough to come in pieces: äöü 🙂 “quotes”\n\ndata: not an event"
@@ -28,7 +29,12 @@ REPLIES = {
     "both": Reply(TEXT, CALLS, "thinking about it", USAGE),
     "nothing": Reply(usage=USAGE),
 }
-TYPES: dict[Dialect, Any] = {"openai_chat": ChatCompletion, "openai_responses": Response, "anthropic": Message}
+TYPES: dict[Dialect, Any] = {
+    "openai_chat": ChatCompletion,
+    "openai_responses": Response,
+    "anthropic": Message,
+    "google": GoogleAnswer,
+}
 
 
 def assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any]:

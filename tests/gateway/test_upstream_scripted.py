@@ -28,7 +28,7 @@ def test_the_lines_are_said_in_order_in_any_dialect_streamed_or_not(dialect: Dia
     model = ScriptedModel(["first reply of several pieces", {"text": "second"}])
     first, second = said(model, call(dialect, stream=True), call(dialect))
     assert first.headers["content-type"].startswith("text/event-stream")
-    assert len(first.chunks) > 3
+    assert len(first.chunks) > 2
     assert second.headers["content-type"] == "application/json"
     assert b"second" in second.body
     assert model.remaining == 0
@@ -146,7 +146,7 @@ def test_functions_answer_in_their_dialect(dialect: Dialect):
     assert model.dialects == {dialect}
     whole, stream = said(model, call(dialect), call(dialect, stream=True))
     assert b"I am m" in whole.body
-    assert len(stream.chunks) > 2
+    assert len(stream.chunks) > 1
 
 
 def test_async_functions_and_whole_responses_with_token_ids():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from seatrial.gateway.api import ModelRequest, Upstream
-from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.dialects import call_body, call_path
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
@@ -15,7 +15,7 @@ from seatrial.testing.fake_provider import FakeProvider, Step
 
 KEY = "sk-provider-0123456789"
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}
-DIALECTS: list[Dialect] = ["openai_chat", "openai_responses", "anthropic"]
+DIALECTS: list[Dialect] = ["openai_chat", "openai_responses", "anthropic", "google"]
 
 
 class Answered(NamedTuple):
@@ -37,10 +37,21 @@ def call(dialect: Dialect | None = "openai_chat", *, stream: bool = False, **cha
     payload = {**HELLO, **changes}
     if dialect == "openai_responses":
         payload["input"] = payload.pop("messages")
-    if stream:
+    if dialect == "google":
+        payload = _in_googles_words(payload, stream=stream)
+    elif stream:
         payload["stream"] = True
-    path = PATHS[dialect] if dialect else "/v1/models"
-    return ModelRequest(path, dialect=dialect, payload=payload, body=orjson.dumps(payload), stream=stream)
+    path = call_path(dialect, payload) if dialect else "/v1/models"
+    return ModelRequest(path, dialect=dialect, payload=payload, body=call_body(dialect, payload), stream=stream)
+
+
+def _in_googles_words(payload: dict[str, Any], *, stream: bool) -> dict[str, Any]:
+    limit = {"generationConfig": {"maxOutputTokens": payload.pop("max_tokens")}}
+    contents = [
+        {"role": "user", "parts": [{"text": each["content"]}] if "content" in each else each["parts"]}
+        for each in payload.pop("messages")
+    ]
+    return {**limit, **payload, "contents": contents, "stream": stream}
 
 
 async def ask(upstream: Upstream, request: ModelRequest) -> Answered:

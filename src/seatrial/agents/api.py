@@ -60,10 +60,10 @@ class AgentLaunch:
 
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
-    """How an agent gets into a sandbox: by a shell command, and by files of this machine, as users say it of theirs.
+    """How an agent gets into a sandbox: by a tree that is baked, a shell command, and files of this machine.
 
-    The command is run as root, once on top of each image, and finds the files; so does the agent. The tree that a
-    recipe makes is laid over the image instead.
+    The command is run as root, once on top of each image, and finds the tree of the `recipe` and the files; so does the
+    agent.
     """
 
     command: str | None = None
@@ -124,6 +124,8 @@ def with_own_setup(options: AgentOptions) -> AgentOptions:
     Raises UsageError.
     """
     options = _with_preset(options)
+    if options.layer is not None:
+        options = options.model_copy(update={"recipe": None})
     if options.setup is not None:
         return options
     setup = getattr(make_agent(options), "setup", None)

@@ -5,6 +5,16 @@ from collections.abc import Mapping
 from seatrial.model.task import Task
 
 TASK_DIR = "/task"
+_MODEL_NAMES = (
+    "OPENAI_MODEL",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+    "GEMINI_MODEL",
+)
 INSTRUCTION_PATH = f"{TASK_DIR}/instruction.md"
 MCP_CONFIG_PATH = f"{TASK_DIR}/mcp.json"
 
@@ -18,7 +28,16 @@ def agent_variables(task: Task, workdir: str, model: str | None) -> Mapping[str,
         "AGENT_WORKDIR": workdir,
         **tool_variables(task),
     }
-    return {**named, "OPENAI_MODEL": model} if model else named
+    return {**named, **model_variables(model)} if model else named
+
+
+def model_variables(model: str) -> dict[str, str]:
+    """The variables in which agents and SDKs look for the name of their model.
+
+    Claude Code uses smaller models beside its main one: each of them is this one, for an upstream may have no other.
+    What names a model to litellm says first which dialect to speak.
+    """
+    return {**dict.fromkeys(_MODEL_NAMES, model), "LLM_MODEL": f"openai/{model}"}
 
 
 def tool_variables(task: Task) -> Mapping[str, str]:

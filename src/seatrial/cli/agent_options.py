@@ -5,7 +5,12 @@ from pathlib import Path
 import click
 
 from seatrial.cli.option_groups import OptionGroup
-from seatrial.cli.option_values import parse_agent_env, parse_agent_files, parse_agent_options
+from seatrial.cli.option_values import (
+    parse_agent_env,
+    parse_agent_files,
+    parse_agent_layer,
+    parse_agent_options,
+)
 from seatrial.model.job import AGENT_FILES_DIR
 
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -43,6 +48,12 @@ AGENTS = OptionGroup(
             callback=parse_agent_env,
             metavar="NAME[=VALUE]",
             help="A variable for the agent; without a value, this machine's.",
+        ),
+        click.option(
+            "--agent-layer",
+            callback=parse_agent_layer,
+            metavar="DIR|TAR",
+            help="Lay this tree, a folder or an archive, over the root of each image for the agent.",
         ),
         click.option(
             *("--agent-option", "--ak", "--agent-kwarg"),
@@ -83,6 +94,11 @@ MODELS = OptionGroup(
         click.option("--max-turns", type=_AT_LEAST_1, metavar="N", help="Model calls of one trial, at most."),
         click.option("--max-tokens", type=_AT_LEAST_1, metavar="N", help="Tokens of one trial, in and out, at most."),
         click.option("--max-cost", "max_cost_usd", type=_POSITIVE, metavar="USD", help="Cost of one trial, at most."),
+        click.option(
+            "--translate",
+            type=click.Choice(["lenient", "strict"]),
+            help="What a model's dialect has no place for is left out and noted, or its call refused.  [lenient]",
+        ),
         click.option("--prices", metavar="FILE", help="A price list (TOML) before the one that comes with Seatrial."),
     ),
 )

@@ -20,7 +20,7 @@ def agents_asked(options: Mapping[str, Any], of_file: Any) -> list[Agent]:
     Raises JobError for what says something about no agent.
     """
     agents = _named(options)
-    said = {name: options.get(f"agent_{name}") for name in ("env", "files", "setup", "options")}
+    said = {name: options.get(f"agent_{name}") for name in ("env", "files", "layer", "setup", "options")}
     said = {name: value for name, value in said.items() if value}
     models: Sequence[str] = options.get("models") or ()
     if not agents and (models or said) and isinstance(of_file, list):

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import click
 
+from seatrial.agents.environ import model_variables
 from seatrial.cli.agent_options import MODELS
 from seatrial.cli.long_run import ending_signals, settle_in
 from seatrial.cli.option_groups import grouped
@@ -149,7 +150,8 @@ async def _serve(options: ModelOptions, model: str | None, place: _Place, teller
             journal = _Journal(log, teller.call)
             session = Session(for_trial(access.upstream), journal, access.options.with_model(model), access.prices)
             async with serve(session, listener) as port:
-                teller.begin(agent_variables(_root(place.host, port), session.key))
+                named = model_variables(model) if model else {}
+                teller.begin({**agent_variables(_root(place.host, port), session.key), **named})
                 await stop.wait()
         teller.end(session.usage)
 

@@ -53,6 +53,7 @@ _KEYS = {
     "max_tokens": "model.max_tokens",
     "max_cost_usd": "model.max_cost_usd",
     "prices": "model.prices",
+    "translate": "model.translate",
     "engine": "run.engine",
     "address": "run.address",
     "concurrent": "run.concurrent",

@@ -14,7 +14,7 @@ from seatrial.errors import SeatrialError, UsageError
 
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
 COMMANDS = {
-    "agents": "List and show the agents that are ready to run.",
+    "agents": "List, show, bake, save and load the agents that are ready to run.",
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "calls": "Print what the agent of a trial and its model said to each other.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",

@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.agents.api import AgentLaunch
+from seatrial.agents.environ import model_variables
 from seatrial.env.agent_state import AgentState, agent_of
 from seatrial.env.arguments import passes_on
 from seatrial.env.client import chat_request
@@ -39,9 +40,11 @@ class CliAgentEnv(MultiTurnEnv):
     with what it has got; when it asks again, it is told so by an error as providers send it, and ended soon after. At
     the end of `timeout_seconds` it is ended at once.
 
-    `environment_vars` are the agent's besides those of `build_env_vars`. `interception_port` is the port at which the
-    model is found inside the sandbox, a free one if it is None. What may be said about the sandbox is in
-    SandboxSettings: `backend`, resources, `image`, `image_map`, `image_fallback` and so on.
+    `environment_vars` are the agent's besides those of `build_env_vars`. `interception_port` is the port at which
+    the model is found inside the sandbox, a free one if it is None. `translate` says what becomes of fields of an
+    agent's request that chat completions have no place for: `lenient` leaves them out, `strict` refuses the
+    request. What may be said about the sandbox is in SandboxSettings: `backend`, resources, `image`, `image_map`,
+    `image_fallback` and so on.
     """
 
     @passes_on(SandboxSettings)
@@ -54,6 +57,7 @@ class CliAgentEnv(MultiTurnEnv):
         timeout_seconds: float | None = USUAL_SECONDS,
         poll_interval: float | None = None,
         docker_image: str = DEFAULT_IMAGE,
+        translate: Literal["lenient", "strict"] = "lenient",
         **kwargs: Any,
     ) -> None:
         settings = SandboxSettings.take_from(kwargs)
@@ -64,6 +68,7 @@ class CliAgentEnv(MultiTurnEnv):
         self.interception_port = interception_port
         self.poll_interval = poll_interval  # kept for those who ask; nothing is polled
         self.docker_image = docker_image
+        self.translate = translate
         self.environment_vars = dict(settings.environment_vars or {})
         self._sandboxes = RolloutSandboxes(settings)
         self.sandbox_client = self._sandboxes.client
@@ -75,7 +80,7 @@ class CliAgentEnv(MultiTurnEnv):
     async def build_env_vars(self, state: State) -> dict[str, str]:
         """The variables of the agent, and of every command that hooks run in its sandbox."""
         variables = {**_TIMEOUTS, **self.environment_vars, **agent_of(state).model_variables}
-        return {**variables, "OPENAI_MODEL": state["model"]} if state["model"] else variables
+        return {**variables, **model_variables(state["model"])} if state["model"] else variables
 
     async def post_sandbox_setup(self, state: State) -> None:
         """After the sandbox was made and before the agent starts: upload files, install what it needs."""
@@ -94,7 +99,9 @@ class CliAgentEnv(MultiTurnEnv):
         with blaming("get_docker_image"):
             docker_image = await settled(self.get_docker_image(state))
         interception = Interception(state["model"])
-        agent = AgentState(interception, await self._make_workplace(state, docker_image, _access(interception)))
+        agent = AgentState(
+            interception, await self._make_workplace(state, docker_image, _access(interception, self.translate))
+        )
         rollout_of(state).agent = agent
         rollout_of(state).resources.push_async_callback(agent.model.aclose)
         agent.access = await agent.model.enter_async_context(agent.workplace.open_model(self.interception_port or 0))
@@ -198,9 +205,9 @@ class CliAgentEnv(MultiTurnEnv):
         await self._sandboxes.close()
 
 
-def _access(interception: "Interception") -> "ModelAccess":
+def _access(interception: "Interception", translation: Literal["lenient", "strict"]) -> "ModelAccess":
     from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - slow to import
     from seatrial.gateway.pricing import load_prices  # noqa: PLC0415
     from seatrial.gateway.session import SessionOptions  # noqa: PLC0415
 
-    return ModelAccess(interception, SessionOptions(), load_prices())
+    return ModelAccess(interception, SessionOptions(translation=translation), load_prices())

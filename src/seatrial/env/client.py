@@ -40,7 +40,7 @@ class Client:
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completion request. Raises ModelError, or OverlongPromptError when it does not fit."""
-        from seatrial.gateway.dialects import PATHS  # noqa: PLC0415 - see the top
+        from seatrial.gateway.dialects import call_body, call_path  # noqa: PLC0415 - see the top
         from seatrial.gateway.translate import (  # noqa: PLC0415 - most clients need no translation
             Untranslatable,
             translate_request,
@@ -51,7 +51,8 @@ class Client:
         spoken: Dialect = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
         try:
             payload = translate_request(request, "openai_chat", spoken)
-            outgoing = ModelRequest(PATHS[spoken], dialect=spoken, payload=payload, body=orjson.dumps(payload))
+            path, body = call_path(spoken, payload), call_body(spoken, payload)
+            outgoing = ModelRequest(path, dialect=spoken, payload=payload, body=body)
             async with self.upstream.ask(outgoing) as reply:
                 body = b"".join([chunk async for chunk in reply.chunks])
             if reply.status >= 300:

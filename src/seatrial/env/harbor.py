@@ -179,6 +179,10 @@ class HarborEnv(CliAgentEnv):
             state["reward"] = 0.0
         if rollout.trial is not None and state["reward"] is not None:
             rollout.record = await rollout.trial.record(error, state["reward"])
+            if rollout.place:  # else nothing of it stays
+                from seatrial.trial.trajectories import keep_trajectories  # noqa: PLC0415 - as below
+
+                await keep_trajectories(rollout.trial.trial.log, rollout.trial.folder)
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.

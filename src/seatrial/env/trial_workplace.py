@@ -126,10 +126,13 @@ def judged_by_hook(reward: float, reason: str | None = None) -> EvaluationResult
 
 def model_options(sampling_args: "Mapping[str, Any]", max_turns: int) -> ModelOptions:
     """What a job says about its model calls, as far as it has words for it. Raises UsageError."""
-    named: dict[str, Any] = {name: sampling_args.get(name) for name in ("temperature", "top_p", "seed")}
     try:
         return ModelOptions(
-            **named, max_output_tokens=sampling_args.get("max_tokens"), max_turns=max_turns if max_turns > 0 else None
+            temperature=sampling_args.get("temperature"),
+            top_p=sampling_args.get("top_p"),
+            seed=sampling_args.get("seed"),
+            max_output_tokens=sampling_args.get("max_tokens"),
+            max_turns=max_turns if max_turns > 0 else None,
         )
     except ValidationError as error:
         first = error.errors()[0]

@@ -62,13 +62,23 @@ class OpenAccess:
 
 
 def agent_variables(root: str, key: str) -> dict[str, str]:
-    """The variables by which SDKs and agents find a gateway at an address."""
+    """The variables by which SDKs and agents find a gateway at an address.
+
+    No ANTHROPIC_AUTH_TOKEN: Claude Code warns of two ways to log in. No variable of a provider that agents would reach
+    elsewhere once they see its key, such as OpenRouter's.
+    """
     return {
         "OPENAI_BASE_URL": f"{root}/v1",
         "OPENAI_API_BASE": f"{root}/v1",
         "OPENAI_API_KEY": key,
         "ANTHROPIC_BASE_URL": root,
         "ANTHROPIC_API_KEY": key,
+        "GOOGLE_GEMINI_BASE_URL": root,
+        "GEMINI_API_KEY": key,
+        "GOOGLE_API_KEY": key,
+        "LLM_BASE_URL": f"{root}/v1",
+        "LLM_API_KEY": key,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # or it waits for a price list from the web
     }
 
 

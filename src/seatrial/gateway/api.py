@@ -17,7 +17,8 @@ class ModelRequest(NamedTuple):
     """One request of an agent. `payload` is its JSON body, None when it has none; `dialect` is None on other paths.
 
     `spooled` is a large body in a file. To an upstream that `takes_files` it comes without `body`, and its `payload`
-    has only short values. By `trial` an upstream that several trials share can tell them apart.
+    has only short values. By `trial` an upstream that several trials share can tell them apart. `freeform` are
+    the tools of a translated request whose calls go back to the agent as plain text.
     """
 
     path: str
@@ -29,6 +30,7 @@ class ModelRequest(NamedTuple):
     stream: bool = False
     spooled: Spooled | None = None
     trial: int = 0
+    freeform: tuple[str, ...] = ()
 
 
 class ModelReply(NamedTuple):
@@ -45,7 +47,7 @@ class Upstream(Protocol):
 
     @property
     def dialects(self) -> frozenset[Dialect]:
-        """The dialects it understands; requests in others are translated if that loses nothing."""
+        """The dialects it understands; requests in others are translated."""
         ...
 
     def ask(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelReply]:

@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.dialects.google import config_of
 from seatrial.gateway.pricing import ModelPrice, cost
 from seatrial.model.trace import Dialect
 
@@ -18,10 +19,29 @@ _OUTPUT_LIMITS: dict[Dialect, tuple[str, ...]] = {
     "openai_chat": ("max_completion_tokens", "max_tokens"),
     "openai_responses": ("max_output_tokens",),
     "anthropic": ("max_tokens",),
+    "google": ("maxOutputTokens", "max_output_tokens"),
 }
-_ELSEWHERE = ("previous_response_id", "conversation", "prompt")  # more input than is in the request
+_ELSEWHERE = (
+    "previous_response_id",
+    "conversation",
+    "prompt",
+    "cachedContent",
+    "cached_content",
+)  # more input than is in the request
 _OWN_TOOLS = frozenset({"function", "custom"})  # any other may be run by the provider, as often as it likes
-_REFERENCES = (b'"file_id"', b'"file_url"', b'"image_url"', b'"type":"url"', b'"type": "url"')
+_GOOGLES_TOOLS = frozenset(
+    {"googleSearch", "google_search", "googleSearchRetrieval", "urlContext", "url_context", "codeExecution"}
+    | {"code_execution", "fileSearch", "file_search", "googleMaps", "google_maps", "computerUse", "computer_use"}
+)
+_REFERENCES = (
+    b'"file_id"',
+    b'"file_url"',
+    b'"image_url"',
+    b'"type":"url"',
+    b'"type": "url"',
+    b'"fileUri"',
+    b'"file_uri"',
+)
 _MOST = 2**31
 _LONGEST_ANSWER = 2**18  # tokens; no model gives twice as much, and calls need not wait for each other far from a limit
 _BYTES_PER_TOKEN = 4  # on average; no token has less than one
@@ -123,15 +143,17 @@ def _most_input(request: ModelRequest) -> float:
 
 
 def _is_the_providers(tool: dict[str, Any]) -> bool:
-    return tool.get("type", "custom") not in _OWN_TOOLS
+    return tool.get("type", "custom") not in _OWN_TOOLS or not _GOOGLES_TOOLS.isdisjoint(tool)
 
 
 def _most_output(request: ModelRequest) -> float:
     if request.dialect is None:  # vectors, which are no tokens
         return 0
     payload = request.payload or {}
+    if request.dialect == "google":
+        payload = config_of(payload)
     given = [payload[name] for name in _OUTPUT_LIMITS[request.dialect] if payload.get(name) is not None]
-    choices = payload.get("n") or 1
+    choices = payload.get("n") or payload.get("candidateCount") or payload.get("candidate_count") or 1
     # Some servers take -1 for no limit at all.
     known = [each for each in given if type(each) is int and 0 < each < _MOST]
     if type(choices) is not int or not 0 < choices < _MOST:

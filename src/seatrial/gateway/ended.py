@@ -60,6 +60,7 @@ class EndedCall(TypedDict):
     usage: NotRequired[TokenCounts]
     cost_usd: NotRequired[float]
     retry_of: NotRequired[int]
+    omitted: NotRequired[tuple[str, ...]]
     error: NotRequired[ToldReason]
 
 
@@ -77,6 +78,8 @@ def line_values(call: EndedCall | ModelCall) -> dict[str, Any]:
     values = {name: value for name, value in dict(call).items() if value is not None}
     for name in values.keys() & {"usage", "error"}:
         values[name] = values[name].model_dump(exclude_none=True)
+    for name in ("known_parts", "marks"):  # found again when it is written
+        del values[name]
     return values
 
 
@@ -96,6 +99,10 @@ def as_line(values: dict[str, Any]) -> bytes:
     if "messages" in deep:
         del values["messages"]
         values.pop("known", None)
+    if "request" in deep:
+        values.pop("known_parts", None)
+    if deep != ["response"]:
+        values.pop("marks", None)
     return orjson.dumps(values, option=_FORMAT)
 
 

@@ -12,19 +12,29 @@ import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.array_stream import ArrayWay, wants_array
 from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer
-from seatrial.gateway.dialects import DIALECTS, PATHS
+from seatrial.gateway.dialects import DIALECTS, google_paths
+from seatrial.gateway.foreign import (
+    answer_in_dialect,
+    error_in_dialect,
+    estimated_count,
+    in_another_dialect,
+    without_refused,
+    written,
+)
 from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.routes import NoRoute, find_route
 from seatrial.gateway.session import Session
 from seatrial.gateway.spill import lightened, spilled, takes_files
 from seatrial.gateway.sse import encode_event
 from seatrial.gateway.streaming import pass_on_stream
-from seatrial.gateway.translate import Untranslatable, translate_request, translate_response
+from seatrial.gateway.translate import Untranslatable
 from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _JSON = {"content-type": "application/json"}
 _SHOWN_BYTES = 80
+_COUNTING = ":countTokens"
 # Both official SDKs obey it: what would fail again need not be tried again.
 FINAL = {**_JSON, "x-should-retry": "false"}
 
@@ -55,7 +65,15 @@ def carry(session: Session, request: ModelRequest, way: Way) -> Coroutine[Any, A
 
     Raises ConnectionError when the agent has hung up. Any other error is a bug of ours or a full disk.
     """
-    return _pass_by(session, request, way) if request.dialect is None else _call(session, request, way)
+    if request.dialect is None:
+        return _pass_by(session, request, way)
+    return _call_for_array(session, request, way) if wants_array(request) else _call(session, request, way)
+
+
+async def _call_for_array(session: Session, request: ModelRequest, way: Way) -> None:
+    array = ArrayWay(way)
+    await _call(session, request, array)
+    await array.end()
 
 
 async def _call(session: Session, request: ModelRequest, way: Way) -> None:
@@ -95,13 +113,15 @@ async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, 
     async with session.upstream.ask(outgoing) as reply:
         if request.stream and reply.status < 300:
             await pass_on_stream(request, outgoing, reply, way, notes)
-        elif reply.whole is not None:
-            said = _heard(request, outgoing, reply.status, reply.whole, notes)
-            await way.answer(reply.status, {**_JSON, **reply.headers}, said)
-        else:
-            with HttpAnswer(session.bodies) as answer:
-                said = _heard(request, outgoing, reply.status, await _collect(reply, answer, notes), notes)
+            return
+        with HttpAnswer(session.bodies) as answer:
+            body = await _collect(reply, answer, notes) if reply.whole is None else reply.whole
+            foreign = outgoing.dialect != request.dialect
+            if not (foreign and reply.status >= 300 and without_refused(session, outgoing, reply.status, body)):
+                said = _heard(request, outgoing, reply.status, body, notes)
                 await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+                return
+    await _ask(session, request, _outgoing(session, request, notes), way, notes)
 
 
 async def _afforded(session: Session, outgoing: ModelRequest, notes: CallNotes) -> "ModelRequest | _Refusal":
@@ -155,22 +175,26 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
         payload = DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
         notes.asked(payload)
     spoken = session.upstream.dialects
-    target = dialect if dialect in spoken or not spoken else min(spoken)
-    if target != dialect:
-        payload = translate_request(payload, dialect, target)
+    if dialect not in spoken and spoken:
+        return in_another_dialect(session, request._replace(payload=payload), min(spoken), notes)
     if request.stream:
-        payload = DIALECTS[target].with_usage(payload)
+        payload = DIALECTS[dialect].with_usage(payload)
+    if dialect == "google":
+        return _to_google(request, payload)
     if payload is request.payload:
         return request
-    path = request.path if target == dialect else PATHS[target]
-    return request._replace(path=path, dialect=target, payload=payload, body=_written(payload))
+    return request._replace(payload=payload, body=written(dialect, payload))
 
 
-def _written(payload: dict[str, Any]) -> bytes:
+def _to_google(request: ModelRequest, payload: dict[str, Any]) -> ModelRequest:
+    """The same with a path that names the model that is asked for now, in the agent's version of the API."""
+    asked = google_paths.read_path(request.path)
+    body = request.body if payload is request.payload else written("google", payload)
     try:
-        return orjson.dumps(payload)
-    except orjson.JSONEncodeError as error:
-        raise Untranslatable("the request", "it is nested too deeply") from error
+        path = google_paths.path_for(payload, asked.version if asked else google_paths.USUAL_VERSION)
+    except ValueError as error:
+        raise Untranslatable("model", str(error)) from error
+    return request._replace(path=path, payload=payload, body=body)
 
 
 def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:
@@ -186,7 +210,9 @@ def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: byt
     elif not DIALECTS[outgoing.dialect].holds_answer(response):
         raise ProviderError(f"the provider answered {status} with no answer of a model in it: {body[:_SHOWN_BYTES]!a}")
     if outgoing.dialect != request.dialect:
-        return _in_dialect(status, response, body, outgoing.dialect, request.dialect)
+        if status >= 300:
+            return error_in_dialect(status, _message(response, body), outgoing.dialect, request.dialect)
+        return answer_in_dialect(response, outgoing, request.dialect)
     return body
 
 
@@ -198,15 +224,6 @@ async def _collect(reply: ModelReply, answer: HttpAnswer, notes: CallNotes) -> b
             notes.wait.heard()
         answer.add(chunk)
     return answer.whole()
-
-
-def _in_dialect(status: int, response: Any, body: bytes, source: Dialect, target: Dialect) -> bytes:
-    if status >= 300:
-        return orjson.dumps(DIALECTS[target].error_body(status, "agent", _message(response, body)))
-    try:
-        return orjson.dumps(translate_response(response, source, target))
-    except Untranslatable as error:
-        raise ProviderError(f"the provider's answer cannot be translated: {error}") from error
 
 
 def _read(body: bytes) -> Any:
@@ -245,11 +262,16 @@ def _ended_by(error: ProviderError) -> EndedBy:
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     """Pass on a request of no dialect. One that costs something counts as a call."""
+    if request.path.endswith(_COUNTING):
+        request = _counted_for(session, request)
     if request.spooled is not None and takes_files(session.upstream):
         request = lightened(request)
     route = find_route(request.method, request.path)
     if isinstance(route, NoRoute) or not route.counts:
-        await _forward(session, request, way)
+        if (counted := estimated_count(request, session.upstream.dialects)) is not None:
+            await way.answer(200, _JSON, counted)
+        else:
+            await _forward(session, request, way)
         return
     index, retry_of = session.begin(request)
     notes = CallNotes(session, request, index, retry_of)
@@ -273,6 +295,14 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
         raise
     finally:
         session.end(notes.call(), request, notes.held)
+
+
+def _counted_for(session: Session, request: ModelRequest) -> ModelRequest:
+    """A request to count tokens, at the model that this run asks for."""
+    path, model = google_paths.read_path(request.path), session.options.model
+    if path is None or model is None or not google_paths.is_model_name(model):
+        return request
+    return request._replace(path=path._replace(model=model.removeprefix("models/")).written())
 
 
 async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> _Refusal | None:

@@ -13,6 +13,7 @@ from seatrial.gateway.bodies import Spooled
 from seatrial.gateway.budget import Amount
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule
+from seatrial.gateway.dialects.google_paths import read_path, with_path
 from seatrial.gateway.ended import EndedCall, ToldReason
 from seatrial.gateway.session import Session
 from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
@@ -68,6 +69,11 @@ class CallNotes:
     def asked(self, payload: dict[str, Any]) -> None:
         """What is really asked for, in the agent's dialect."""
         self._payload = payload
+
+    def translated(self, omitted: tuple[str, ...]) -> None:
+        """What was left out of the request on its way into another dialect."""
+        if new := self._session.omissions.first_seen(omitted):
+            self._call["omitted"] = tuple(new)
 
     def lighten(self, request: ModelRequest) -> None:
         """Keep only this of a large request; the rest is read again from its file when the call has ended."""
@@ -147,6 +153,8 @@ class CallNotes:
 
     def _asked_again(self, dialect: Dialect, spooled: Spooled) -> dict[str, Any]:
         options, payload = self._session.options, orjson.loads(spooled.load())
+        if dialect == "google" and (path := read_path(self._request.path)) is not None:
+            payload = with_path(payload, path)
         if options.model is None and not options.sampling:
             return cast(dict[str, Any], payload)
         return DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.dialects import PATHS, google_paths
 from seatrial.model.trace import Dialect
 
 _LONGEST_TARGET = 1024
@@ -16,8 +16,12 @@ _SHOWN = 200
 _PLAIN = re.compile(r"[A-Za-z0-9._:@/-]+")
 _MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._:@-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@-]*){0,2}")
 _VALUE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-# What the official SDKs and known agents add: `beta` for messages, a version for Azure, the pages of a list of models.
-_QUERIES = frozenset({"beta", "api-version", "limit", "after", "after_id", "before_id"})
+# What SDKs and known agents add: `beta` for messages, versions for Azure and of Codex, the pages of a list of models.
+_QUERIES = frozenset({"beta", "api-version", "client_version", "limit", "after", "after_id", "before_id"})
+_GOOGLE_QUERIES = frozenset({"alt", "pageSize", "pageToken"})
+_GOOGLE = re.compile(r"/v1(?:beta|alpha)/|/v1/models/.*:(?:generateContent|streamGenerateContent|countTokens)\Z")
+_GOOGLE_MODELS = re.compile(rf"/(?:v1beta|v1alpha)/models(?:/{google_paths.NAME})?")
+_GOOGLE_SHOWN = "/v1beta/models/MODEL:generateContent"
 
 
 class Route(NamedTuple):
@@ -55,6 +59,8 @@ def find_route(method: str, target: str) -> Route | NoRoute:
     path, _, query = target.partition("?")
     if not target.startswith("/") or not _PLAIN.fullmatch(path) or "//" in path or _has_dots(path):
         return NoRoute(400, f"{shown(path)} is not a path that is passed on: write it plainly, from its first slash on")
+    if _GOOGLE.match(path):
+        return _google_route(method, path, query)
     path = path if path.startswith("/v1/") else f"/v1{path}"
     path = path.removesuffix("/")
     route = _KNOWN.get(method, {}).get(path)
@@ -62,16 +68,48 @@ def find_route(method: str, target: str) -> Route | NoRoute:
         route = Route(path)
     if route is None:
         return _unknown(method, path)
+    if (refused := _refused_query(query, _QUERIES)) is not None:
+        return refused
+    return route._replace(path=f"{path}?{query}") if query else route
+
+
+def _google_route(method: str, path: str, query: str) -> Route | NoRoute:
+    if (refused := _refused_query(query, _GOOGLE_QUERIES)) is not None:
+        return refused
+    found = google_paths.read_path(f"{path}?{query}")
+    if found is not None:
+        if method != "POST":
+            return NoRoute(405, f"{shown(method)} is not passed on for {path}; use POST")
+        return Route(found.written(), "google", counts=True) if found.is_call else Route(found.written())
+    if method == "GET" and _GOOGLE_MODELS.fullmatch(path):
+        return Route(f"{path}?{query}" if query else path)
+    return _unknown(method, path)
+
+
+def _refused_query(query: str, known: frozenset[str]) -> NoRoute | None:
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
-        if name not in _QUERIES or not _VALUE.fullmatch(value):
-            return NoRoute(400, f"the query {shown(pair)} is not passed on; known are {', '.join(sorted(_QUERIES))}")
-    return route._replace(path=f"{path}?{query}") if query else route
+        if name not in known or not _VALUE.fullmatch(value):
+            return NoRoute(400, f"the query {shown(pair)} is not passed on; known are {', '.join(sorted(known))}")
+    return None
+
+
+def split_key(target: str) -> tuple[str, str]:
+    """A target without the key that Google's clients may put into its query, and that key, if there is one."""
+    path, _, query = target.partition("?")
+    if "key=" not in query:
+        return target, ""
+    pairs = query.split("&")
+    rest = "&".join(pair for pair in pairs if not pair.startswith("key="))
+    key = next((pair.removeprefix("key=") for pair in pairs if pair.startswith("key=")), "")
+    return f"{path}?{rest}" if rest else path, key
 
 
 def error_dialect(target: str, headers_say_anthropic: str | None) -> Dialect:
     """The dialect in which to refuse a request: that of its path if it has one, else the one its headers speak."""
     path = target.partition("?")[0]
+    if _GOOGLE.match(path):
+        return "google"
     for dialect, known in PATHS.items():
         if path.rstrip("/").endswith(known.removeprefix("/v1")):
             return dialect
@@ -94,4 +132,5 @@ def _unknown(method: str, path: str) -> NoRoute:
         return NoRoute(426, "there are no WebSockets here; send a POST")
     if methods:
         return NoRoute(405, f"{shown(method)} is not passed on for {path}; use {methods[0]}")
-    return NoRoute(404, f"there is nothing at {shown(path)} of this gateway; it passes on {', '.join(PATHS.values())}")
+    known = ", ".join([*PATHS.values(), _GOOGLE_SHOWN])
+    return NoRoute(404, f"there is nothing at {shown(path)} of this gateway; it passes on {known}")

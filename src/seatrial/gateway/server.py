@@ -17,8 +17,8 @@ from seatrial.gateway.bodies import BodyTooLargeError, Content, Held, SpoolError
 from seatrial.gateway.connections import BACKLOG, Connections
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.exchange import FINAL, carry
-from seatrial.gateway.requests import RefusedError, admitted, read_request, read_spooled
-from seatrial.gateway.routes import Route, error_dialect, shown
+from seatrial.gateway.requests import UPGRADE_REQUIRED, RefusedError, admitted, read_request, read_spooled
+from seatrial.gateway.routes import Route, error_dialect, shown, split_key
 from seatrial.gateway.session import Session
 from seatrial.gateway.spill import takes_files
 
@@ -183,10 +183,10 @@ async def _carry(session: Session, held: Held, route: Route, way: _Response) -> 
 
 
 def _refusal(session: Session, request: web.BaseRequest, refused: RefusedError) -> web.Response:
-    target, headers = request.raw_path, request.headers
+    (target, _), headers = split_key(request.raw_path), request.headers
     if refused.status == 401:
         session.locked_out(str(refused))
-    else:
+    elif refused.status != UPGRADE_REQUIRED:  # which is no failure: the agent asks again without
         session.refused(shown(request.method), shown(target), refused.status, str(refused))
     dialect = DIALECTS[error_dialect(target, headers.get("anthropic-version"))]
     body = orjson.dumps(dialect.error_body(refused.status, "agent", str(refused)))

@@ -16,6 +16,8 @@ from seatrial.gateway.bodies import Bodies
 from seatrial.gateway.budget import Amount, Budget, estimate_of, most_of
 from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
 from seatrial.gateway.limits import Limits
+from seatrial.gateway.neutral.losses import Translation
+from seatrial.gateway.omissions import Omissions
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
 from seatrial.gateway.silence import Waits
 from seatrial.gateway.tally import CallTally
@@ -39,6 +41,7 @@ class SessionOptions:
     max_turns: int | None = None
     max_tokens: int | None = None
     max_cost_usd: float | None = None
+    translation: Translation = "lenient"
 
     def with_model(self, model: str | None) -> "SessionOptions":
         """The same for an agent that is to use a certain model."""
@@ -79,6 +82,7 @@ class Session:
         self.waits = Waits(sees_through=isinstance(upstream, SeenThrough))
         self.broken = asyncio.Event()
         self.failure: ProviderError | None = None
+        self.omissions = Omissions()
         self.budget = Budget(options.max_tokens, options.max_cost_usd)
         self._prices = prices
         self._found: dict[str, ModelPrice | None] = {}
@@ -271,6 +275,7 @@ class Session:
             cached_tokens=self._cached_tokens,
             output_tokens=self._output_tokens,
             cost_usd=self._cost if self._priced and self._answered else None,
+            omitted=self.omissions.noted,
         )
 
 

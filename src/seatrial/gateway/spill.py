@@ -3,6 +3,7 @@
 from typing import Any
 
 from seatrial.gateway.api import FileTaker, ModelRequest, Upstream
+from seatrial.gateway.dialects.google import config_of
 
 _LONGEST_VALUE = 1000
 
@@ -32,6 +33,8 @@ def _short(payload: dict[str, Any]) -> dict[str, Any]:
     options = payload.get("stream_options")
     if isinstance(options, dict) and isinstance(options.get("include_usage"), bool):
         kept["stream_options"] = {"include_usage": options["include_usage"]}
+    if config := config_of(payload):  # of Google's dialect, which has its limits in there
+        kept["generationConfig"] = {name: value for name, value in config.items() if _is_short(value)}
     return kept
 
 

@@ -33,7 +33,8 @@ async def pass_on_stream(
     assert request.dialect is not None and outgoing.dialect is not None  # noqa: S101, PT018 - only calls are streamed
     spoken, heard = DIALECTS[outgoing.dialect], DIALECTS[request.dialect]
     record = _Record(spoken.assembler(), notes)
-    translator = StreamTranslator(outgoing.dialect, request.dialect) if outgoing.dialect != request.dialect else None
+    foreign = outgoing.dialect != request.dialect
+    translator = StreamTranslator(outgoing.dialect, request.dialect, outgoing.freeform) if foreign else None
     hiding = heard if _hides_usage(request) else None
     passage = _Passage(way, translator, hiding) if translator or hiding else None
     await _begin(reply, way, notes)

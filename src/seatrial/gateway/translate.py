@@ -1,53 +1,118 @@
 """Between an agent and a model that speak different dialects: requests one way, answers the other.
 
-Text, images and tools are translated without loss; a request that holds anything else is refused, naming it. Some
-things are said differently and mean the same:
+Text, images, tools, effort and thoughts are translated. Of the rest, a lenient translation leaves out what is not a
+part of the conversation: hints to the provider (`checks.HINTS`), tools that only the provider can run, fields that the
+other dialect lacks. It says what it left out, by the agent's names for it. A strict one refuses instead, and both
+refuse content that cannot be said. Some things are said differently and mean the same:
 
-- what concerns only the provider's books, caches and queues (`checks.HINTS`) is left out;
 - Anthropic demands a length: `DEFAULT_MAX_TOKENS` is written where a request has none;
 - Anthropic's neighbouring messages of one side become one message, and `developer` becomes `system`;
 - a system message in the middle stays there, also for Anthropic, whose older models then refuse it themselves;
-- the wish of a request to responses to be shown reasoning (`include`, `reasoning.summary`) is left out;
 - the output of a tool that failed (`is_error`) begins with "Error: " in the other dialects;
-- answers of chat completions have all text before all tool calls, and signatures of thoughts stay behind.
+- a tool that wants plain text is a function with one argument (`neutral.freeform`);
+- pictures that a tool gave back are shown to chat completions in a message of the user;
+- answers of chat completions have all text before all tool calls, and signatures of thoughts stay behind; the others
+  carry them as `signature` or `encrypted_content`, so that a provider gets its own thoughts back as it wants them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from seatrial.gateway.dialects.api import Payload
-from seatrial.gateway.neutral import anthropic_requests, openai_chat_requests, openai_responses_requests
+from seatrial.gateway.neutral import (
+    anthropic_requests,
+    google_requests,
+    openai_chat_requests,
+    openai_responses_requests,
+)
 from seatrial.gateway.neutral.answers import STREAM_READERS, STREAM_WRITERS, read_answer, write_answer
 from seatrial.gateway.neutral.anthropic_requests import DEFAULT_MAX_TOKENS
-from seatrial.gateway.neutral.types import Delta, Failed, Request, Started, Untranslatable
+from seatrial.gateway.neutral.losses import Losses, Translation
+from seatrial.gateway.neutral.types import Called, CallStarted, Delta, Failed, Item, Request, Started, Untranslatable
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import Dialect
 
-__all__ = ["DEFAULT_MAX_TOKENS", "StreamTranslator", "Untranslatable", "translate_request", "translate_response"]
+__all__ = [
+    "DEFAULT_MAX_TOKENS",
+    "StreamTranslator",
+    "Translated",
+    "Untranslatable",
+    "translate",
+    "translate_request",
+    "translate_response",
+]
 
-_REQUEST_READERS: dict[Dialect, Callable[[Payload], Request]] = {
+NAMES: dict[Dialect, Mapping[str, str]] = {
+    "openai_chat": openai_chat_requests.NAMES,
+    "openai_responses": openai_responses_requests.NAMES,
+    "anthropic": anthropic_requests.NAMES,
+    "google": google_requests.NAMES,
+}
+"""How each dialect calls the fields of a neutral Request."""
+
+_REQUEST_READERS: dict[Dialect, Callable[[Payload, Losses], Request]] = {
     "openai_chat": openai_chat_requests.read_request,
     "openai_responses": openai_responses_requests.read_request,
     "anthropic": anthropic_requests.read_request,
+    "google": google_requests.read_request,
 }
-_REQUEST_WRITERS: dict[Dialect, Callable[[Request], Payload]] = {
+_REQUEST_WRITERS: dict[Dialect, Callable[[Request, Losses], Payload]] = {
     "openai_chat": openai_chat_requests.write_request,
     "openai_responses": openai_responses_requests.write_request,
     "anthropic": anthropic_requests.write_request,
+    "google": google_requests.write_request,
 }
+
+
+class Translated(NamedTuple):
+    """A request in another dialect.
+
+    `omitted` is what was left out, by the names that the agent gave it. `freeform` are the tools whose calls have to
+    go back to the agent as plain text.
+    """
+
+    payload: Payload
+    omitted: tuple[str, ...] = ()
+    freeform: tuple[str, ...] = ()
+
+
+def translate(
+    payload: Payload, source: Dialect, target: Dialect, translation: Translation, without: Collection[str] = ()
+) -> Translated:
+    """The request in another dialect. Raises Untranslatable, naming a field, when what would be lost may not be.
+
+    Fields of the neutral Request that are named in `without` are left out.
+    """
+    losses = Losses(translation, NAMES[source])
+    request = _REQUEST_READERS[source](payload, losses)
+    for name in without:
+        if getattr(request, name) is not None:
+            losses.hint(losses.name_of(name))
+    if without:
+        unset: dict[str, Any] = dict.fromkeys(without)
+        request = replace(request, **unset)
+    written = _REQUEST_WRITERS[target](request, losses)
+    return Translated(written, losses.omitted, request.freeform)
 
 
 def translate_request(payload: Payload, source: Dialect, target: Dialect) -> Payload:
     """The request in the dialect `target`. Raises Untranslatable, naming the field, when something would be lost."""
-    if source == target:
-        return payload
-    return _REQUEST_WRITERS[target](_REQUEST_READERS[source](payload))
+    return payload if source == target else translate(payload, source, target, "strict").payload
 
 
-def translate_response(response: Payload, source: Dialect, target: Dialect) -> Payload:
+def translate_response(response: Payload, source: Dialect, target: Dialect, freeform: Collection[str] = ()) -> Payload:
     """The whole answer in the dialect `target`. Raises Untranslatable when its content has no place there."""
     if source == target:
         return response
-    return write_answer(read_answer(response, source), target)
+    answer = read_answer(response, source)
+    if freeform:
+        answer = replace(answer, items=tuple(_for_the_agent(item, freeform) for item in answer.items))
+    return write_answer(answer, target)
+
+
+def _for_the_agent(item: Item, freeform: Collection[str]) -> Item:
+    return replace(item, freeform=True) if isinstance(item, Called) and item.name in freeform else item
 
 
 class StreamTranslator:
@@ -57,8 +122,9 @@ class StreamTranslator:
     completions the count of tokens is always written; `hides` of that dialect tells which event it is.
     """
 
-    def __init__(self, source: Dialect, target: Dialect) -> None:
+    def __init__(self, source: Dialect, target: Dialect, freeform: Collection[str] = ()) -> None:
         self._same = source == target
+        self._freeform = freeform
         self._reader = STREAM_READERS[source]()
         self._writer = STREAM_WRITERS[target]()
         self._started = False
@@ -77,5 +143,10 @@ class StreamTranslator:
             if not self._started and not isinstance(delta, Started | Failed):
                 events.extend(self._writer.write(Started("", "")))  # a server that never said that it begins
             self._started = self._started or not isinstance(delta, Failed)
-            events.extend(self._writer.write(delta))
+            events.extend(self._writer.write(self._for_the_agent(delta)))
         return events
+
+    def _for_the_agent(self, delta: Delta) -> Delta:
+        if isinstance(delta, CallStarted) and delta.name in self._freeform:
+            return replace(delta, freeform=True)
+        return delta

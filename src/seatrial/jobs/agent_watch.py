@@ -16,7 +16,7 @@ from seatrial.trial.events import Notice, Observer
 _FIRST = 3
 _ADVICE = {
     "agent_not_started": "try the command in the task's image; --agent-setup installs what it needs",
-    "no_model_call": "it finds its model by the variables OPENAI_BASE_URL and OPENAI_API_KEY, or by those of ANTHROPIC",
+    "no_model_call": "it finds its model by the variables OPENAI_BASE_URL and OPENAI_API_KEY, ANTHROPIC's or GEMINI's",
     "calls_unanswered": "`seatrial calls {folder} {trial}` shows them",
 }
 

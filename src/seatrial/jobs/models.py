@@ -79,6 +79,7 @@ async def model_access(options: ModelOptions, ca_file: str | None = None) -> Asy
         max_turns=options.max_turns,
         max_tokens=options.max_tokens,
         max_cost_usd=options.max_cost_usd,
+        translation=options.translate,
     )
     prices = load_prices(Path(options.prices) if options.prices else None)
     async with open_upstream(options.upstream, ca_file=ca_file) as upstream:

@@ -52,13 +52,17 @@ class AgentFilesRef(StrictModel):
 
 
 class AgentRef(StrictModel):
-    """Which agent, driven by which model, with which files of its own."""
+    """Which agent, driven by which model, with which files of its own.
+
+    `layer` is the digest of the layer that brought it.
+    """
 
     name: str
     version: str | None = None
     command: str | None = None
     model: str | None = None
     files: tuple[AgentFilesRef, ...] = ()
+    layer: Sha256 | None = None
 
 
 class LimitSpec(StrictModel):
@@ -111,13 +115,17 @@ class ResourceUse(StrictModel):
 
 
 class ModelUsage(StrictModel):
-    """Calls, tokens and money of the agent's model."""
+    """Calls, tokens and money of the agent's model.
+
+    `omitted` names what the agent sent and the model's dialect had no place for; see ModelCall.
+    """
 
     calls: NonNegativeInt = 0
     input_tokens: NonNegativeInt = 0
     cached_tokens: NonNegativeInt = 0
     output_tokens: NonNegativeInt = 0
     cost_usd: NonNegative | None = None
+    omitted: tuple[str, ...] = ()
 
 
 class Appeal(StrictModel):

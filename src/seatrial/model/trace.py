@@ -1,7 +1,7 @@
 """ModelCall: one call of an agent to its model, as kept in calls.jsonl.
 
-A conversation grows with every call, so a call keeps only the messages that are new in it and says from which earlier
-call the others are.
+A conversation grows with every call, and most of a request comes again with the next one. So a call keeps only what is
+new in it, and says from which earlier call the rest is. `gateway/recorded.py` puts the whole together again.
 """
 
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel, Timestamp
 
-Dialect = Literal["openai_chat", "openai_responses", "anthropic"]
+Dialect = Literal["openai_chat", "openai_responses", "anthropic", "google"]
 
 CallErrorKind = Literal["agent", "provider", "budget", "disconnected"]
 """Whose doing it was: the agent's bad request, the provider's failure, a limit of the trial, or the agent hung up."""
@@ -49,11 +49,43 @@ class KnownMessages(StrictModel):
     count: NonNegativeInt
 
 
+class KnownPart(StrictModel):
+    """A part of the request that the call `call` keeps, in the same field: tool definitions, a system prompt.
+
+    Without `count` it is the whole value of the field. Else it is `count` entries of a list: those from `start` on in
+    what the call `call` keeps of it, and from `at` on in the whole list of this call.
+    """
+
+    field: str
+    call: NonNegativeInt
+    at: NonNegativeInt = 0
+    start: NonNegativeInt = 0
+    count: NonNegativeInt | None = None
+
+
+class CacheMark(StrictModel):
+    """Where a request told its provider to cache: `name` is the key of the mark, `value` what it said.
+
+    It stood in the message with the number `message` of the whole conversation, or else in the field `field` of the
+    request; `at` is the way from there. Marks are kept apart because they move on with every call.
+    """
+
+    message: NonNegativeInt | None = None
+    field: str | None = None
+    at: list[str | int] = Field(default_factory=list)
+    name: str
+    value: JsonObject
+
+
 class ModelCall(StrictModel):
     """One line of calls.jsonl. `request` is the request without its messages, `response` the whole answer.
 
+    The first messages are those of `known`, and `known_parts` of the request are in earlier calls; `marks` are taken
+    out of both. A file from before there were such parts and marks has everything in place.
+
     A streamed answer is stored as the one it amounts to. `retry_of` names the call that an SDK repeated by itself.
-    `method` is there when a request was refused before it was a call.
+    `method` is there when a request was refused before it was a call. `omitted` names the fields of the request, as the
+    agent sent them, that the model's dialect has no place for; each is named with the first call that had it.
     """
 
     index: NonNegativeInt
@@ -69,10 +101,13 @@ class ModelCall(StrictModel):
     known: KnownMessages | None = None
     messages: list[Any] = Field(default_factory=list)
     request: JsonObject | None = None
+    known_parts: list[KnownPart] = Field(default_factory=list)
+    marks: list[CacheMark] = Field(default_factory=list)
     response: JsonObject | None = None
     status: int | None = None
     finish_reason: str | None = None
     usage: TokenUsage | None = None
     cost_usd: NonNegative | None = None
     retry_of: NonNegativeInt | None = None
+    omitted: tuple[str, ...] = ()
     error: CallError | None = None

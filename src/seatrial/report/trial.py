@@ -157,6 +157,8 @@ def machine(record: TrialRecord) -> list[Fact]:
         facts.append(("used", _used(record)))
     if usage := record.model_usage:
         facts.append(("model", model_usage(usage)))
+        if usage.omitted:
+            facts.append(("left out", f"{', '.join(usage.omitted)} (the model's dialect has no place for it)"))
     return [(label, harmless(value)) for label, value in facts]
 
 

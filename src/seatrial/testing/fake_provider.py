@@ -1,4 +1,4 @@
-"""FakeProvider: a provider of models on loopback that speaks all three dialects, and misbehaves when told to.
+"""FakeProvider: a provider of models on loopback that speaks all dialects, and misbehaves when told to.
 
     async with FakeProvider(Fail(429, headers={"retry-after": "1"}), Say("hello")) as provider:
         ...  # provider.base_url, provider.received
@@ -17,6 +17,7 @@ import orjson
 from aiohttp import web
 
 from seatrial.gateway.dialects import DIALECTS, dialect_of
+from seatrial.gateway.dialects.google_paths import read_path
 from seatrial.gateway.upstreams.render import render_response, render_stream
 from seatrial.gateway.upstreams.reply import Reply, estimate_usage, parse_reply
 from seatrial.model.trace import Dialect
@@ -210,6 +211,8 @@ async def _send_big(request: web.BaseRequest, size: int) -> web.StreamResponse:
 
 
 def _asks_for_stream(received: Received) -> bool:
+    if (path := read_path(received.path)) is not None:
+        return path.stream
     try:
         return bool(received.payload.get("stream"))
     except (ValueError, AttributeError):
@@ -226,7 +229,8 @@ def _response(
     except ValueError:
         payload = {}
     reply = what if isinstance(what, Reply) else parse_reply(what)
-    model = str(payload.get("model", "fake"))
+    path = read_path(received.path)
+    model = path.model if path else str(payload.get("model", "fake"))
     return render_response(dialect, reply, model=model, serial=serial, usage=estimate_usage(payload, reply))
 
 
@@ -237,6 +241,8 @@ def _events(received: Received, what: str | Reply | dict[str, Any], dialect: Dia
 
 
 def _side_value(path: str) -> dict[str, Any]:
+    if path.endswith(":countTokens"):
+        return {"totalTokens": 42}
     if path.endswith("/count_tokens"):
         return {"input_tokens": 42}
     return {"object": "list", "data": [{"id": "fake", "object": "model", "created": 0, "owned_by": "seatrial"}]}

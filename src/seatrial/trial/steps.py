@@ -253,6 +253,7 @@ async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place
     place = await find_place(spec, machinery)
     environment, capabilities = spec.task.config.environment, place.capabilities
     policy = spec.task.config.agent.network or environment.network
+    log.agent_layer = place.sandbox.image.agent_layer
     log.sandbox = SandboxRef(
         backend=capabilities.backend,
         image=place.sandbox.image.reference,

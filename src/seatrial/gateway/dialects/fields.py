@@ -94,7 +94,7 @@ def told_error(body: Any) -> ToldError | None:
         found = table(body)
     if not found:
         return None
-    kind = text(found.get("type")) or text(found.get("code")) or "error"
+    kind = text(found.get("type")) or text(found.get("code")) or text(found.get("status")) or "error"
     if kind == "error":
         kind = text(found.get("code")) or kind
     return ToldError(kind, text(found.get("message")) or "the provider told of an error without a message")

@@ -13,6 +13,8 @@ from seatrial.gateway.dialects.fields import count, text
 from seatrial.gateway.neutral import (
     anthropic_reader,
     anthropic_writer,
+    google_reader,
+    google_writer,
     openai_chat_reader,
     openai_chat_writer,
     openai_responses_reader,
@@ -58,21 +60,25 @@ _READERS: dict[Dialect, _ReaderModule] = {
     "openai_chat": openai_chat_reader,
     "openai_responses": openai_responses_reader,
     "anthropic": anthropic_reader,
+    "google": google_reader,
 }
 _WRITERS: dict[Dialect, _WriterModule] = {
     "openai_chat": openai_chat_writer,
     "openai_responses": openai_responses_writer,
     "anthropic": anthropic_writer,
+    "google": google_writer,
 }
 STREAM_READERS: dict[Dialect, type[StreamReader]] = {
     "openai_chat": openai_chat_reader.ChatReader,
     "openai_responses": openai_responses_reader.ResponsesReader,
     "anthropic": anthropic_reader.AnthropicReader,
+    "google": google_reader.GoogleReader,
 }
 STREAM_WRITERS: dict[Dialect, type[StreamWriter]] = {
     "openai_chat": openai_chat_writer.ChatWriter,
     "openai_responses": openai_responses_writer.ResponsesWriter,
     "anthropic": anthropic_writer.AnthropicWriter,
+    "google": google_writer.GoogleWriter,
 }
 
 
@@ -81,8 +87,8 @@ def read_answer(response: Payload, dialect: Dialect) -> Answer:
     found = need_table(response, "response")
     said, stop = _READERS[dialect].read_content(found)
     return Answer(
-        id=text(found.get("id")) or "",
-        model=text(found.get("model")) or "",
+        id=text(found.get("id")) or text(found.get("responseId")) or "",
+        model=text(found.get("model")) or text(found.get("modelVersion")) or "",
         items=tuple(said),
         stop=stop,
         usage=usage_of(dialect, found),

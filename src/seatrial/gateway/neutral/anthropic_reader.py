@@ -17,6 +17,7 @@ from seatrial.gateway.neutral.types import (
     Item,
     Reasoned,
     Said,
+    Signed,
     Started,
     Stop,
     Text,
@@ -46,7 +47,7 @@ def _read_block(block: Payload, where: str) -> Item | None:
     if kind == "text":
         return Said("assistant", (Text(need_text(block.get("text"), f"{where}.text")),))
     if kind == "thinking":
-        return Reasoned(text(block.get("thinking")) or "")
+        return Reasoned(text(block.get("thinking")) or "", text(block.get("signature")))
     if kind == "tool_use":
         given = need_table(block.get("input"), f"{where}.input")
         call_id, name = (need_text(block.get(field), f"{where}.{field}") for field in ("id", "name"))
@@ -109,6 +110,8 @@ class AnthropicReader:
             return [Grown("text", said)]
         if thought := text(delta.get("thinking")):
             return [Grown("reasoning", thought)]
+        if signature := text(delta.get("signature")):
+            return [Signed(signature)]
         if (arguments := text(delta.get("partial_json"))) and index in self._slots:
             return [CallGrown(self._slots[index], arguments)]
         return []

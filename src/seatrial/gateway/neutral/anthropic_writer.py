@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import dump
-from seatrial.gateway.neutral.checks import arguments_object
+from seatrial.gateway.neutral.checks import MALFORMED, arguments_object
 from seatrial.gateway.neutral.failures import write_failure
 from seatrial.gateway.neutral.pieces import pieces
 from seatrial.gateway.neutral.types import (
@@ -20,6 +20,7 @@ from seatrial.gateway.neutral.types import (
     Reasoned,
     Refused,
     Said,
+    Signed,
     Started,
     Stop,
     Untranslatable,
@@ -44,10 +45,6 @@ _EMPTY: Mapping[str, Payload] = {
 _TOLD_AT_THE_END = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
-MALFORMED = "malformed_arguments"
-"""The key under which arguments of a call stand that are no JSON object."""
-
-
 def write_answer(answer: Answer) -> Payload:
     """A `message`. Raises Untranslatable for what is no part of an answer."""
     content = [_block(item, answer.stop) for item in answer.items if not _says_nothing(item)]
@@ -69,7 +66,7 @@ def _block(item: Item, stop: Stop) -> Payload:
     if isinstance(item, Said | Refused):
         return {"type": "text", "text": joined((item,), type(item))}
     if isinstance(item, Reasoned):
-        return {"type": "thinking", "thinking": item.text, "signature": ""}
+        return {"type": "thinking", "thinking": item.text, "signature": item.signature or ""}
     if isinstance(item, Called):
         return {**_call(item.id, item.name), "input": _input(item, stop)}
     raise Untranslatable("tool results", "they are no part of an answer")
@@ -108,6 +105,8 @@ class AnthropicWriter:
             return self._start("call", _call(delta.id, delta.name))
         if isinstance(delta, Started):
             return [_message_start({**_message(delta), "usage": _usage(None)})]
+        if isinstance(delta, Signed):
+            return self._sign(delta)
         return self._end(delta) if isinstance(delta, Ended) else write_failure("anthropic", delta)
 
     def _grow(self, grown: Grown) -> list[SseEvent]:
@@ -115,6 +114,11 @@ class AnthropicWriter:
         kind = "thinking" if grown.kind == "reasoning" else "text"
         events = [] if self._open == grown.kind else self._start(grown.kind, {"type": kind})
         return [*events, _grown(self._count - 1, f"{kind}_delta", **{kind: grown.text})]
+
+    def _sign(self, signed: Signed) -> list[SseEvent]:
+        """Of a thought that was not shown there is only this."""
+        events = [] if self._open == "reasoning" else self._start("reasoning", {"type": "thinking"})
+        return [*events, _grown(self._count - 1, "signature_delta", signature=signed.signature)]
 
     def _start(self, kind: str, block: Payload) -> list[SseEvent]:
         events = self._stop()

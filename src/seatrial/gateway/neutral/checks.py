@@ -1,4 +1,4 @@
-"""Nothing gets lost unseen: what a reader does not understand is refused by name."""
+"""Nothing gets lost unseen: what a reader does not understand is noted or refused by name."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,17 +8,21 @@ import orjson
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import count
+from seatrial.gateway.neutral.losses import Losses
 from seatrial.gateway.neutral.types import Parts, Text, Untranslatable
 
 HINTS = frozenset(
     {
         "cache_control",
+        "client_metadata",
+        "context_management",
         "metadata",
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
         "safety_identifier",
         "service_tier",
+        "speed",
         "store",
         "stream_options",
         "user",
@@ -26,17 +30,33 @@ HINTS = frozenset(
 )
 """What concerns only the provider's books, caches and queues: it may be left out, for it changes no answer."""
 
+_SAID_ANYWAY: Mapping[str, tuple[Any, ...]] = {
+    "store": (False,),
+    "service_tier": ("auto", "default"),
+    "stream_options": ({"include_usage": True},),
+}
+"""Hints that ask for what happens without them: they are not even noted."""
+
+_HINTS_INSIDE = frozenset({"cache_control"})
 NOT_JSON = "the arguments of the call are not a JSON object"
 
 
-def refuse_unread(
-    given: Payload, read: Iterable[str], where: str = "", defaults: Mapping[str, tuple[Any, ...]] | None = None
+def leave_unread(
+    given: Payload,
+    read: Iterable[str],
+    losses: Losses,
+    where: str = "",
+    defaults: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> None:
-    """Raise Untranslatable for the first field that is set and neither read, nor a hint, nor at its default."""
-    known = {*read, *(("cache_control",) if where else HINTS)}
+    """Leave out each field that is set, neither read nor at its default. Raises Untranslatable as `losses` does."""
+    hints, usual = (_HINTS_INSIDE, defaults or {}) if where else (HINTS, {**_SAID_ANYWAY, **(defaults or {})})
     for name, value in given.items():
-        if name not in known and value is not None and value not in (defaults or {}).get(name, ()):
-            raise Untranslatable(f"{where}.{name}" if where else name)
+        if name in read or value is None or value in usual.get(name, ()):
+            continue
+        if name in hints:
+            losses.hint(name)
+        else:
+            losses.leave_out(f"{where}.{name}" if where else name)
 
 
 def need_table(value: Any, where: str) -> Payload:
@@ -89,6 +109,20 @@ def arguments_object(arguments: str, where: str) -> Payload:
     if not exact:
         raise Untranslatable(where, "it holds a number that JSON parsers round")
     return value
+
+
+MALFORMED = "malformed_arguments"
+"""The key under which arguments of a call stand that are no JSON object, where a dialect wants one."""
+
+
+def arguments_said(arguments: str, where: str, losses: Losses) -> Payload:
+    """The arguments of an earlier call as an object, whatever the model wrote there; strictly, only if they are one."""
+    try:
+        return arguments_object(arguments, where)
+    except Untranslatable:
+        if losses.strict:
+            raise
+        return {MALFORMED: arguments}
 
 
 def arguments_text(value: Payload, where: str) -> str:

@@ -9,7 +9,7 @@ from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import Dialect
 
 # Inside a stream there is no status any more. Those who retry look at it, so it is taken from the error's type.
-_STATUSES = {"overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429}
+_STATUSES = {"overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429, "RESOURCE_EXHAUSTED": 429}
 
 
 def read_failure(parsed: Any) -> list[Delta]:

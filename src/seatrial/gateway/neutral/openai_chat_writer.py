@@ -18,6 +18,7 @@ from seatrial.gateway.neutral.types import (
     Reasoned,
     Refused,
     Said,
+    Signed,
     Started,
     joined,
 )
@@ -63,6 +64,8 @@ class ChatWriter:
         if isinstance(delta, Started):
             self._head = _head(delta, "chat.completion.chunk")
             return [self._chunk({"role": "assistant", "content": ""})]
+        if isinstance(delta, Signed):
+            return []
         return self._end(delta) if isinstance(delta, Ended) else write_failure("openai_chat", delta)
 
     def _end(self, ended: Ended) -> list[SseEvent]:

@@ -15,6 +15,8 @@ _TEXTS = {
 }
 """Parts that stream: the name of their events, followed by `.delta` or `.done`, and the field that grows."""
 
+_GROWING_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
+
 
 def place(index: int, item: Mapping[str, Any]) -> Payload:
     """How events name the item that they belong to."""
@@ -50,8 +52,9 @@ class NumberedEvents:
             opening["status"] = "in_progress"
         if item.get("content"):
             opening["content"] = []
-        if item["type"] == "function_call":
-            opening["arguments"] = ""
+        for kind, grows in _GROWING_FIELDS.items():
+            if item["type"] == kind:
+                opening[grows] = ""
         return self._event("response.output_item.added", output_index=index, item=opening)
 
     def item_done(self, index: int, item: Mapping[str, Any]) -> SseEvent:
@@ -66,6 +69,12 @@ class NumberedEvents:
         """The arguments of a call are whole."""
         fields = {"name": item["name"], "arguments": item["arguments"]}
         return self._event("response.function_call_arguments.done", **where, **fields)
+
+    def freeform_said(self, where: Payload, text: str) -> list[SseEvent]:
+        """The text of a call of a freeform tool, all at once."""
+        kind = "response.custom_tool_call_input"
+        delta = [self._event(f"{kind}.delta", **where, delta=text)] if text else []
+        return [*delta, self._event(f"{kind}.done", **where, input=text)]
 
     def part_added(self, where: Payload, part: Payload) -> SseEvent:
         """A part of an item begins, still empty."""

@@ -18,6 +18,7 @@ from seatrial.gateway.neutral.types import (
     Reasoned,
     Refused,
     Said,
+    Signed,
     Started,
     Stop,
     Text,
@@ -25,6 +26,7 @@ from seatrial.gateway.neutral.types import (
 )
 from seatrial.gateway.sse import SseEvent
 
+_CALL_KEYS = ("call_id", "name", "arguments")
 _STOPS: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 _GROWN: dict[Any, Literal["text", "reasoning", "refusal"]] = {
     "response.output_text.delta": "text",
@@ -52,12 +54,18 @@ def _read_output(item: Payload, where: str) -> list[Item]:
     if kind == "message":
         return [_read_part(*found) for found in tables(item.get("content"), f"{where}.content")]
     if kind == "function_call":
-        names = ("call_id", "name", "arguments")
-        return [Called(*(need_text(item.get(name), f"{where}.{name}") for name in names))]
+        call_id, name, arguments = (need_text(item.get(key), f"{where}.{key}") for key in _CALL_KEYS)
+        return [Called(call_id, name, arguments)]
     if kind == "reasoning":
         parts = [table(part) for part in [*items(item.get("content")), *items(item.get("summary"))]]
-        return [Reasoned("".join(text(part.get("text")) or "" for part in parts))]
+        return [Reasoned("".join(text(part.get("text")) or "" for part in parts), signature_of(item))]
     raise Untranslatable(f"{where}.type", f"there is no place for items of the type {kind!r}")
+
+
+def signature_of(item: Payload) -> str | None:
+    """What the provider wants back of a thought. It knows that only together with the id of the thought."""
+    encrypted = text(item.get("encrypted_content")) if item.get("type") == "reasoning" else None
+    return f"{text(item.get('id')) or ''} {encrypted}" if encrypted else None
 
 
 def _read_part(part: Payload, where: str) -> Item:
@@ -66,6 +74,11 @@ def _read_part(part: Payload, where: str) -> Item:
     if part.get("type") != "output_text":
         raise Untranslatable(f"{where}.type", f"content of the type {part.get('type')!r} is not text")
     return Said("assistant", (Text(need_text(part.get("text"), f"{where}.text")),))
+
+
+def _read_signature(item: Payload) -> list[Delta]:
+    signature = signature_of(item)
+    return [Signed(signature)] if signature else []
 
 
 class ResponsesReader:
@@ -84,8 +97,10 @@ class ResponsesReader:
         if kind == "response.function_call_arguments.delta":
             slot, delta = self._slots.get(number(parsed.get("output_index"))), text(parsed.get("delta"))
             return [CallGrown(slot, delta)] if delta and slot is not None else []
-        if kind == "response.output_item.added":
-            return self._read_item(number(parsed.get("output_index")), table(parsed.get("item")))
+        if kind in ("response.output_item.added", "response.output_item.done"):
+            item = table(parsed.get("item"))
+            added = kind.endswith("added")
+            return self._read_item(number(parsed.get("output_index")), item) if added else _read_signature(item)
         response = table(parsed.get("response"))
         if kind == "response.created":
             created = seconds(response.get("created_at"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.neutral.failures import write_failure
+from seatrial.gateway.neutral.freeform import freeform_text
 from seatrial.gateway.neutral.openai_responses_events import NumberedEvents, part_text, place
 from seatrial.gateway.neutral.pieces import pieces
 from seatrial.gateway.neutral.types import (
@@ -23,6 +24,7 @@ from seatrial.gateway.neutral.types import (
     Reasoned,
     Refused,
     Said,
+    Signed,
     Started,
     Stop,
     Text,
@@ -61,11 +63,12 @@ def _response(answer: Answer, output: list[Payload]) -> Payload:
 
 def _output(item: Item, item_id: str) -> Payload:
     if isinstance(item, Called):
-        head = {"type": "function_call", "id": f"fc_{item_id}", "call_id": item.id, "name": item.name}
-        return {**head, "arguments": item.arguments, "status": "completed"}
+        return _call(item, item_id)
     if isinstance(item, Reasoned):
         content = [{"type": "reasoning_text", "text": item.text}]
-        return {"type": "reasoning", "id": f"rs_{item_id}", "summary": [], "content": content, "status": "completed"}
+        signed = {"encrypted_content": item.signature} if item.signature else {}
+        head = {"type": "reasoning", "id": f"rs_{item_id}", "summary": [], "content": content}
+        return {**head, **signed, "status": "completed"}
     if isinstance(item, Refused):
         part: Payload = {"type": "refusal", "refusal": item.text}
     elif isinstance(item, Said):
@@ -76,15 +79,24 @@ def _output(item: Item, item_id: str) -> Payload:
     return {**head, "status": "completed", "content": [part]}
 
 
+def _call(call: Called, item_id: str) -> Payload:
+    if call.freeform:
+        head = {"type": "custom_tool_call", "id": f"ctc_{item_id}", "call_id": call.id, "name": call.name}
+        return {**head, "input": freeform_text(call.arguments), "status": "completed"}
+    head = {"type": "function_call", "id": f"fc_{item_id}", "call_id": call.id, "name": call.name}
+    return {**head, "arguments": call.arguments, "status": "completed"}
+
+
 class _Growing:
     """One item of the output while it is written."""
 
-    def __init__(self, kind: str, index: int, answer: str, call: tuple[str, str] = ("", "")) -> None:
+    def __init__(self, kind: str, index: int, answer: str, call: CallStarted | None = None) -> None:
         self.kind = kind
         self.index = index
         self.pieces: list[str] = []
+        self.signature: str | None = None
         self.done = False
-        self._call = call
+        self.call = call
         self._id = f"{answer}_{index}"
         self.opening = self.written()
         self.where = place(index, self.opening)
@@ -94,11 +106,11 @@ class _Growing:
         return _output(self._item("".join(self.pieces)), self._id)
 
     def _item(self, text: str) -> Item:
-        if self.kind == "call":
-            return Called(*self._call, text)
+        if self.call is not None:
+            return Called(self.call.id, self.call.name, text, self.call.freeform)
         if self.kind == "text":
             return Said("assistant", (Text(text),))
-        return Reasoned(text) if self.kind == "reasoning" else Refused(text)
+        return Reasoned(text, self.signature) if self.kind == "reasoning" else Refused(text)
 
 
 class ResponsesWriter:
@@ -118,11 +130,13 @@ class ResponsesWriter:
             return self._grow_call(delta)
         if isinstance(delta, CallStarted):
             events = self._finish("text", "reasoning", "refusal")  # parallel calls may grow in turns
-            call = self._calls[delta.slot] = self._add("call", (delta.id, delta.name))
+            call = self._calls[delta.slot] = self._add("call", delta)
             return [*events, self._events.item_added(call.index, call.opening)]
         if isinstance(delta, Started):
             self._started = delta
             return self._events.begun(self._whole(Ended("stop", None)))
+        if isinstance(delta, Signed):
+            return self._sign(delta)
         return self._end(delta) if isinstance(delta, Ended) else write_failure("openai_responses", delta)
 
     def _grow_call(self, delta: CallGrown) -> list[SseEvent]:
@@ -130,20 +144,33 @@ class ResponsesWriter:
         if call is None:
             return []
         call.pieces.append(delta.text)
+        if call.call is not None and call.call.freeform:
+            return []  # its text is known when its arguments are whole
         return [self._events.call_grown(call.where, delta.text)]
 
-    def _grow(self, delta: Grown) -> list[SseEvent]:
-        events: list[SseEvent] = []
+    def _sign(self, signed: Signed) -> list[SseEvent]:
+        """Of a thought that was not shown there is only this. One that is signed is over."""
+        last, events = self._open("reasoning")
+        last.signature = signed.signature
+        return [*events, *self._finish("reasoning")]
+
+    def _open(self, kind: str) -> tuple[_Growing, list[SseEvent]]:
+        """The item of a kind that may still grow, and the events that begin it if it is new."""
         last = self._items[-1] if self._items else None
-        if last is None or last.done or last.kind != delta.kind:
-            events = self._finish()
-            last = self._add(delta.kind)
-            events.append(self._events.item_added(last.index, last.opening))
-            events.append(self._events.part_added(last.part, last.opening["content"][0]))
+        if last is not None and not last.done and last.kind == kind:
+            return last, []
+        events = self._finish()
+        last = self._add(kind)
+        events.append(self._events.item_added(last.index, last.opening))
+        events.append(self._events.part_added(last.part, last.opening["content"][0]))
+        return last, events
+
+    def _grow(self, delta: Grown) -> list[SseEvent]:
+        last, events = self._open(delta.kind)
         last.pieces.append(delta.text)
         return [*events, self._events.part_grown(last.part, last.opening["content"][0]["type"], delta.text)]
 
-    def _add(self, kind: str, call: tuple[str, str] = ("", "")) -> _Growing:
+    def _add(self, kind: str, call: CallStarted | None = None) -> _Growing:
         self._items.append(_Growing(kind, len(self._items), self._started.id, call))
         return self._items[-1]
 
@@ -155,7 +182,9 @@ class ResponsesWriter:
     def _finish_item(self, growing: _Growing) -> list[SseEvent]:
         growing.done = True
         item = growing.written()
-        if growing.kind == "call":
+        if growing.call is not None and growing.call.freeform:
+            events = self._events.freeform_said(growing.where, item["input"])
+        elif growing.call is not None:
             events = [self._events.call_done(growing.where, item)]
         else:
             events = self._events.part_done(growing.part, item["content"][0])
@@ -186,6 +215,8 @@ def _split_item(events: NumberedEvents, where: Payload, item: Mapping[str, Any])
     if item["type"] == "function_call":
         yield from (events.call_grown(where, piece) for piece in pieces(item["arguments"]))
         yield events.call_done(where, item)
+    if item["type"] == "custom_tool_call":
+        yield from events.freeform_said(where, item["input"])
     content = item["content"] if item["type"] == "message" else item.get("content")
     for index, part in enumerate(content or ()):
         inside = {**where, "content_index": index}

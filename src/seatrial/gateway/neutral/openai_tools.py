@@ -1,18 +1,21 @@
-"""Tools and the choice among them, which both of OpenAI's dialects describe almost alike."""
+"""What both of OpenAI's dialects say almost alike: tools, the choice among them, users and effort."""
 
 from typing import Any, Literal
 
 from seatrial.gateway.dialects.api import Payload
-from seatrial.gateway.neutral.checks import need_table, need_text, refuse_unread, without_none
-from seatrial.gateway.neutral.types import Tool, ToolChoice, Untranslatable
+from seatrial.gateway.neutral.checks import leave_unread, need_table, need_text, without_none
+from seatrial.gateway.neutral.efforts import effort_of, is_known, nearest
+from seatrial.gateway.neutral.losses import Losses
+from seatrial.gateway.neutral.types import Request, Tool, ToolChoice
 
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _MODES: dict[str, Literal["auto", "none", "any"]] = {"auto": "auto", "none": "none", "required": "any"}
 _WORDS = {mode: word for word, mode in _MODES.items()}
 
 
-def read_tool(function: Payload, where: str) -> Tool:
+def read_tool(function: Payload, where: str, losses: Losses) -> Tool:
     """A function as both dialects describe it."""
-    refuse_unread(function, ("type", "name", "description", "parameters", "strict"), where)
+    leave_unread(function, ("type", "name", "description", "parameters", "strict"), losses, where)
     schema = function.get("parameters")
     return Tool(
         need_text(function.get("name"), f"{where}.name"),
@@ -28,16 +31,17 @@ def write_tool(tool: Tool) -> Payload:
     return {"name": tool.name, **fields}
 
 
-def read_choice(value: Any, nesting: str | None) -> ToolChoice | None:
+def read_choice(value: Any, nesting: str | None, losses: Losses) -> ToolChoice | None:
     """The choice of tools; a single one is named inside the object `nesting`, or directly."""
     if value is None:
         return None
     if isinstance(value, str) and value in _MODES:
         return ToolChoice(_MODES[value])
     choice = need_table(value, "tool_choice")
-    refuse_unread(choice, ("type", nesting or "name"), "tool_choice")
-    if choice.get("type") != "function":
-        raise Untranslatable("tool_choice.type", "only a function can be chosen")
+    if choice.get("type") not in ("function", "custom"):
+        losses.leave_out("tool_choice", "only a tool that the agent runs itself can be chosen")
+        return ToolChoice("auto")
+    leave_unread(choice, ("type", nesting or "name"), losses, "tool_choice")
     named = need_table(choice.get(nesting), f"tool_choice.{nesting}") if nesting else choice
     return ToolChoice("one", need_text(named.get("name"), "tool_choice.name"))
 
@@ -49,3 +53,22 @@ def write_choice(choice: ToolChoice | None, nesting: str | None) -> Any:
     if choice.mode != "one":
         return _WORDS[choice.mode]
     return {"type": "function", **({nesting: {"name": choice.name}} if nesting else {"name": choice.name})}
+
+
+def read_user(value: Any, losses: Losses) -> str | None:
+    """For whom the answer is."""
+    if value is not None and not isinstance(value, str):
+        losses.hint("user")
+        return None
+    return value
+
+
+def write_effort(request: Request, losses: Losses) -> Any:
+    """How hard to think. A word that is not known is passed on, for the provider to judge."""
+    effort = effort_of(request)
+    if effort is None:
+        return None
+    if request.thinking is not None and request.thinking.on is False:
+        losses.no_place("effort", "the request says too that the model is not to think")
+        return None
+    return nearest(effort, _EFFORTS) if is_known(effort) else effort

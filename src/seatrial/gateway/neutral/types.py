@@ -1,7 +1,7 @@
 """What all dialects can say, as values: a conversation is a flat list of items, in the order of what happened."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from seatrial.gateway.dialects.api import Payload
@@ -9,6 +9,7 @@ from seatrial.model.trace import TokenUsage
 
 Role = Literal["system", "developer", "user", "assistant"]
 Stop = Literal["stop", "length", "tool_calls", "content_filter"]
+FREEFORM_ARGUMENT = "input"
 
 
 class Untranslatable(Exception):
@@ -28,10 +29,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A picture, by the web or as a data URL."""
+    """A picture, by the web or as a data URL; `where` is its place in the request that it came in."""
 
     url: str
     detail: str | None = None
+    where: str = field(default="", compare=False)
 
 
 Parts = tuple[Text | ImagePart, ...]
@@ -47,11 +49,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The model calls a tool; `arguments` is the JSON text as it wrote it."""
+    """The model calls a tool; `arguments` is the JSON text as it wrote it.
+
+    A tool is `freeform` if its agent wants plain text from the model: that text is the argument `FREEFORM_ARGUMENT`.
+    """
 
     id: str
     name: str
     arguments: str
+    freeform: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +70,11 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Reasoned:
-    """What the model thought aloud, without a signature."""
+    """What the model thought aloud; by the `signature` its provider knows the thought again."""
 
     text: str
+    signature: str | None = None
+    where: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +100,13 @@ def _text(item: Said | Reasoned | Refused) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call. `strict` is None where the provider decides."""
+    """A function that the model may call. `strict` is None where the provider decides; see Called for `freeform`."""
 
     name: str
     description: str | None
     schema: Payload | None
     strict: bool | None
+    freeform: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +118,21 @@ class ToolChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Thinking:
+    """Whether the model is to think before it answers, for how many tokens, and whether its thoughts are shown."""
+
+    on: bool | None = None
+    budget: int | None = None
+    shown: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """A request. What is None was not said; values of sampling are passed on as found, for the provider to judge."""
+    """A request. What is None was not said; values of sampling are passed on as found, for the provider to judge.
+
+    `effort` is one of the words of `efforts.EFFORTS`, or another one that the agent sent. `freeform` names the tools
+    that the agent wants plain text for.
+    """
 
     model: Any
     items: tuple[Item, ...]
@@ -124,8 +146,11 @@ class Request:
     seed: Any = None
     format: Payload | None = None
     effort: Any = None
+    thinking: Thinking | None = None
     verbosity: Any = None
+    user: str | None = None
     stream: Any = None
+    freeform: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +189,7 @@ class CallStarted:
     slot: int
     id: str
     name: str
+    freeform: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +198,13 @@ class CallGrown:
 
     slot: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """The signature of the thought that has just been told."""
+
+    signature: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,4 +223,4 @@ class Failed:
     message: str
 
 
-Delta = Started | Grown | CallStarted | CallGrown | Ended | Failed
+Delta = Started | Grown | CallStarted | CallGrown | Signed | Ended | Failed

@@ -10,10 +10,10 @@ from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.upstreams.render import render_stream
-from seatrial.gateway.upstreams.reply import estimate_input
+from seatrial.gateway.upstreams.reply import estimate_input, estimate_tokens
 from seatrial.model.trace import Dialect
 
-ALL_DIALECTS: frozenset[Dialect] = frozenset({"openai_chat", "openai_responses", "anthropic"})
+ALL_DIALECTS: frozenset[Dialect] = frozenset({"openai_chat", "openai_responses", "anthropic", "google"})
 
 JSON_HEADERS: Mapping[str, str] = {"content-type": "application/json"}
 STREAM_HEADERS: Mapping[str, str] = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
@@ -25,6 +25,7 @@ _BEGINNINGS: Mapping[Dialect, re.Pattern[bytes]] = {
     "openai_chat": re.compile(rb'"choices"\s*:\s*\[\s*\{'),
     "openai_responses": re.compile(rb'"output"\s*:\s*\[\s*\{'),
     "anthropic": re.compile(rb'"content"\s*:\s*\['),
+    "google": re.compile(rb'"candidates"\s*:\s*\[\s*\{'),
 }
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -88,12 +89,17 @@ def answer(request: ModelRequest, response: Mapping[str, Any]) -> ModelReply:
 def side_answer(request: ModelRequest, model: str) -> ModelReply:
     """What an upstream without a provider says on paths other than those of its dialects."""
     path = request.path.partition("?")[0].rstrip("/")
+    if path.endswith(":countTokens"):
+        return json_reply(200, {"totalTokens": estimate_tokens(len(request.body))})
     if path.endswith("/models"):
-        return json_reply(200, {"object": "list", "data": [_model(model)], "has_more": False})
+        found = [_model(model)]
+        return json_reply(200, {"object": "list", "data": found, "has_more": False, "models": found})
     if "/models/" in path:
         return json_reply(200, _model(path.rpartition("/models/")[2]))
-    if path.endswith("/count_tokens"):
-        return json_reply(200, {"input_tokens": estimate_input(request.payload)})
+    if path.endswith(("/count_tokens", "/input_tokens")):
+        # The gateway does not read such a request.
+        size = estimate_tokens(len(request.body)) if request.body else estimate_input(request.payload)
+        return json_reply(200, {"input_tokens": size})
     return error_reply(request, 404, f"there is nothing at {path} of the model {model}")
 
 
@@ -104,10 +110,11 @@ def asked_model(request: ModelRequest, default: str) -> str:
 
 
 def _model(name: str) -> dict[str, Any]:
-    # One table that both SDKs can read.
+    # One table that all SDKs can read; Google's asks at the same paths as the others.
     epoch = "1970-01-01T00:00:00Z"
     openai = {"id": name, "object": "model", "created": 0, "owned_by": "seatrial"}
-    return {**openai, "type": "model", "display_name": name, "created_at": epoch}
+    google = {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": ["generateContent"]}
+    return {**openai, **google, "type": "model", "display_name": name, "created_at": epoch}
 
 
 def _usage_wanted(payload: Mapping[str, Any] | None) -> bool:

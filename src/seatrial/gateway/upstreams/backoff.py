@@ -54,6 +54,16 @@ def retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
     return max((when - now).total_seconds(), 0.0)
 
 
+def told_delay(body: bytes) -> float | None:
+    """The seconds that Google asks to wait, which it says among the details of an error (`"retryDelay": "34.5s"`)."""
+    details = _error_table(body).get("details")
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and delay.endswith("s"):
+            return _number(delay.removesuffix("s"))
+    return None
+
+
 def error_message(body: bytes, longest: int = 500) -> str:
     """What the body of a failed answer says, in one bounded line."""
     message = _error_table(body).get("message")

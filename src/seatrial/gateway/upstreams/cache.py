@@ -20,7 +20,7 @@ from seatrial.gateway.api import ModelReply, ModelRequest, Upstream
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.sse import SseReader
 from seatrial.gateway.upstreams.answers import answer
-from seatrial.gateway.upstreams.fingerprint import essential, fingerprint
+from seatrial.gateway.upstreams.fingerprint import essential, essential_path, fingerprint
 from seatrial.gateway.upstreams.per_trial import for_trial
 from seatrial.model.trace import Dialect
 
@@ -79,7 +79,8 @@ class CachedUpstream:
                 yield reply
 
     def _path(self, request: ModelRequest) -> Path:
-        name = fingerprint(self._scope, request.dialect, request.path, essential(request.payload))
+        path = essential_path(request.dialect, request.path)
+        name = fingerprint(self._scope, request.dialect, path, essential(request.payload))
         return self._folder / name[:2] / f"{name}.json"
 
 

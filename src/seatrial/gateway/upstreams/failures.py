@@ -12,6 +12,7 @@ from seatrial.gateway.upstreams.backoff import (
     error_message,
     is_hopeless,
     retry_after,
+    told_delay,
 )
 from seatrial.gateway.upstreams.body import Body
 from seatrial.gateway.upstreams.http_client import in_words, is_unreadable
@@ -20,6 +21,7 @@ from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.second_opinion import is_doubtful, may_pass
 
 _SHOWN_BYTES = 80
+_WRONG_KEY = b"API_KEY_INVALID"
 _HIDDEN = "[key]"
 
 
@@ -67,6 +69,8 @@ class FailureReader:
         """Whether this is an answer to what the agent asked, and no failure of the provider or of ours."""
         if status in HOPELESS_STATUSES:  # our key is at fault, unless the agent went where it has no business
             return outgoing.dialect is None
+        if status == 400 and _WRONG_KEY in said:  # what Google says to a wrong key
+            return outgoing.dialect is None
         if outgoing.dialect is not None and is_doubtful(status, said):
             return False
         return 400 <= status < 500 and status not in RETRIED_STATUSES
@@ -80,7 +84,7 @@ class FailureReader:
                 f"{self.where} answers {status} and sends us to {to}: correct its address", status, hopeless=True
             )
         message = f"{self.where} answered {status}: {error_message(said) or response.reason or 'no reason given'}"
-        wait = retry_after(response.headers, dt.datetime.now(dt.UTC))
+        wait = retry_after(response.headers, dt.datetime.now(dt.UTC)) or told_delay(said)
         hopeless = not may_pass(status, said) or is_hopeless(status, response.headers, said)
         return UpstreamFailure(message, status, wait, hopeless)
 

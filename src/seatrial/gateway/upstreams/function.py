@@ -17,7 +17,12 @@ from seatrial.model.trace import Dialect
 Said = str | Reply | dict[str, Any]
 ModelFunction = Callable[[dict[str, Any]], Said | Awaitable[Said]]
 
-_WHOLE: Mapping[Dialect, str] = {"openai_chat": "choices", "openai_responses": "output", "anthropic": "content"}
+_WHOLE: Mapping[Dialect, str] = {
+    "openai_chat": "choices",
+    "openai_responses": "output",
+    "anthropic": "content",
+    "google": "candidates",
+}
 """The field by which a whole response of each dialect is known."""
 
 

@@ -2,9 +2,10 @@
 
     openai                      api.openai.com, with the key in OPENAI_API_KEY
     anthropic                   api.anthropic.com, with the key in ANTHROPIC_API_KEY
-    openai:URL, anthropic:URL   another provider that speaks so
+    google                      Google's Gemini API, with the key in GEMINI_API_KEY or GOOGLE_API_KEY
+    openai:URL, anthropic:URL   another provider that speaks so; google:URL as well
     https://host/v1             a provider that speaks chat completions
-    scripted:FILE               replies from a file
+    scripted:FILE               replies from a file, in a line or by rules
     replay:FILE                 answers from an earlier calls.jsonl
     cache:FOLDER,UPSTREAM       any of these, each thing asked once
 
@@ -27,20 +28,23 @@ from seatrial.gateway.upstreams.cache import CachedUpstream
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.replay import ReplayModel
-from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.gateway.upstreams.script_files import load_script
 from seatrial.plugins import load_plugin, plugin_names
 
 _GROUP = "seatrial.upstreams"
-_OURS = ("anthropic", "cache:FOLDER,UPSTREAM", "https://HOST/v1", "openai", "replay:FILE", "scripted:FILE")
+_OURS = ("anthropic", "cache:FOLDER,UPSTREAM", "google", "https://HOST/v1", "openai", "replay:FILE", "scripted:FILE")
 
 _SECONDS = {"first_byte": "first_byte_timeout_sec", "idle": "idle_timeout_sec"}
 _OPENAI: Mapping[str, Any] = {"dialects": frozenset({"openai_chat", "openai_responses"})}
 _ANTHROPIC: Mapping[str, Any] = {"dialects": frozenset({"anthropic"})}
-_PROVIDERS: Mapping[str, Mapping[str, Any]] = {"openai": _OPENAI, "anthropic": _ANTHROPIC}
+_GOOGLE: Mapping[str, Any] = {"dialects": frozenset({"google"})}
+_PROVIDERS: Mapping[str, Mapping[str, Any]] = {"openai": _OPENAI, "anthropic": _ANTHROPIC, "google": _GOOGLE}
 
+_OTHER_KEY = "GOOGLE_API_KEY"
 _HOMES: Mapping[str, Mapping[str, str]] = {
     "openai": {"base_url": "https://api.openai.com/v1", "api_key_var": "OPENAI_API_KEY"},
     "anthropic": {"base_url": "https://api.anthropic.com", "api_key_var": "ANTHROPIC_API_KEY"},
+    "google": {"base_url": "https://generativelanguage.googleapis.com", "api_key_var": "GEMINI_API_KEY"},
 }
 
 
@@ -59,11 +63,11 @@ def make_upstream(text: str, environ: Mapping[str, str] = os.environ, ca_file: s
         if not rest:
             raise UsageError(f"{kind} needs a file: {kind}:FILE")
         path = Path(rest).expanduser()
-        return ScriptedModel.from_file(path) if kind == "scripted" else ReplayModel.from_file(path)
+        return load_script(path) if kind == "scripted" else ReplayModel.from_file(path)
     name, comma, settings = kind.partition(",")
     if name in _PROVIDERS:
         at_home = not rest or bool(comma)
-        values = {**_named(name, at_home=at_home), **trust}
+        values = {**_with_other_key(_named(name, at_home=at_home), environ), **trust}
         return _provider(f",{settings}{colon}{rest}" if at_home else rest, values, environ)
     return _plugin(kind, rest, text)
 
@@ -92,6 +96,13 @@ def missing_plugin(text: str) -> str | None:
 
 def _named(name: str, *, at_home: bool) -> Mapping[str, Any]:
     return {**_PROVIDERS[name], **(_HOMES[name] if at_home else {})}
+
+
+def _with_other_key(values: Mapping[str, Any], environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """Google's own clients know two names of its key."""
+    if values.get("api_key_var") == "GEMINI_API_KEY" and not environ.get("GEMINI_API_KEY") and environ.get(_OTHER_KEY):
+        return {**values, "api_key_var": _OTHER_KEY}
+    return values
 
 
 def _cached(text: str, rest: str, environ: Mapping[str, str], ca_file: str | None) -> Upstream:

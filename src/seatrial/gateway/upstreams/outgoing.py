@@ -4,18 +4,18 @@ import io
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-import orjson
 from yarl import URL
 
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.bodies import Spooled
-from seatrial.gateway.upstreams.passing_on import ANTHROPIC_VERSION, key_headers, sent_headers, target_url
+from seatrial.gateway.dialects import call_body
+from seatrial.gateway.upstreams.passing_on import ANTHROPIC_VERSION, is_googles, key_headers, sent_headers, target_url
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.model.trace import Dialect
 
 _LARGE = 512 * 1024
 _MADE_UP = frozenset({"content-type", "user-agent"})
-_STYLES: tuple[Dialect | None, ...] = ("openai_chat", "openai_responses", "anthropic", None)
+_STYLES: tuple[Dialect | None, ...] = ("openai_chat", "openai_responses", "anthropic", "google", None)
 
 
 class Outgoing(NamedTuple):
@@ -58,7 +58,7 @@ class Envelope:
         if spooled is not None:
             headers["content-length"] = str(spooled.size)
         elif body is None and request.payload is not None:
-            body = orjson.dumps(request.payload)
+            body = call_body(request.dialect, request.payload)
         if body is not None or spooled is not None:
             headers.setdefault("content-type", "application/json")
         if style == "anthropic":
@@ -70,6 +70,8 @@ class Envelope:
     def _style(self, request: ModelRequest) -> Dialect | None:
         """The dialect whose way of showing a key is used on paths of none: the way the agent itself used."""
         dialects = self._options.dialects
+        if "google" in dialects and (len(dialects) == 1 or is_googles(request.path)):
+            return "google"
         if "anthropic" not in dialects:
             return None
         if len(dialects) == 1 or any(name.lower() == "anthropic-version" for name in request.headers):

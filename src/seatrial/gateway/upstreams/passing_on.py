@@ -10,12 +10,14 @@ from functools import lru_cache
 from yarl import URL
 
 from seatrial.gateway.dialects import dialect_of
+from seatrial.gateway.dialects.google_paths import read_path
 from seatrial.model.trace import Dialect
 
 ANTHROPIC_VERSION = "2023-06-01"
 
 _TARGET = re.compile(r"/[!-\"$-~]*\Z")  # printable ASCII without a fragment
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(/|\Z)")
+_OWN_VERSION = re.compile(r"\A/v1(?:/|(?:beta|alpha)/(?=models\b))")
 _DOTS = re.compile(r"/(\.|%2e){1,2}(/|\Z)", re.IGNORECASE)
 
 _SENT = frozenset(
@@ -45,10 +47,15 @@ def target_url(base_url: str, path: str) -> URL:
     if not _TARGET.match(path) or _DOTS.search(path.partition("?")[0]):
         raise ValueError(f"{path[:200]!r} is not a path that can be passed on")
     if _VERSION.search(URL(base_url).path):
-        path = path[3:] if path.startswith("/v1/") else path
-    elif dialect_of(path) and not path.startswith("/v1/"):
+        path = _OWN_VERSION.sub("/", path)
+    elif not is_googles(path) and dialect_of(path) and not path.startswith("/v1/"):
         path = "/v1" + path
     return URL(base_url + path, encoded=True)
+
+
+def is_googles(path: str) -> bool:
+    """Whether a path is one of Google's API."""
+    return path.startswith(("/v1beta/", "/v1alpha/")) or read_path(path) is not None
 
 
 def sent_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -80,4 +87,6 @@ def key_headers(key: str | None, dialect: Dialect | None) -> dict[str, str]:
     """How a key is shown in a dialect."""
     if dialect == "anthropic":
         return {"x-api-key": key} if key else {}
+    if dialect == "google":
+        return {"x-goog-api-key": key} if key else {}
     return {"authorization": f"Bearer {key}"} if key else {}

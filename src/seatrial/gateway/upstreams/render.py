@@ -4,7 +4,8 @@ A stream is made from the whole answer, so that a recorded or cached one can be 
 depends on the clock: the same reply gives the same bytes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -21,18 +22,30 @@ _PREFIXES: Mapping[Dialect, tuple[str, str]] = {
     "openai_chat": ("chatcmpl-", "call_"),
     "openai_responses": ("resp_", "call_"),
     "anthropic": ("msg_", "toolu_"),
+    "google": ("resp_", "call_"),
 }
 """Of the ids of answers and of calls; some clients look at them."""
 
 
 def render_response(
-    dialect: Dialect, reply: Reply, *, model: str = "scripted", serial: int = 0, usage: TokenUsage | None = None
+    dialect: Dialect,
+    reply: Reply,
+    *,
+    model: str = "scripted",
+    serial: int = 0,
+    usage: TokenUsage | None = None,
+    freeform: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The whole answer a provider of this dialect would give; `serial` makes its ids differ from those of others."""
+    """The whole answer a provider of this dialect would give; `serial` makes its ids differ from those of others.
+
+    Calls of the tools `freeform` are written as the plain text that these want.
+    """
     items: list[Item] = [Reasoned(reply.reasoning)] if reply.reasoning else []
     if reply.text or not reply.tool_calls:
         items.append(Said("assistant", (Text(reply.text),)))
-    items += [_called(dialect, call, f"{serial:08d}_{slot}") for slot, call in enumerate(reply.tool_calls)]
+    for slot, call in enumerate(reply.tool_calls):
+        called = _called(dialect, call, f"{serial:08d}_{slot}")
+        items.append(replace(called, freeform=True) if call.name in freeform else called)
     return write_answer(
         Answer(
             id=f"{_PREFIXES[dialect][0]}{serial:08d}",
@@ -47,7 +60,7 @@ def render_response(
 
 def _called(dialect: Dialect, call: ToolCall, own_id: str) -> Called:
     arguments = call.arguments
-    if dialect == "anthropic":  # which has no room for arguments that are no JSON object
+    if dialect in ("anthropic", "google"):  # which have no room for arguments that are no JSON object
         try:
             arguments_object(arguments, call.name)
         except Untranslatable:

@@ -1,6 +1,7 @@
 """ReplayModel: the answers of an earlier trial again, as long as the agent asks for the same.
 
-Calls that overlapped in the earlier trial may come in any order; all others come in theirs.
+Numbers in what its tools gave back may be others than before, where no call is exactly the same: commands tell times
+and process ids. Calls that overlapped in the earlier trial may come in any order; all others come in theirs.
 """
 
 import copy
@@ -16,18 +17,35 @@ from pydantic import ValidationError
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.marks import without_marks
+from seatrial.gateway.neutral.openai_responses_tools import freeform_names
+from seatrial.gateway.recorded import RecordedCalls
+from seatrial.gateway.translate import Untranslatable, translate_response
 from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
-from seatrial.gateway.upstreams.fingerprint import essential, fingerprint, first_difference
+from seatrial.gateway.upstreams.fingerprint import (
+    essential,
+    essential_messages,
+    essential_path,
+    fingerprint,
+    first_difference,
+    without_numbers,
+)
 from seatrial.model.trace import Dialect, ModelCall
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedCall:
-    """An earlier call with the whole conversation it had."""
+    """An earlier call with the whole conversation that it had, and what else counts of its request."""
 
     call: ModelCall
-    messages: tuple[Any, ...]
+    messages: list[Any]
+    request: dict[str, Any]
     hash: str
+
+    def loose_hash(self) -> str:
+        """The same for requests that differ only in numbers that tools gave back."""
+        call = self.call
+        return _loose_hash(call.dialect, _path(call), self.messages, self.request)
 
     @property
     def ended_at(self) -> dt.datetime:
@@ -73,15 +91,18 @@ class ReplayModel:
             yield _again(request, recorded.call)
 
     def _take(self, request: ModelRequest) -> RecordedCall | None:
-        wanted = fingerprint(request.dialect, request.path, *_split(request))
+        wanted = fingerprint(request.dialect, _path(request), *_split(request))
         candidates = [one for one in self._left if one.call.dialect is None] if request.dialect is None else self._due()
-        for recorded in candidates:
-            if recorded.hash == wanted:
-                self._left.remove(recorded)
-                return recorded
-        if request.dialect is None:
+        found = next((one for one in candidates if one.hash == wanted), None)
+        if found is None and request.dialect is None:
             return None
-        raise final_error(self._complaint(request, candidates))
+        if found is None:
+            loosely = _loose_hash(request.dialect, _path(request), *_split(request))
+            found = next((one for one in candidates if one.loose_hash() == loosely), None)
+        if found is None:
+            raise final_error(self._complaint(request, candidates))
+        self._left.remove(found)
+        return found
 
     def _due(self) -> list[RecordedCall]:
         """The first call that has not been asked for again, and those that ran beside it."""
@@ -93,8 +114,8 @@ class ReplayModel:
             count = sum(1 for one in self._recorded if one.call.dialect is not None)
             return f"{self._name} has no more answers: its {count} calls are replayed, and the agent asks for one more"
         call, (messages, rest) = due[0].call, _split(request)
-        before = {"path": call.path, "request": essential(call.request), "messages": list(due[0].messages)}
-        now = {"path": request.path, "request": rest, "messages": messages}
+        before = {"path": _path(call), "request": due[0].request, "messages": due[0].messages}
+        now = {"path": _path(request), "request": rest, "messages": messages}
         return f"call {call.index} of {self._name} was another one: {first_difference(before, now)}"
 
 
@@ -103,9 +124,38 @@ def _again(request: ModelRequest, call: ModelCall) -> ModelReply:
     if error is not None and error.kind == "provider":
         raise ProviderError(f"as recorded: {error.message}", error.status)
     status = call.status or (error.status if error else None) or 200
-    if call.response is None:
+    if call.response is None or (status >= 300 and _is_foreign_error(request, call.response)):
         return error_reply(request, status, error.message if error else "")
-    return answer(request, call.response) if status < 300 else json_reply(status, call.response)
+    return (
+        answer(request, _in_its_dialect(request, call.response)) if status < 300 else json_reply(status, call.response)
+    )
+
+
+def _path(asked: ModelRequest | ModelCall) -> str:
+    return essential_path(asked.dialect, asked.path)
+
+
+def _is_foreign_error(request: ModelRequest, response: dict[str, Any]) -> bool:
+    error = response.get("error")
+    googles = isinstance(error, dict) and "status" in error
+    anthropics = response.get("type") == "error"
+    return (anthropics, googles) != (request.dialect == "anthropic", request.dialect == "google")
+
+
+def _in_its_dialect(request: ModelRequest, response: dict[str, Any]) -> dict[str, Any]:
+    """The answer as its agent got it; the record has it as the provider gave it. Raises ProviderError."""
+    wanted = request.dialect
+    if wanted is None or DIALECTS[wanted].holds_answer(response):
+        return response
+    spoken = next((dialect for dialect, module in DIALECTS.items() if module.holds_answer(response)), wanted)
+    try:
+        return translate_response(response, spoken, wanted, freeform_names(wanted, request.payload or {}))
+    except Untranslatable as error:
+        raise final_error(f"this answer cannot be translated: {error}") from error
+
+
+def _loose_hash(dialect: Dialect | None, path: str, messages: list[Any], rest: dict[str, Any]) -> str:
+    return fingerprint(dialect, path, without_numbers(messages), rest)
 
 
 def _usable(recorded: list[RecordedCall]) -> tuple[RecordedCall, ...]:
@@ -124,26 +174,25 @@ def _usable(recorded: list[RecordedCall]) -> tuple[RecordedCall, ...]:
 
 
 def _with_conversations(calls: Sequence[ModelCall]) -> list[RecordedCall]:
-    conversations: dict[int, tuple[Any, ...]] = {}
+    whole = RecordedCalls(calls)
     recorded = []
     for call in calls:
-        known: tuple[Any, ...] = ()
-        if call.known is not None:
-            if call.known.call not in conversations:
-                raise UsageError(f"call {call.index} builds on call {call.known.call}, which is not recorded before it")
-            known = conversations[call.known.call][: call.known.count]
-        messages = conversations[call.index] = (*known, *call.messages)
-        hashed = fingerprint(call.dialect, call.path, list(messages), essential(call.request))
-        recorded.append(RecordedCall(call, messages, hashed))
+        try:
+            said, asked = whole.messages(call.index), whole.request(call.index)
+        except ValueError as error:
+            raise UsageError(f"the recording is not complete: {error}") from error
+        messages, request = essential_messages(without_marks(said)), essential(asked)
+        hashed = fingerprint(call.dialect, _path(call), messages, request)
+        recorded.append(RecordedCall(call, messages, request, hashed))
     return recorded
 
 
 def _split(request: ModelRequest) -> tuple[list[Any], dict[str, Any]]:
-    payload = request.payload or {}
+    payload = essential(request.payload)
     if request.dialect is None:
-        return [], essential(payload)
+        return [], payload
     module = DIALECTS[request.dialect]
-    return module.messages(payload), essential(module.without_messages(payload))
+    return essential_messages(module.messages(payload)), module.without_messages(payload)
 
 
 def _read_calls(path: Path) -> list[ModelCall]:

@@ -62,20 +62,21 @@ def estimate_usage(payload: Mapping[str, Any] | None, reply: Reply) -> TokenUsag
     said = reply.text + reply.reasoning + "".join(call.name + call.arguments for call in reply.tool_calls)
     return TokenUsage(
         input_tokens=estimate_input(payload),
-        output_tokens=_tokens(len(said.encode(errors="replace"))),
-        reasoning_tokens=_tokens(len(reply.reasoning.encode(errors="replace"))),
+        output_tokens=estimate_tokens(len(said.encode(errors="replace"))),
+        reasoning_tokens=estimate_tokens(len(reply.reasoning.encode(errors="replace"))),
     )
 
 
 def estimate_input(payload: Mapping[str, Any] | None) -> int:
     """About how many tokens a request has."""
     try:
-        return _tokens(len(orjson.dumps(payload))) if payload else 0
+        return estimate_tokens(len(orjson.dumps(payload))) if payload else 0
     except orjson.JSONEncodeError:  # nested more deeply than it can write, though not than it can read
         return 0
 
 
-def _tokens(size: int) -> int:
+def estimate_tokens(size: int) -> int:
+    """About how many tokens so many bytes are."""
     return -(-size // _BYTES_PER_TOKEN)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.dialects import call_body, call_path
 from seatrial.gateway.upstreams.backoff import HOPELESS_STATUSES, RETRIED_STATUSES
 from seatrial.model.trace import Dialect
 
@@ -29,6 +29,7 @@ _PLAIN: Mapping[Dialect, dict[str, Any]] = {
     "openai_chat": {"messages": [{"role": "user", "content": _QUESTION}]},
     "openai_responses": {"input": _QUESTION},
     "anthropic": {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16},
+    "google": {"contents": [{"role": "user", "parts": [{"text": _QUESTION}]}]},
 }
 
 
@@ -45,7 +46,8 @@ def may_pass(status: int, said: bytes) -> bool:
 def plain_question(dialect: Dialect, model: str, trial: int = 0) -> ModelRequest:
     """The plainest request there is to a model, which no provider that works refuses."""
     payload = {"model": model, **_PLAIN[dialect]}
-    return ModelRequest(PATHS[dialect], dialect=dialect, payload=payload, body=orjson.dumps(payload), trial=trial)
+    path, body = call_path(dialect, payload), call_body(dialect, payload)
+    return ModelRequest(path, dialect=dialect, payload=payload, body=body, trial=trial)
 
 
 class Pulse:

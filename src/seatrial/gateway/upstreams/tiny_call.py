@@ -8,14 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest, Upstream
-from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.dialects import call_path
 from seatrial.gateway.upstreams.backoff import error_message
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.model.trace import Dialect
 
 _TIMEOUT_SEC = 60.0
 _MOST_ERROR_BYTES = 64 * 1024
-_ORDER: tuple[Dialect, ...] = ("openai_chat", "anthropic", "openai_responses")
+_ORDER: tuple[Dialect, ...] = ("openai_chat", "anthropic", "openai_responses", "google")
 _REFUSED = frozenset({401, 402, 403, 404})
 _UNKNOWN_MODEL = ("not found", "does not exist", "not exist", "unknown model", "invalid model", "no such model")
 
@@ -45,12 +45,16 @@ def _request(upstream: Upstream, model: str | None) -> ModelRequest:
     if model is None:
         return ModelRequest("/v1/models", "GET")
     dialect = next(each for each in _ORDER if each in upstream.dialects)
-    return ModelRequest(PATHS[dialect], dialect=dialect, payload=_payload(dialect, model))
+    payload = _payload(dialect, model)
+    return ModelRequest(call_path(dialect, payload), dialect=dialect, payload=payload)
 
 
 def _payload(dialect: Dialect, model: str) -> dict[str, Any]:
     if dialect == "openai_responses":
         return {"model": model, "input": "Hi", "max_output_tokens": 16}  # the least that it takes
+    if dialect == "google":
+        asked = [{"role": "user", "parts": [{"text": "Hi"}]}]
+        return {"model": model, "contents": asked, "generationConfig": {"maxOutputTokens": 1}}
     return {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
 
 

@@ -30,7 +30,12 @@ from seatrial.tasks.environ import templates_in
 from seatrial.trial.events import Observer
 
 _LEAST_WORKERS = 1000  # so that nodes which come later find trials waiting
-_USUAL_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+_USUAL_KEYS = (
+    ("anthropic", "ANTHROPIC_API_KEY"),
+    ("google", "GEMINI_API_KEY"),
+    ("google", "GOOGLE_API_KEY"),
+    ("openai", "OPENAI_API_KEY"),
+)
 
 
 class RayEngine:
@@ -110,7 +115,7 @@ def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
 def variables_needed(spec: JobSpec, tasks: Iterable[Task]) -> frozenset[str]:
     """The variables of this machine that upstream, agents and tasks of a job may have."""
     upstream = spec.model.upstream or ""
-    keys = {*keys_of(upstream), *(key for name, key in _USUAL_KEYS.items() if name in upstream)}
+    keys = {*keys_of(upstream), *(key for name, key in _USUAL_KEYS if name in upstream)}
     return frozenset({*spec.trial.allow_env, *keys, *_of_agents(spec.agents, tasks)})
 
 

@@ -71,7 +71,13 @@ def command(job: Path, trial: str, **asked: Any) -> None:
             _show_whole(talk, wanted.index)
         else:
             _show_threads(talk, wanted)
-    if wanted.index is None and wanted.thread is None and wanted.step is None and not wanted.as_json and record.model_usage:
+    if (
+        wanted.index is None
+        and wanted.thread is None
+        and wanted.step is None
+        and not wanted.as_json
+        and record.model_usage
+    ):
         click.echo(harmless(f"total: {model_usage(record.model_usage)}"))
 
 

@@ -24,10 +24,12 @@
         │   │       └── TooLargeError
         │   ├── GatewayError     the way to the model failed on our side
         │   ├── AgentSetupError  the agent cannot be started on this task
+        │   │   └── AgentUnfitError  nor on any other with this image: its program does not run there
         │   ├── HealthcheckError the environment did not become ready
         │   ├── ImageError       an image cannot be had or used
         │   │   ├── ImageFetchError nor could it be fetched just now; later may be different
         │   │   └── BuildError   its Dockerfile cannot be built
+        │   │       └── BakeError the tree of an agent cannot be made
         │   └── VerifierStageError the verifier cannot be started on this task
         ├── ModelError           there is no usable answer of the model
         │   ├── ProviderError    its provider failed, or is out of what was asked for
@@ -155,6 +157,10 @@ class BuildError(ImageError):
     """A Dockerfile cannot be read or built; the message begins with its file and line."""
 
 
+class BakeError(BuildError):
+    """The packages of an agent cannot be made into a tree; the message has the end of what was said meanwhile."""
+
+
 class GatewayError(InfraError):
     """The gateway itself failed."""
 
@@ -181,6 +187,10 @@ class ModelSilentError(ProviderError):
 
 class AgentSetupError(InfraError):
     """The agent cannot be started on this task, however often one tries."""
+
+
+class AgentUnfitError(AgentSetupError):
+    """The agent's program does not run in an image; the message says what it said, and what to do."""
 
 
 class HealthcheckError(InfraError):

@@ -11,6 +11,7 @@ from seatrial.model.record import StepRecord
 from seatrial.model.trace import CallError, ModelCall, TokenUsage
 from tests.cli.conftest import SEATRIAL, Seatrial, on_terminal
 from tests.cli.job_folders import BEGUN, make_job, record
+from tests.trajectories.samples import Anthropic, whole_trial
 
 SYSTEM = {"role": "system", "content": "You are brief."}
 ASKED = {"role": "user", "content": "List the files.\nThen stop."}
@@ -90,6 +91,38 @@ def test_the_conversation_is_told_call_by_call_with_what_is_new_in_each(seatrial
     assert "tool        a.txt ]0;owned\n            b.txt\n            xxx" in second
     assert second.endswith("assistant   Two files.\n")
     assert third == "2 · gpt-5 · no answer · 1.5 s · repeats call 0 · budget error: the limit of 2 [2J is reached\n"
+
+
+@pytest.fixture
+def threaded(tmp_path):
+    """A job whose trial has a title and a sub-agent beside its main thread."""
+    store = make_job(tmp_path / "job", record("volts", 1.0))
+    write_calls(store.trial_folder("volts.oracle.1"), *whole_trial(Anthropic()).calls)
+    return tmp_path / "job"
+
+
+def test_threads_are_told_apart_and_each_thing_once(seatrial: Seatrial, threaded):
+    shown = seatrial("calls", threaded, "volts").out
+    assert shown.splitlines()[:4] == [
+        "=== main: 4 calls",
+        "=== title: 1 call",
+        "=== sub-agent 1: 2 calls, started by c3 of call 3",
+        "--- call 0 · title · m · 200 · 10 in (4 cached), 2 out · 0.2500 USD · 0.5 s",
+    ]
+    for text in ("You work.", "You help.", "I look.", "I ask.", "Counting."):
+        assert shown.count(text) == 1, text
+    assert "tools       shell, task\n" in shown
+    assert "input_schema" not in shown
+
+
+def test_one_thread_with_its_tools_in_full(seatrial: Seatrial, threaded):
+    shown = seatrial("calls", threaded, "volts", "--thread", "sub-agent 1", "--full").out
+    assert next(line for line in shown.splitlines() if line.startswith("--- ")).startswith("--- call 4 · sub-agent 1")
+    assert shown.count('tool offer  {"type": "function", "function": {"name": "shell"') == 1
+    assert "I look." not in shown
+    wrong = seatrial("calls", threaded, "volts", "--thread", "x")
+    assert wrong.code == 2
+    assert "has no thread 'x'; there are: main: 4 calls; title: 1 call; sub-agent 1" in wrong.err
 
 
 def test_long_texts_are_cut_unless_all_is_wanted(seatrial: Seatrial, job):

@@ -30,7 +30,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 def test_it_has_the_fields_of_a_model_call():
-    assert {*EndedCall.__annotations__, "known"} == ModelCall.model_fields.keys()
+    assert {*EndedCall.__annotations__, "known", "known_parts", "marks"} == ModelCall.model_fields.keys()
     assert TokenCounts.__annotations__.keys() == TokenUsage.model_fields.keys()
     assert ToldReason.__annotations__.keys() == CallError.model_fields.keys()
 

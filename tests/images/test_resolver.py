@@ -40,7 +40,7 @@ class Shelf:
         return Image("built", (Path("/layer"),))
 
     async def extend(self, image: Image, setup: Setup, _: Say) -> Image:
-        self.asked[setup.command] += 1
+        self.asked[str(setup.command)] += 1
         return Image(f"{image.reference}+{setup.command}", image.layers)
 
 

@@ -1,6 +1,7 @@
 """Trials whose agent asks a model: what is kept, what it cost, and whose failure a failed call is."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.model.atif import AtifTrajectory
 from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Say, Step
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
@@ -56,6 +58,10 @@ def run(desk: Desk, work: str, model: ModelAccess, **task: Any) -> Ran:
     return desk.run_spec(spec, model=model)
 
 
+def trajectory(folder: Path) -> AtifTrajectory:
+    return AtifTrajectory.model_validate_json((folder / "agent/trajectory.json").read_bytes())
+
+
 def test_what_the_model_says_is_kept_and_counted(desk):
     ran = run(desk, "write(ask('what?'))", access(ScriptedModel([TEN_TOKENS])))
     assert ran.reward == 1.0
@@ -66,6 +72,7 @@ def test_what_the_model_says_is_kept_and_counted(desk):
     assert used is not None
     assert (used.calls, used.input_tokens, used.output_tokens) == (1, 8, 2)
     assert used.cost_usd == pytest.approx(12e-6)
+    assert [step.message for step in trajectory(ran.folder).steps] == ["what?", "right"]
 
 
 def test_an_agent_may_bring_a_key_of_its_own(desk):
@@ -80,6 +87,7 @@ def test_without_a_model_nothing_is_listened_to_and_nothing_kept(desk):
     ran = desk.attack('test -z "$OPENAI_BASE_URL$OPENAI_API_KEY$ANTHROPIC_BASE_URL$ANTHROPIC_API_KEY"')
     assert (ran.agent.exit_code, ran.record.model_usage) == (0, None)
     assert not (ran.folder / "calls.jsonl").exists()
+    assert not (ran.folder / "agent/trajectory.json").exists()
 
 
 def test_every_trial_starts_at_the_first_line_of_a_script(desk):
@@ -109,6 +117,7 @@ def test_a_script_that_ran_out_ends_the_trial_at_once_and_for_good(desk):
     ran = run(desk, "ask('?'); import time; time.sleep(1000)", access(ScriptedModel([])))
     assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("agent", "ProviderError", False)
     assert ran.record.evaluation is None
+    assert trajectory(ran.folder).steps[0].message == "?"
 
 
 def provider(url: str, **options: Any) -> HttpProvider:
@@ -224,6 +233,8 @@ def test_each_step_has_calls_of_its_own_and_the_record_their_sum(desk):
     }
     assert ran.record.model_usage is not None
     assert (ran.record.model_usage.calls, ran.record.model_usage.input_tokens) == (2, 16)
+    sessions = {name: trajectory(ran.folder / "steps" / name).session_id for name in ("one", "two")}
+    assert sessions == {name: f"{ran.record.trial_id}/{name}" for name in ("one", "two")}
 
 
 def test_the_providers_key_is_nowhere_in_the_sandbox(desk, monkeypatch):

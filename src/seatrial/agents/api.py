@@ -4,16 +4,16 @@ An agent does nothing itself. The trial stages, runs and watches, the same way f
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from seatrial.errors import UsageError
 from seatrial.model.config import TaskConfig
-from seatrial.model.job import AgentFiles, AgentOptions
+from seatrial.model.job import AgentFiles, AgentOptions, LayerRecipe
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task, TaskStep
-from seatrial.plugins import load_plugin, plugin_names
+from seatrial.plugins import find_plugin, plugin_names
 
 if TYPE_CHECKING:  # reading tasks takes much that an agent does not need
     from seatrial.tasks.outline import TaskOutline
@@ -41,23 +41,34 @@ class AgentLaunch:
     """What to do for an agent: lay out `trees` (directory inside → directory here), then run `argv` in `cwd`.
 
     The way to a directory inside must not lead through links of the image. No `cwd` is the task's own directory.
+    `version` is a command that prints the agent's version. One that says more when it is known how it reaches its model
+    does so by `finish`, which is given the variables of that way and returns what is really run.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     trees: Mapping[str, Path] = field(default_factory=dict)
     cwd: str | None = None
+    version: tuple[str, ...] = ()
+    finish: Callable[[Mapping[str, str]], "AgentLaunch"] | None = None
+
+    def finished(self, variables: Mapping[str, str]) -> "AgentLaunch":
+        """What is really run, with the variables beside its own. Raises AgentSetupError when it cannot do with them."""
+        launch = self.finish(variables) if self.finish else self
+        return replace(launch, env={**variables, **launch.env})
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
-    """How an agent gets into a sandbox: by a shell command, and by files of this machine, as users say it of theirs.
+    """How an agent gets into a sandbox: by a tree that is baked, a shell command, and files of this machine.
 
-    The command is run as root, once on top of each image, and finds the files; so does the agent.
+    The command is run as root, once on top of each image, and finds the tree of the `recipe` and the files; so does the
+    agent.
     """
 
     command: str | None = None
     files: tuple[AgentFiles, ...] = ()
+    recipe: LayerRecipe | None = None
 
 
 class Agent(Protocol):
@@ -108,7 +119,13 @@ class InstalledAgent(Agent, Protocol):
 
 
 def with_own_setup(options: AgentOptions) -> AgentOptions:
-    """The options with the set-up that their agent names; a user's own goes before all of it. Raises UsageError."""
+    """The options with the preset of their agent and the set-up that it names; a user's own goes before all of it.
+
+    Raises UsageError.
+    """
+    options = _with_preset(options)
+    if options.layer is not None:
+        options = options.model_copy(update={"recipe": None})
     if options.setup is not None:
         return options
     setup = getattr(make_agent(options), "setup", None)
@@ -121,7 +138,21 @@ def with_own_setup(options: AgentOptions) -> AgentOptions:
         )
     there = {(each.source, each.target) for each in options.files}  # from an earlier call, if any
     own = tuple(each for each in setup.files if (each.source, each.target) not in there)
-    return options.model_copy(update={"setup": setup.command, "files": (*options.files, *own)})
+    recipe = setup.recipe if options.layer is None else None
+    return options.model_copy(
+        update={"setup": setup.command, "files": (*options.files, *own), "recipe": options.recipe or recipe}
+    )
+
+
+def _with_preset(options: AgentOptions) -> AgentOptions:
+    """The options with the preset that they mean by their name, unless a plug-in has that name."""
+    name = registered_name(options)
+    if options.preset is not None or find_plugin(ENTRY_POINTS, name) is not None:
+        return options
+    from seatrial.agents.presets import as_json, find_preset  # noqa: PLC0415 - jobs of commands and oracles do without
+
+    found = find_preset(name)
+    return options.model_copy(update={"preset": as_json(found)}) if found else options
 
 
 def is_reference(agent: Agent) -> bool:
@@ -136,7 +167,8 @@ def registered_name(options: AgentOptions) -> str:
 
 def make_agent(options: AgentOptions) -> Agent:
     """The agent that options describe. Raises UsageError for an unknown name or options it cannot use."""
-    factory: AgentFactory = _factory(registered_name(options))
+    options = _with_preset(options)
+    factory = _factory(registered_name(options)) if options.preset is None else _preset_agent
     try:
         return factory(options)
     except UsageError:
@@ -146,14 +178,26 @@ def make_agent(options: AgentOptions) -> Agent:
 
 
 def _factory(name: str) -> "AgentFactory":
-    try:
-        factory: AgentFactory = load_plugin(ENTRY_POINTS, name)
-    except UsageError as error:
-        if name in plugin_names(ENTRY_POINTS):
-            raise
+    factory: AgentFactory | None = find_plugin(ENTRY_POINTS, name)
+    if factory is None:
+        from seatrial.agents.presets import preset_names  # noqa: PLC0415 - as above
+
         way_out = "any program can be one: --command 'COMMAND', with --agent-setup 'COMMAND' to install it"
-        raise UsageError(f"{error}; {way_out}") from error
+        known = ", ".join(sorted({*plugin_names(ENTRY_POINTS), *preset_names()}))
+        raise UsageError(f"there is no agent called {name!r}; there are: {known}; {way_out}")
     return factory
+
+
+def _preset_agent(options: AgentOptions) -> Agent:
+    from seatrial.agents.preset_agent import PresetAgent  # noqa: PLC0415 - as above
+    from seatrial.agents.presets import preset_from  # noqa: PLC0415 - as above
+
+    return PresetAgent(options, preset_from(options.preset or {}, options.title))
+
+
+def needs_model(agent: Agent) -> bool:
+    """Whether an agent can do nothing without a model."""
+    return getattr(agent, "needs_model", False)
 
 
 def make_agents(options: Iterable[AgentOptions]) -> dict[str, Agent]:

@@ -18,6 +18,11 @@ class CommandAgent:
             raise UsageError(
                 f"the agent {options.name!r} needs a command: --command 'python agent.py', or `command = …`"
             )
+        if options.options or options.version:
+            raise UsageError(
+                f"the agent {options.title!r} is a command, which has no version and no options (--ak); put them into "
+                "the command, or into a variable with --ae"
+            )
         self._options = options
         self._command = options.command
 

@@ -16,6 +16,7 @@ _MODEL_NAMES = (
     "GEMINI_MODEL",
 )
 INSTRUCTION_PATH = f"{TASK_DIR}/instruction.md"
+MCP_CONFIG_PATH = f"{TASK_DIR}/mcp.json"
 
 
 def agent_variables(task: Task, workdir: str, model: str | None) -> Mapping[str, str]:
@@ -25,6 +26,7 @@ def agent_variables(task: Task, workdir: str, model: str | None) -> Mapping[str,
         "HARBOR_TASK_DIR": TASK_DIR,
         "HARBOR_INSTRUCTION_PATH": INSTRUCTION_PATH,
         "AGENT_WORKDIR": workdir,
+        **tool_variables(task),
     }
     return {**named, **model_variables(model)} if model else named
 
@@ -36,3 +38,10 @@ def model_variables(model: str) -> dict[str, str]:
     What names a model to litellm says first which dialect to speak.
     """
     return {**dict.fromkeys(_MODEL_NAMES, model), "LLM_MODEL": f"openai/{model}"}
+
+
+def tool_variables(task: Task) -> Mapping[str, str]:
+    """What names the MCP servers and the skills that a task has for its agent, if it has any."""
+    environment = task.config.environment
+    named = {"HARBOR_MCP_CONFIG": MCP_CONFIG_PATH} if environment.mcp_servers else {}
+    return {**named, "HARBOR_SKILLS_DIR": environment.skills_dir} if environment.skills_dir else named

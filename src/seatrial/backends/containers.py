@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from seatrial.sandbox.engine.endpoint import Engine
 
 
-def _open_images(backend: SandboxBackend, _: WayOut) -> AbstractAsyncContextManager[ImageSource]:
+def _open_images(backend: SandboxBackend, way_out: WayOut) -> AbstractAsyncContextManager[ImageSource]:
     from seatrial.images.engine_source import open_engine_source
     from seatrial.sandbox.engine.backend import EngineBackend
 
     assert isinstance(backend, EngineBackend)  # noqa: S101 - by its name
-    return open_engine_source(backend.client)
+    return open_engine_source(backend.client, way_out)
 
 
 def _plugin(engine: "Engine") -> BackendPlugin:

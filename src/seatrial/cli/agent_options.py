@@ -1,9 +1,16 @@
 """The options that say who works on the tasks of a job, and with which model."""
 
+from pathlib import Path
+
 import click
 
 from seatrial.cli.option_groups import OptionGroup
-from seatrial.cli.option_values import parse_agent_env, parse_agent_files
+from seatrial.cli.option_values import (
+    parse_agent_env,
+    parse_agent_files,
+    parse_agent_layer,
+    parse_agent_options,
+)
 from seatrial.model.job import AGENT_FILES_DIR
 
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -17,7 +24,8 @@ AGENTS = OptionGroup(
             "agents",
             multiple=True,
             metavar="AGENT",
-            help="Who works: oracle (the task's own solution), noop (does nothing), or a plug-in.",
+            help="Who works: oracle (the task's own solution), noop (does nothing), a plug-in, or NAME[@VERSION] of "
+            "`seatrial agents list`.",
         ),
         click.option(
             "--command",
@@ -40,6 +48,26 @@ AGENTS = OptionGroup(
             callback=parse_agent_env,
             metavar="NAME[=VALUE]",
             help="A variable for the agent; without a value, this machine's.",
+        ),
+        click.option(
+            "--agent-layer",
+            callback=parse_agent_layer,
+            metavar="DIR|TAR",
+            help="Lay this tree, a folder or an archive, over the root of each image for the agent.",
+        ),
+        click.option(
+            *("--agent-option", "--ak", "--agent-kwarg"),
+            "agent_options",
+            multiple=True,
+            callback=parse_agent_options,
+            metavar="NAME=VALUE",
+            help="An option of the agent, such as max_turns=50; `seatrial agents show NAME` lists them.",
+        ),
+        click.option(
+            "--agents-dir",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="A folder with presets of your own (NAME.toml).  [~/.config/seatrial/agents]",
         ),
         click.option("--agent-setup", metavar="COMMAND", help="Installs the agent, once on top of each image."),
         click.option(

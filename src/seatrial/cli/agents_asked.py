@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from seatrial.agents.command_line import scripts_in
@@ -19,13 +20,13 @@ def agents_asked(options: Mapping[str, Any], of_file: Any) -> list[Agent]:
     Raises JobError for what says something about no agent.
     """
     agents = _named(options)
-    said = {"env": options.get("agent_env"), "files": options.get("agent_files"), "setup": options.get("agent_setup")}
+    said = {name: options.get(f"agent_{name}") for name in ("env", "files", "layer", "setup", "options")}
     said = {name: value for name, value in said.items() if value}
     models: Sequence[str] = options.get("models") or ()
     if not agents and (models or said) and isinstance(of_file, list):
         agents = [dict(agent) for agent in of_file if isinstance(agent, dict)]
     if said and not any(map(_is_own, agents)):
-        named = " and ".join(f"--agent-{name}" for name in said)
+        named = " and ".join(f"--agent-{name.rstrip('s') if name == 'options' else name}" for name in said)
         raise JobError(f"{named}: this is about an agent of your own, and there is none; give its --command too")
     return [agent for each in agents for agent in _with_models(_with(each, said) if _is_own(each) else each, models)]
 
@@ -39,12 +40,27 @@ def _named(options: Mapping[str, Any]) -> list[Agent]:
     commands: Sequence[str] = options.get("commands") or ()
     names = list(options.get("agents", ()))
     if not commands:
-        return [{"name": name} for name in names]
-    others: list[Agent] = [{"name": name} for name in names if name != "command"]
+        return [_versioned(name, options) for name in names]
+    others: list[Agent] = [_versioned(name, options) for name in names if name != "command"]
     if len(commands) == 1:
         return [*others, {"name": "command", "command": commands[0]}]
     labels = _labels(commands, taken=names)
     return [*others, *({"name": "command", "label": labels[each], "command": each} for each in commands)]
+
+
+def _versioned(text: str, options: Mapping[str, Any]) -> Agent:
+    """`NAME` or `NAME@VERSION`, with the preset of a folder that is named beside it."""
+    name, at, version = text.partition("@")
+    if at and not (name and version):
+        raise JobError(f"-a {text}: expected NAME or NAME@VERSION, such as claude-code@2.1.325")
+    agent: Agent = {"name": name, "version": version} if at else {"name": name}
+    folder: Path | None = options.get("agents_dir")
+    if folder is None or not (folder / f"{name}.toml").is_file():
+        return agent
+    from seatrial.agents.presets import as_json, find_preset  # noqa: PLC0415 - most jobs do without
+
+    preset = find_preset(name, folder)
+    return {**agent, "preset": as_json(preset)} if preset else agent
 
 
 def _labels(commands: Sequence[str], taken: Sequence[str]) -> dict[str, str]:
@@ -64,8 +80,9 @@ def _script_name(command: str) -> str:
 
 
 def _with(agent: Agent, said: Mapping[str, Any]) -> Agent:
-    """An agent with what is said about all of them; variables are added to its own."""
-    return {**agent, **said, **({"env": {**agent.get("env", {}), **said["env"]}} if "env" in said else {})}
+    """An agent with what is said about all of them; variables and options are added to its own."""
+    added = {name: {**agent.get(name, {}), **said[name]} for name in ("env", "options") if name in said}
+    return {**agent, **said, **added}
 
 
 def _with_models(agent: Agent, models: Sequence[str]) -> list[Agent]:

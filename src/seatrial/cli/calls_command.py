@@ -1,21 +1,28 @@
 """`seatrial calls JOB TRIAL`: what the agent of a trial and its model said to each other."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
 
 from seatrial.cli.job_view import find_trial
 from seatrial.errors import JobError, StoreError
-from seatrial.gateway.calls import CALLS_FILE, conversation, read_calls
+from seatrial.gateway.calls import conversation, read_calls, whole_request
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import Utterance, answer, block, headline, told
+from seatrial.report.export import find_talks
 from seatrial.report.text import harmless
+from seatrial.report.thread_lines import describe_threads, tell_calls
+from seatrial.report.trial import model_usage
 from seatrial.store.job_store import JobStore
+from seatrial.trajectories.threads import Thread, find_threads
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,49 +34,71 @@ class _Talk:
     calls: Sequence[ModelCall]
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What of them somebody wants to see."""
+
+    index: int | None
+    thread: str | None
+    step: str | None
+    full: bool
+    as_json: bool
+
+
 @click.command("calls")
 @click.argument("job", type=click.Path(path_type=Path))
 @click.argument("trial")
 @click.option("--call", "index", type=click.IntRange(min=0), metavar="N", help="Only this call, with all it was told.")
+@click.option("--thread", metavar="NAME", help="Only this thread: main, title, 'sub-agent 1' and the like.")
 @click.option("--step", metavar="NAME", help="Only this step of a task that has several.")
-@click.option("--full", is_flag=True, help="Cut no long text.")
+@click.option("--full", is_flag=True, help="Cut no long text, and show tool definitions.")
 @click.option("--json", "as_json", is_flag=True, help="Print the calls as they are stored, one JSON object per line.")
-def command(job: Path, trial: str, index: int | None, step: str | None, full: bool, as_json: bool) -> None:
-    """Print the model calls of TRIAL in the job folder JOB: each with its facts and the messages that are new in it."""
+def command(job: Path, trial: str, **asked: Any) -> None:
+    """Print the model calls of TRIAL in the job folder JOB: each with its facts and what is new in it.
+
+    An agent may have several conversations: the main one, titles and summaries, sub-agents. Each call says whose it is.
+    """
+    wanted = _Wanted(**asked)
     store = JobStore.open(job)
     record = store.record(find_trial(store, trial).trial_id)
-    talks = _chosen(_talks(record, store.trial_folder(record.trial_id)), record, step, index)
-    for talk in talks:
-        if as_json:
-            _show_stored(talk, index)
+    for talk in _chosen(_talks(record, store.trial_folder(record.trial_id)), record, wanted):
+        if wanted.as_json:
+            _show_stored(talk, wanted.index)
             continue
         if talk.step is not None:
             click.echo(click.style(f"=== step {harmless(talk.step)}", bold=True))
-        for call in talk.calls if index is None else ():
-            _show(call, [*told(call.messages), *answer(call.response)], cut=not full)
-        if index is not None:
-            _show_whole(talk.calls, index)
+        if wanted.index is not None:
+            _show_whole(talk, wanted.index)
+        else:
+            _show_threads(talk, wanted)
+    if (
+        wanted.index is None
+        and wanted.thread is None
+        and wanted.step is None
+        and not wanted.as_json
+        and record.model_usage
+    ):
+        click.echo(harmless(f"total: {model_usage(record.model_usage)}"))
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:
-    # A step in which the machinery failed may be missing from the record; its calls are there all the same.
-    found = sorted(path.parent.name for path in folder.glob(f"steps/*/{CALLS_FILE}"))
-    steps = dict.fromkeys([*(step.name for step in record.steps), *found])
-    places: dict[str | None, Path] = {
-        None: folder / CALLS_FILE,
-        **{name: folder / "steps" / name / CALLS_FILE for name in steps},
-    }
-    return [_Talk(step, path, _read(path)) for step, path in places.items() if path.is_file()]
+    return [_Talk(talk.step, talk.path, _read(talk.path)) for talk in find_talks(record, folder)]
 
 
 def _read(path: Path) -> list[ModelCall]:
+    return _unless_damaged(path, lambda: sorted(read_calls(path), key=lambda call: call.index))
+
+
+def _unless_damaged(path: Path, read: Callable[[], T]) -> T:
     try:
-        return sorted(read_calls(path), key=lambda call: call.index)
-    except ValidationError as error:
-        raise StoreError(f"{path} is damaged: {error.errors()[0]['msg']}") from error
+        return read()
+    except ValueError as error:  # also pydantic's
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise StoreError(f"{path} is damaged: {reason}") from error
 
 
-def _chosen(talks: list[_Talk], record: TrialRecord, step: str | None, index: int | None) -> list[_Talk]:
+def _chosen(talks: list[_Talk], record: TrialRecord, wanted: _Wanted) -> list[_Talk]:
+    step, index = wanted.step, wanted.index
     if not talks:
         raise JobError(f"the agent of {record.trial_id!r} made no model calls")
     of_step = [talk for talk in talks if step is None or talk.step == step]
@@ -83,8 +112,26 @@ def _chosen(talks: list[_Talk], record: TrialRecord, step: str | None, index: in
     return found
 
 
-def _show(call: ModelCall, said: Sequence[Utterance], *, cut: bool) -> None:
-    click.echo(click.style(f"--- {headline(call)}", bold=True))
+def _show_threads(talk: _Talk, wanted: _Wanted) -> None:
+    threads = _unless_damaged(talk.path, lambda: find_threads(talk.calls))
+    chosen = [each for each in threads if wanted.thread in (None, each.name)]
+    if wanted.thread and not chosen:
+        named = "; ".join(describe_threads(threads)) or "none"
+        raise JobError(f"{talk.path} has no thread {wanted.thread!r}; there are: {named}")
+    if len(threads) > 1:
+        for line in describe_threads(chosen):
+            click.echo(click.style(f"=== {harmless(line)}", bold=True))
+    for each in tell_calls(talk.calls, threads, full=wanted.full):
+        if wanted.thread is None or _is_in(chosen[0], each.call):
+            _show(headline(each.call, each.thread), each.said, cut=not wanted.full)
+
+
+def _is_in(thread: Thread, call: ModelCall) -> bool:
+    return any(each.call is call for each in thread.calls)
+
+
+def _show(facts: str, said: Sequence[Utterance], *, cut: bool) -> None:
+    click.echo(click.style(f"--- {facts}", bold=True))
     for line in _lines(said, cut=cut):
         click.echo(line)
 
@@ -94,11 +141,14 @@ def _lines(said: Sequence[Utterance], *, cut: bool) -> Iterator[str]:
         yield from block(each, cut=cut)
 
 
-def _show_whole(calls: Sequence[ModelCall], index: int) -> None:
+def _show_whole(talk: _Talk, index: int) -> None:
     """One call with everything it was told, and everything else that it asked for."""
+    calls = talk.calls
     call = next(call for call in calls if call.index == index)
-    asked = [Utterance("request", json.dumps(call.request, ensure_ascii=False))] if call.request else []
-    _show(call, [*asked, *told(conversation(calls, index)), *answer(call.response)], cut=False)
+    request = _unless_damaged(talk.path, lambda: whole_request(calls, index))
+    messages = _unless_damaged(talk.path, lambda: conversation(calls, index))
+    asked = [Utterance("request", json.dumps(request, ensure_ascii=False))] if request else []
+    _show(headline(call), [*asked, *told(messages), *answer(call.response)], cut=False)
 
 
 def _show_stored(talk: _Talk, index: int | None) -> None:

@@ -3,6 +3,7 @@
 Harbor writes its whole configuration out, so a key without a counterpart may stand there with nothing in it.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ _PLAIN = {
     "environment.override_memory_mb": "trial.memory_mb",
     "environment.override_storage_mb": "trial.storage_mb",
 }
-_AGENT_KEYS = {"name": "name", "model_name": "model", "env": "env"}
+_AGENT_KEYS = {"name": "name", "model_name": "model", "env": "env", "kwargs": "options"}
 _DATASET_KEYS = {"task_names": "include", "exclude_task_names": "exclude", "n_tasks": "max_tasks"}
 _KEYS_OF_LISTS = {"agents": tuple(_AGENT_KEYS), "datasets": ("path", *_DATASET_KEYS), "tasks": ("path", "source")}
 _WITHOUT_MEANING = frozenset(
@@ -155,10 +156,10 @@ def _read_settings(flat: Table, job: HarborJob) -> None:
 
 
 def _read_agents(values: Table, job: HarborJob) -> None:
-    agents = []
+    agents: list[dict[str, Any]] = []
     for number, agent in enumerate(values.get("agents") or ()):
         job.unknown += [f"agents.{number}.{key}" for key, value in agent.items() if key not in _AGENT_KEYS and value]
-        agents.append({ours: agent[key] for key, ours in _AGENT_KEYS.items() if agent.get(key)})
+        agents.append({ours: _agent_value(ours, agent[key]) for key, ours in _AGENT_KEYS.items() if agent.get(key)})
         job.names.update({f"agents.{number}.{ours}": f"agents.{number}.{key}" for key, ours in _AGENT_KEYS.items()})
     names = [agent.get("name") for agent in agents]
     for agent in agents:
@@ -166,6 +167,13 @@ def _read_agents(values: Table, job: HarborJob) -> None:
             agent["label"] = f"{agent.get('name')}-{agent['model']}"
     if agents:
         job.values["agents"] = agents
+
+
+def _agent_value(ours: str, value: Any) -> Any:
+    """Options are text here, whatever they are there."""
+    if ours != "options" or not isinstance(value, dict):
+        return value
+    return {str(name): each if isinstance(each, str) else json.dumps(each) for name, each in value.items()}
 
 
 def _read_datasets(values: Table, job: HarborJob) -> None:

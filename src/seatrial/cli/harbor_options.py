@@ -17,13 +17,24 @@ _SIZE = click.IntRange(min=1)
 HARBOR_SPELLINGS = frozenset(
     {
         *("--n-attempts", "--n-concurrent", "--n-tasks", "--include-task-name", "--exclude-task-name"),
-        *("-t", "--task", "--task-name", "--config", "--env", "--ae", "--override-cpus", "-r", "--max-retries"),
+        *(
+            "-t",
+            "--task",
+            "--task-name",
+            "--config",
+            "--env",
+            "--ae",
+            "--ak",
+            "--agent-kwarg",
+            "--override-cpus",
+            "-r",
+            "--max-retries",
+        ),
         *("--agent-timeout", "--silent"),
     }
 )
 
 _OUR_WAY: dict[tuple[str, ...], str] = {
-    ("--ak", "--agent-kwarg"): "agents are commands here; put it into --command, or into a variable with --agent-env",
     ("--agent-import-path",): "agents are commands here: --command 'python3 /agent/agent.py' --agent-files DIR",
     ("--environment-import-path",): "a backend of your own is a plug-in of seatrial.backends; name it with -e",
     ("--ek", "--environment-kwarg"): "backends take no arguments; see --image, --network, --memory, --cpus, --storage",

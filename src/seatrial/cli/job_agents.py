@@ -35,7 +35,9 @@ def _differences(agent: Agent, stored: Agent) -> list[str]:
 
 
 def _without_digests(value: Any) -> Any:
-    """What was said of an agent; of its files a job also knows what was in them, and checks that by itself."""
+    """What was said of an agent; a job also knows what was in its files and its layer, and checks that by itself."""
+    if isinstance(value, dict) and "source" in value:
+        return {**value, "digest": None}
     if not isinstance(value, list | tuple):
         return value
     return [{"target": AGENT_FILES_DIR, **files, "digest": None} for files in value]

@@ -14,9 +14,11 @@ from seatrial.errors import SeatrialError, UsageError
 
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
 COMMANDS = {
+    "agents": "List, show, bake, save and load the agents that are ready to run.",
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "calls": "Print what the agent of a trial and its model said to each other.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
+    "export": "Write trajectories or training data from what agents and models said.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
@@ -33,9 +35,9 @@ COMMANDS = {
 
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
-    "Results": ("show", "calls", "annotate"),
+    "Results": ("show", "calls", "export", "annotate"),
     "Tasks": ("init", "tasks", "lint", "score"),
-    "This machine": ("doctor", "images", "gateway", "schema"),
+    "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }
 
 

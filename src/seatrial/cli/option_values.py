@@ -71,6 +71,15 @@ def _agent_files(value: str, option: click.Parameter) -> dict[str, str]:
     return {**files, "source": os.path.abspath(files["source"])}  # noqa: PTH100 - links stay as they were named
 
 
+def parse_agent_layer(_: click.Context, option: click.Parameter, value: str | None) -> dict[str, str] | None:
+    """A folder or an archive in the shape of AgentLayer. Raises click's BadParameter where there is none."""
+    if value is None:
+        return None
+    if not os.path.exists(value):  # noqa: PTH110 - as it was named
+        raise click.BadParameter(f"{value!r} is not there; name a folder or a tar archive", param=option)
+    return {"source": os.path.abspath(value)}  # noqa: PTH100 - links stay as they were named
+
+
 def agent_files_of(text: str) -> dict[str, str]:
     """`DIR` or `DIR:/WHERE` in the shape of AgentFiles."""
     source, colon, target = text.rpartition(":/")
@@ -84,3 +93,12 @@ def parse_agent_env(_: click.Context, option: click.Parameter, values: tuple[str
         if not _NAME.fullmatch(name):
             raise click.BadParameter(f"{name!r} is not the name of a variable; write NAME or NAME=VALUE", param=option)
     return {name: value if equals else f"${{{name}}}" for name, equals, value in pairs}
+
+
+def parse_agent_options(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Words like `max_turns=50` as a map. Raises click's BadParameter for anything else."""
+    pairs = [value.partition("=") for value in values]
+    for name, equals, _value in pairs:
+        if not (name and equals):
+            raise click.BadParameter(f"{name!r}: write NAME=VALUE, such as max_turns=50", param=option)
+    return {name: value for name, _equals, value in pairs}

@@ -179,6 +179,10 @@ class HarborEnv(CliAgentEnv):
             state["reward"] = 0.0
         if rollout.trial is not None and state["reward"] is not None:
             rollout.record = await rollout.trial.record(error, state["reward"])
+            if rollout.place:  # else nothing of it stays
+                from seatrial.trial.trajectories import keep_trajectories  # noqa: PLC0415 - as below
+
+                await keep_trajectories(rollout.trial.trial.log, rollout.trial.folder)
 
     async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
         # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.
@@ -268,13 +272,14 @@ class HarborEnv(CliAgentEnv):
     def job_spec(self, plan: RunPlan, name: str) -> JobSpec:
         """The job that these rollouts amount to."""
         tasks = {row["task"]: self._task_of(row) for row in plan.rows}
+        model = model_options(plan.sampling_args, self.max_turns)
         return JobSpec(
             name=name,
             tasks=tuple(str(task.root) for task in tasks.values()),
             agents=(self._agent_options(plan.model),),
             attempts=max(Counter(row["task"] for row in plan.rows).values()),
             trial=self.trial_options,
-            model=model_options(plan.sampling_args, self.max_turns),
+            model=model.model_copy(update={"prices": self.prices}),
             run=RunOptions(concurrent=plan.workers, retries=plan.retries),
         )
 

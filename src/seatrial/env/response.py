@@ -1,19 +1,14 @@
-"""Response: one answer of a model as an environment sees it, however it was given.
-
-Token ids and log-probabilities are taken from where servers put them: `logprobs.content` of the choice as OpenAI has
-it, with `token_ids` of the choice and `prompt_token_ids` beside or above it as vLLM and its kin add them.
-"""
+"""Response: one answer of a model as an environment sees it, however it was given."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from seatrial.env.messages import Message
 from seatrial.errors import EmptyModelResponseError, InvalidModelResponseError
 from seatrial.model.trace import TokenUsage
-
-_TOKEN_ID = "token_id:"  # noqa: S105 - how vLLM writes a token that it was told to return as an id
+from seatrial.trajectories.tokens import read_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,39 +69,21 @@ def _read_completion(completion: Mapping[str, Any]) -> Response:
         message={"role": "assistant", **{name: each for name, each in message.items() if each is not None}},
         finish_reason=DIALECTS["openai_chat"].finish_reason(completion),
         usage=usage_of("openai_chat", completion),
-        tokens=_read_tokens(completion, choice),
+        tokens=_read_tokens(completion),
         id=_text(completion.get("id")),
         model=_text(completion.get("model")),
     )
 
 
-def _read_tokens(completion: Mapping[str, Any], choice: Mapping[str, Any]) -> ResponseTokens | None:
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    told = [each for each in content or () if isinstance(each, Mapping)]
-    ids = _ids(choice.get("token_ids")) or [each for token in told if (each := _id_in(token)) is not None]
-    prompt = _ids(completion.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
-    if not told and not ids and not prompt:
+def _read_tokens(completion: Mapping[str, Any]) -> ResponseTokens | None:
+    told = read_tokens(completion)
+    if told is None:
         return None
     return ResponseTokens(
-        prompt_ids=array("q", prompt),
-        completion_ids=array("q", ids),
-        completion_logprobs=array("d", [_number(each.get("logprob")) for each in told]),
+        prompt_ids=array("q", told.prompt_ids),
+        completion_ids=array("q", told.completion_ids),
+        completion_logprobs=array("d", told.logprobs),
     )
-
-
-def _id_in(token: Mapping[str, Any]) -> int | None:
-    text = token.get("token")
-    number = text.removeprefix(_TOKEN_ID) if isinstance(text, str) and text.startswith(_TOKEN_ID) else ""
-    return int(number) if number.isdecimal() else None
-
-
-def _ids(value: object) -> Sequence[int]:
-    return value if isinstance(value, list) and all(type(each) is int for each in value) else []
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _text(value: object) -> str | None:

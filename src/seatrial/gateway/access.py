@@ -15,17 +15,22 @@ from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.server import serve
 from seatrial.gateway.session import Keys, Session, SessionOptions
 from seatrial.gateway.upstreams.per_trial import for_trial
+from seatrial.model.model_names import name_at
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """What all trials of a job share: where their calls go, how far, and what calls cost."""
+    """What all trials of a job share: where their calls go, how far, and what calls cost.
+
+    `named` is the upstream as the job names it.
+    """
 
     upstream: Upstream
     options: SessionOptions
     prices: PriceTable
+    named: str | None = None
 
     @asynccontextmanager
     async def open(
@@ -41,7 +46,7 @@ class ModelAccess:
         Nothing that looks like a secret of this machine gets there, nor do `secrets`. Where `any` key opens it, the
         listener must be out of everybody else's reach.
         """
-        options = self.options.with_model(model)
+        options = self.options.with_model(name_at(model, self.named))
         with CallLog(folder, [*known_secrets(os.environ), *secrets]) as log:
             session = Session(for_trial(self.upstream), log, options, self.prices, Limits(spool=folder), keys)
             async with serve(session, listener) as port:

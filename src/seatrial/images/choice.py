@@ -12,7 +12,7 @@ from typing import Literal
 
 from seatrial.errors import ImageError, UsageError
 from seatrial.images.reference import parse_reference
-from seatrial.model.job import ImageFallback
+from seatrial.model.job import AgentLayer, ImageFallback, LayerRecipe
 
 HOST = "host"
 # What Podman and its like take for a place of the machine, not for a name, when a colon follows.
@@ -28,14 +28,16 @@ def _no_files() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A shell command that installs an agent, and the agent's files that it finds, known by what `files` says of them.
+    """How an agent gets into an image: by a layer, and on top of it by a shell command, or by one of the two.
 
-    `pack` makes an archive of them, to be unpacked at `/`; nothing at all where there are none.
+    The command finds the agent's files, which are known by what `files` says of them. `pack` makes an archive of them,
+    to be unpacked at `/`; nothing at all where there are none.
     """
 
-    command: str
+    command: str | None = None
     files: tuple[str, ...] = ()
     pack: Callable[[], bytes] = field(default=_no_files, compare=False)
+    layer: LayerRecipe | AgentLayer | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,18 @@ from seatrial.errors import BuildError, HostUnsupportedError, ImageFetchError, S
 from seatrial.images.building.named import images_named_in
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup, why_refused
 from seatrial.images.resolver import Say
+from seatrial.model.job import AgentLayer, LayerRecipe
 from seatrial.sandbox.api import Image, ImageConfig
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.images import DaemonBuildSpec, build, inspect, pull
 from seatrial.sandbox.scratch import Scratch
+from seatrial.sandbox.way_out import STRAIGHT, WayOut
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.layout import TASK_BOUNDS, walk
 
-_BUILT, _SET_UP = "seatrial-build", "seatrial-setup"
+_BUILT, _SET_UP, _LAID = "seatrial-build", "seatrial-setup", "seatrial-agent"
 _SHORT = 24
-_FILES = "agent-files.tar"  # which ADD unpacks
+_FILES, _LAYER = "agent-files.tar", "agent-layer.tar"  # which ADD unpacks
 
 
 class EngineSource:
@@ -30,8 +32,9 @@ class EngineSource:
 
     has_host = False
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, way_out: WayOut = STRAIGHT) -> None:
         self._client = client
+        self._way_out = way_out
         self._engine = client.endpoint.engine
 
     async def fetch(self, reference: str, say: Say) -> Image:
@@ -65,20 +68,42 @@ class EngineSource:
         )
 
     async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
-        """An image with what a command leaves behind, run as root. What the image says about itself stays the same."""
+        """An image with an agent's layer, and with what a command leaves behind on top of it, run as root.
+
+        What the image says about itself stays the same.
+        """
         if image.layers:
             raise HostUnsupportedError(f"no agent can be set up in {image.reference}: {self._engine} does not have it")
-        about = [image.digest, image.reference, setup.command, *setup.files]
-        key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+        if setup.layer is not None:
+            image = await self._with_layer(image, setup.layer, say)
+        return image if setup.command is None else await self._with_command(image, setup, setup.command, say)
+
+    async def _with_layer(self, image: Image, wanted: LayerRecipe | AgentLayer, say: Say) -> Image:
+        from seatrial.images.baking.agent_layers import agent_layer, open_bakery  # noqa: PLC0415 - most bring none
+        from seatrial.images.baking.carrying import write_tree  # noqa: PLC0415 - as above
+
+        async with open_bakery(self._way_out) as means:
+            layer = await agent_layer(means, wanted, say)
+            name = f"{_LAID}:{_key(image.digest, image.reference, layer.digest)}"
+            if await inspect(self._client, name) is None:
+                with Scratch() as folder:
+                    with (folder / _LAYER).open("wb") as archive:
+                        await asyncio.to_thread(write_tree, layer, archive)
+                    (folder / "Dockerfile").write_text(f"FROM {image.reference}\nADD {_LAYER} /\n")
+                    await self._built(DaemonBuildSpec(folder, name), f"lays the agent over {image.reference}", say)
+        laid = _image(name, await inspect(self._client, name) or {})
+        return replace(laid, config=image.config, agent_layer=layer.digest)
+
+    async def _with_command(self, image: Image, setup: Setup, command: str, say: Say) -> Image:
+        key = _key(image.digest, image.reference, command, *setup.files)
         with Scratch() as folder:
-            steps = [f"FROM {image.reference}", "USER 0", f"RUN {json.dumps(['/bin/sh', '-c', setup.command])}"]
+            steps = [f"FROM {image.reference}", "USER 0", f"RUN {json.dumps(['/bin/sh', '-c', command])}"]
             if files := setup.pack():
                 (folder / _FILES).write_bytes(files)
                 steps.insert(2, f"ADD {_FILES} /")
             (folder / "Dockerfile").write_text("\n".join(steps))
-            spec = DaemonBuildSpec(folder, f"{_SET_UP}:{key[:_SHORT]}")
-            built = await self._built(spec, f"sets up: {setup.command}", say)
-        return replace(built, config=image.config)
+            built = await self._built(DaemonBuildSpec(folder, f"{_SET_UP}:{key}"), f"sets up: {command}", say)
+        return replace(built, config=image.config, agent_layer=image.agent_layer)
 
     async def _built(self, spec: DaemonBuildSpec, title: str, say: Say) -> Image:
         found = await inspect(self._client, spec.name)
@@ -103,6 +128,10 @@ class EngineSource:
                 raise BuildError(f"{place}: {reason}")
 
 
+def _key(*about: str | None) -> str:
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:_SHORT]
+
+
 def _image(reference: str, found: dict[str, Any]) -> Image:
     """What the daemon says of an image. Its environment is in every container of it already."""
     config = found.get("Config") or {}
@@ -111,6 +140,9 @@ def _image(reference: str, found: dict[str, Any]) -> Image:
 
 
 @asynccontextmanager
-async def open_engine_source(client: EngineClient) -> AsyncIterator[EngineSource]:
-    """An engine as a source of images for the length of a block; the client is the backend's, and stays open."""
-    yield EngineSource(client)
+async def open_engine_source(client: EngineClient, way_out: WayOut = STRAIGHT) -> AsyncIterator[EngineSource]:
+    """An engine as a source of images for the length of a block; the client is the backend's, and stays open.
+
+    `way_out` is for baking agents, which the daemon has no part in.
+    """
+    yield EngineSource(client, way_out)

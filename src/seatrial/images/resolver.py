@@ -88,8 +88,8 @@ class ImageResolver:
             return made
         if self._source is None:
             raise HostUnsupportedError(
-                "this backend makes no images, so an agent cannot be set up in one; use the embedded, docker or podman "
-                "backend"
+                "this backend makes no images, so an agent cannot be set up in one, nor brought by a layer; use the "
+                "embedded, docker or podman backend"
             )
         return ResolvedImage(await self._source.extend(made.image, request.setup, self._say), made.how)
 

@@ -20,6 +20,7 @@ from seatrial.images.pull import PullOptions, pull_image
 from seatrial.images.resolver import Say
 from seatrial.images.store import Store, open_store
 from seatrial.images.stored import StoredImage
+from seatrial.model.job import AgentLayer, LayerRecipe
 from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, Image, SandboxBackend
 from seatrial.sandbox.way_out import STRAIGHT, WayOut
 from seatrial.tasks.layout import TASK_BOUNDS, walk
@@ -85,20 +86,43 @@ class StoreSource:
         return built.image
 
     async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
-        """An image with a layer that a command has made, as root. What the image says about itself stays the same."""
+        """An image with the layer of an agent on top, and one that a command has made there, as root.
+
+        What the image says about itself stays the same.
+        """
+        if setup.layer is not None:
+            image = await self._with_layer(image, setup.layer, say)
+        return image if setup.command is None else await self._with_command(image, setup, setup.command, say)
+
+    async def _with_layer(self, image: Image, wanted: LayerRecipe | AgentLayer, say: Say) -> Image:
+        from seatrial.images.baking.agent_layers import agent_layer  # noqa: PLC0415 - most agents bring none
+        from seatrial.images.baking.bake import BakeMeans  # noqa: PLC0415 - as above
+        from seatrial.images.baking.host_settings import settings_here  # noqa: PLC0415 - as above
+
+        @asynccontextmanager
+        async def backend() -> AsyncIterator[SandboxBackend]:
+            yield self._backend
+
+        means = BakeMeans(self._store, backend, self._way_out, settings_here())
+        layer = await agent_layer(means, wanted, say)
+        below = [str(path) for path in image.layers]
+        digest = f"sha256:{make_key('layer', image.digest or host_key(), below, layer.digest)}"
+        return replace(image, layers=(*image.layers, layer.path), digest=digest, agent_layer=layer.digest)
+
+    async def _with_command(self, image: Image, setup: Setup, command: str, say: Say) -> Image:
         key = make_key("setup", image.digest or host_key(), [str(layer) for layer in image.layers], *_what(setup))
         digest = f"sha256:{key}"
         async with self._store.working_on(f"setup-{key}"):
             layer = self._store.layer(digest)
             if layer is None:
-                say(f"setting up: {setup.command}")
-                layer = await self._store.add_tree(await self._set_up(image, setup, key), digest)
+                say(f"setting up: {command}")
+                layer = await self._store.add_tree(await self._set_up(image, setup, command, key), digest)
         return replace(image, layers=(*image.layers, layer.path), digest=digest)
 
-    async def _set_up(self, image: Image, setup: Setup, key: str) -> Path:
+    async def _set_up(self, image: Image, setup: Setup, line: str, key: str) -> Path:
         env = {"PATH": DEFAULT_PATH, **image.config.env}
         network, ca = self._way_out.network, self._way_out.ca
-        argv, files = ("/bin/sh", "-c", setup.command), setup.pack()
+        argv, files = ("/bin/sh", "-c", line), setup.pack()
         command = RunCommand(argv, env, "/", "0", network, SETUP_TIMEOUT_SEC, ca=ca, files=files)
         log = StepLog(StepCache(self._store).log_of(key), ignore_events)
         try:

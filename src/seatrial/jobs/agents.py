@@ -1,7 +1,7 @@
 """The agents of a job as it is stored: how they are set up, the files they bring along, commands that can be found."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from seatrial.agents.api import with_own_setup
 from seatrial.agents.command_line import check_command
@@ -21,6 +21,10 @@ def with_locked_agents(spec: JobSpec) -> JobSpec:
 def locked_agent(agent: AgentOptions) -> AgentOptions:
     """The agent with the set-up that it names itself, and with what its files are now. Raises UsageError."""
     agent = with_own_setup(agent)
+    if agent.layer is not None:
+        from seatrial.images.baking.own_layer import lock_layer  # noqa: PLC0415 - most agents bring none
+
+        agent = agent.model_copy(update={"layer": lock_layer(agent.layer)})
     if not agent.files:
         return agent
     files = tuple(map(lock_files, agent.files))
@@ -34,10 +38,15 @@ def locked_agent(agent: AgentOptions) -> AgentOptions:
 
 
 def changed_agents(agents: Iterable[AgentOptions]) -> list[str]:
-    """The files of agents that are not what they were when the job began, one line each."""
-    return [
-        f"agents.{agent.title}.files: {files.source} has changed, or is not there any more"
-        for agent in agents
-        for files in agent.files
-        if have_changed(files)
-    ]
+    """The files and layers of agents that are not what they were when the job began, one line each."""
+    return [line for agent in agents for line in _changed(agent)]
+
+
+def _changed(agent: AgentOptions) -> Iterator[str]:
+    for files in filter(have_changed, agent.files):
+        yield f"agents.{agent.title}.files: {files.source} has changed, or is not there any more"
+    if agent.layer is not None:
+        from seatrial.images.baking.own_layer import has_changed  # noqa: PLC0415 - most agents bring none
+
+        if has_changed(agent.layer):
+            yield f"agents.{agent.title}.layer: {agent.layer.source} has changed, or is not there any more"

@@ -13,7 +13,7 @@ from seatrial.jobs.agents import locked_agent
 from seatrial.jobs.engine import JobOutcome, make_engine
 from seatrial.jobs.interrupts import one_interrupt
 from seatrial.jobs.machinery import open_machinery
-from seatrial.jobs.models import check_model
+from seatrial.jobs.models import check_model, with_upstream
 from seatrial.jobs.plan import trial_id
 from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
 from seatrial.jobs.strangers import check_images
@@ -107,6 +107,7 @@ def run_trial(
     chosen = locked_agent(_agents(agent)[0])
     make_agent(chosen)
     check_images([task], options)
+    model = with_upstream(model, [chosen])
     check_model(model, [chosen])
     check_variables({task.id: task.config}, [chosen], options, model.upstream)
     spec = TrialSpec(

@@ -5,15 +5,38 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seatrial.agents.api import make_agent, needs_model
 from seatrial.errors import JobError
 from seatrial.gateway.pricing import find_price, load_prices
 from seatrial.model.job import WITHOUT_MODEL, AgentOptions, JobSpec, ModelOptions
+from seatrial.model.model_names import provider_of
 
 if TYPE_CHECKING:
     from seatrial.gateway.access import ModelAccess
 
 
 _UPSTREAMS = "add --upstream openai, --upstream anthropic, --upstream google or --upstream https://HOST/v1"
+
+
+def with_upstream(options: ModelOptions, agents: Sequence[AgentOptions]) -> ModelOptions:
+    """The options with the upstream that the names of models say, where agents need one and none is named.
+
+    Raises JobError for an agent that needs a model and names none, and where the names do not say one provider.
+    """
+    needing = [agent for agent in agents if agent.name not in WITHOUT_MODEL and needs_model(make_agent(agent))]
+    for agent in needing:
+        if agent.model is None:
+            raise JobError(f"the agent {agent.title!r} needs a model; name one with -m MODEL")
+    if options.upstream is not None or not needing:
+        return options
+    providers = {provider_of(agent.model) for agent in needing if agent.model}
+    chosen = providers.pop() if len(providers) == 1 else None
+    if chosen is None:
+        named = ", ".join(sorted({str(agent.model) for agent in needing}))
+        raise JobError(
+            f"the agent {needing[0].title!r} needs a model, and the name {named} does not say where it is; {_UPSTREAMS}"
+        )
+    return options.model_copy(update={"upstream": chosen})
 
 
 def check_model(options: ModelOptions, agents: Sequence[AgentOptions]) -> None:
@@ -60,4 +83,4 @@ async def model_access(options: ModelOptions, ca_file: str | None = None) -> Asy
     )
     prices = load_prices(Path(options.prices) if options.prices else None)
     async with open_upstream(options.upstream, ca_file=ca_file) as upstream:
-        yield ModelAccess(upstream, limits, prices)
+        yield ModelAccess(upstream, limits, prices, options.upstream)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from seatrial.agents.api import AgentLaunch, is_reference, make_agents
 from seatrial.agents.environ import agent_variables
 from seatrial.agents.shell_line import needed_by
-from seatrial.errors import PreflightError, TrialError, UsageError
+from seatrial.errors import AgentUnfitError, BakeError, PreflightError, TrialError, UsageError
 from seatrial.jobs.attempt import trial_spec
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.prepare import PreparedJob
+from seatrial.model.model_names import name_at
 from seatrial.model.task import Task
 from seatrial.sandbox.api import ExecSpec
 from seatrial.sandbox.scratch import Scratch
@@ -82,7 +83,7 @@ def plan_preflight(job: PreparedJob) -> PreflightPlan:
         title: tuple(trial_spec(file, plan, task, digests[plan.task_id]) for plan, task in _different(job, its))
         for title, its in plans.items()
     }
-    models = {its[0].agent.model for its in plans.values()}
+    models = {name_at(its[0].agent.model, file.spec.model.upstream) for its in plans.values()}
     return PreflightPlan(file.spec.model.upstream, tuple(sorted(models, key=str)), specs)
 
 
@@ -132,6 +133,8 @@ async def _try_agent(title: str, specs: Sequence[TrialSpec], machinery: Machiner
         except PreflightError as error:
             missing.append(error)
             continue
+        except BakeError as error:  # no other task has another
+            raise PreflightError(f"the agent {title!r} cannot be brought into its sandbox: {error}; {_OFF}") from error
         except (TrialError, UsageError) as error:
             tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
         except Exception as error:  # noqa: BLE001 - a stranger's plug-in may fail in any way; each trial records it
@@ -145,12 +148,16 @@ async def _try_agent(title: str, specs: Sequence[TrialSpec], machinery: Machiner
 
 
 async def _look_around(turn: Turn, title: str) -> None:
-    launch = await turn.set_up()
+    try:
+        launch = await turn.set_up()
+    except AgentUnfitError as error:
+        raise PreflightError(f"{error}; {_OFF}") from error
     if launch is None:
         return
     async with turn.open_model() as access:
         variables = {**access.variables, **launch.env} if access else launch.env
-        await _look_for_program(turn, launch, variables, title)
+        if not launch.version:  # one that told its version has started
+            await _look_for_program(turn, launch, variables, title)
         if access:
             await _ask_gateway(turn, access.variables["ANTHROPIC_BASE_URL"], title)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from seatrial.agents.api import make_agents
 from seatrial.backends.named import check_backend
 from seatrial.errors import JobError
+from seatrial.jobs.agent_notices import agent_notices
 from seatrial.jobs.agents import changed_agents, with_locked_agents
 from seatrial.jobs.continuing import (
     extend_job,
@@ -19,7 +20,7 @@ from seatrial.jobs.continuing import (
 from seatrial.jobs.engine import check_engine
 from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.lock import lock_task, make_job_file
-from seatrial.jobs.models import check_model, model_notices
+from seatrial.jobs.models import check_model, model_notices, with_upstream
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.resume import changed_tasks, compare_specs, extensions
 from seatrial.jobs.select import select_tasks
@@ -84,7 +85,8 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     a task, an agent or backend does not exist.
     """
     ensure_free(folder)
-    spec = with_locked_agents(_with_whole_paths(spec))
+    asked = with_locked_agents(_with_whole_paths(spec))
+    spec = _with_upstream(asked)
     check_backend(spec.trial.backend)
     check_engine(spec.run)
     _check_ca_file(spec)
@@ -101,7 +103,15 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     locked = (lock_task(task, selection.files.get(task.root)) for task in choice.fit)
     store = JobStore.create(folder, make_job_file(spec, locked, left_out))
     told = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
-    notices = [*told, *denied, *model_notices(spec), *_seal_notices(store)]
+    about_agents = agent_notices(spec.agents, choice.needed, spec.trial)
+    notices = [
+        *told,
+        *denied,
+        *about_agents,
+        *_upstream_notices(asked, spec),
+        *model_notices(spec),
+        *_seal_notices(store),
+    ]
     return PreparedJob(store, plan_rest(store.file), TasksOnDemand(selection.tasks), notices, is_new=True)
 
 
@@ -133,7 +143,7 @@ def prepare_resume(
         store.make_own()
     notices: list[str] = []
     if spec is not None:
-        notices = _take_over(store, with_locked_agents(_with_whole_paths(spec)), extend=extend)
+        notices = _take_over(store, _with_upstream(with_locked_agents(_with_whole_paths(spec))), extend=extend)
     if retry_failed:
         notices += set_failures_aside(store)
     if retry_warned:
@@ -155,6 +165,16 @@ def prepare_resume(
         notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
     notices += set_uncounted_aside(store, census)
     return PreparedJob(store, trials, TasksOnDemand(tasks), notices, census.entries)
+
+
+def _with_upstream(spec: JobSpec) -> JobSpec:
+    return spec.model_copy(update={"model": with_upstream(spec.model, spec.agents)})
+
+
+def _upstream_notices(asked: JobSpec, spec: JobSpec) -> list[str]:
+    if asked.model.upstream == spec.model.upstream:
+        return []
+    return [f"model calls go to {spec.model.upstream}, by the name of the model; --upstream says otherwise"]
 
 
 def _seal_notices(store: JobStore) -> list[str]:

@@ -70,8 +70,15 @@ def _agent(agent: AgentOptions) -> Iterator[str]:
     for what, command in (("runs", agent.command), ("is set up by", agent.setup)):
         if command is not None:
             yield f"the agent {agent.title!r} {what} {command!r}"
+    if agent.preset is not None:
+        yield f"the agent {agent.title!r} runs {agent.preset.get('command')!r}"
     for files in agent.files:
         yield f"the agent {agent.title!r} gets the files in {files.source!r}"
+    if agent.recipe is not None:
+        packages = _listed([*agent.recipe.npm, *agent.recipe.pip])
+        yield f"the agent {agent.title!r} is baked from the packages {packages}"
+    if agent.layer is not None:
+        yield f"the agent {agent.title!r} gets the layer in {agent.layer.source!r}"
     if taken := sorted({name for name, _ in templates_in(agent.env)}):
         yield f"the agent {agent.title!r} gets your variables {_listed(taken)}"
 

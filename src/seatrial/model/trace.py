@@ -1,7 +1,7 @@
 """ModelCall: one call of an agent to its model, as kept in calls.jsonl.
 
-A conversation grows with every call, so a call keeps only the messages that are new in it and says from which earlier
-call the others are.
+A conversation grows with every call, and most of a request comes again with the next one. So a call keeps only what is
+new in it, and says from which earlier call the rest is. `gateway/recorded.py` puts the whole together again.
 """
 
 from typing import Any, Literal
@@ -21,10 +21,16 @@ EndedBy = Literal["agent", "provider", "us", "budget"]
 
 
 class TokenUsage(StrictModel):
-    """What one call consumed, as far as the provider told. `input_tokens` includes the cached ones."""
+    """What one call consumed, as far as the provider told. `input_tokens` includes those from a cache and those to it.
+
+    `cache_write_tokens` are those that the provider stored in its cache, and `cache_write_1h_tokens` the ones of these
+    that it stored for an hour, which costs more.
+    """
 
     input_tokens: NonNegativeInt = 0
     cached_tokens: NonNegativeInt = 0
+    cache_write_tokens: NonNegativeInt = 0
+    cache_write_1h_tokens: NonNegativeInt = 0
     output_tokens: NonNegativeInt = 0
     reasoning_tokens: NonNegativeInt = 0
 
@@ -49,8 +55,39 @@ class KnownMessages(StrictModel):
     count: NonNegativeInt
 
 
+class KnownPart(StrictModel):
+    """A part of the request that the call `call` keeps, in the same field: tool definitions, a system prompt.
+
+    Without `count` it is the whole value of the field. Else it is `count` entries of a list: those from `start` on in
+    what the call `call` keeps of it, and from `at` on in the whole list of this call.
+    """
+
+    field: str
+    call: NonNegativeInt
+    at: NonNegativeInt = 0
+    start: NonNegativeInt = 0
+    count: NonNegativeInt | None = None
+
+
+class CacheMark(StrictModel):
+    """Where a request told its provider to cache: `name` is the key of the mark, `value` what it said.
+
+    It stood in the message with the number `message` of the whole conversation, or else in the field `field` of the
+    request; `at` is the way from there. Marks are kept apart because they move on with every call.
+    """
+
+    message: NonNegativeInt | None = None
+    field: str | None = None
+    at: list[str | int] = Field(default_factory=list)
+    name: str
+    value: JsonObject
+
+
 class ModelCall(StrictModel):
     """One line of calls.jsonl. `request` is the request without its messages, `response` the whole answer.
+
+    The first messages are those of `known`, and `known_parts` of the request are in earlier calls; `marks` are taken
+    out of both. A file from before there were such parts and marks has everything in place.
 
     A streamed answer is stored as the one it amounts to. `retry_of` names the call that an SDK repeated by itself.
     `method` is there when a request was refused before it was a call. `omitted` names the fields of the request, as the
@@ -70,6 +107,8 @@ class ModelCall(StrictModel):
     known: KnownMessages | None = None
     messages: list[Any] = Field(default_factory=list)
     request: JsonObject | None = None
+    known_parts: list[KnownPart] = Field(default_factory=list)
+    marks: list[CacheMark] = Field(default_factory=list)
     response: JsonObject | None = None
     status: int | None = None
     finish_reason: str | None = None

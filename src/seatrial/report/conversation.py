@@ -1,15 +1,16 @@
 """A model's conversation as words: who said what, whichever dialect it was said in.
 
-Messages and answers are strangers' text in strangers' form. What is not understood is shown as the JSON it is, so that
-nothing is left out; lines come out harmless.
+What is not understood is shown as the JSON it is, so that nothing is left out; lines come out harmless.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from seatrial.model.trace import CallError, ModelCall
-from seatrial.report.text import counted, format_cost, format_duration, harmless, harmless_lines
+from seatrial.report.text import cache_use, counted, format_cost, format_duration, harmless, harmless_lines
+from seatrial.trajectories.asked import read_tools, tool_name
+from seatrial.trajectories.items import Declined, Item, Picture, Thought, ToolOutput, ToolUse, Unread, Words, as_text
+from seatrial.trajectories.reading import read_answer, read_messages, read_system
 
 _MOST_CHARACTERS = 400  # of one line
 _MOST_LINES = 24
@@ -24,16 +25,17 @@ class Utterance(NamedTuple):
     text: str
 
 
-def headline(call: ModelCall) -> str:
-    """The facts of a call on one line."""
+def headline(call: ModelCall, thread: str | None = None) -> str:
+    """The facts of a call on one line, with the name of its thread where there are several."""
     model = call.upstream_model or call.model or "no model"
     asked = f" (asked for {call.model})" if call.model and call.model != model else ""
-    parts = [f"call {call.index}", model + asked, "no answer" if call.status is None else str(call.status)]
+    named = [f"call {call.index}", *([thread] if thread else [])]
+    parts = [*named, model + asked, "no answer" if call.status is None else str(call.status)]
     if call.finish_reason:
         parts.append(call.finish_reason)
     if usage := call.usage:
-        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-        parts += [f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out", _price(call)]
+        cache = cache_use(usage.cached_tokens, usage.cache_write_tokens)
+        parts += [f"{usage.input_tokens:,} in{cache}, {usage.output_tokens:,} out", _price(call)]
     first = "" if call.first_token_sec is None else f"first token {format_duration(call.first_token_sec)}, "
     parts.append(f"{first}{format_duration(call.duration_sec)}")
     if call.retry_of is not None:
@@ -61,31 +63,21 @@ def _price(call: ModelCall) -> str:
 
 def told(messages: Iterable[Any]) -> list[Utterance]:
     """What messages say, in any dialect."""
-    return [said for message in messages for said in _message(message)]
+    return [said for item in read_messages(messages) for said in _utterances(item)]
 
 
 def answer(response: Any) -> list[Utterance]:
     """What an answer says, in any dialect."""
-    if not isinstance(response, dict):
-        return []
-    choices, output = response.get("choices"), response.get("output")
-    if isinstance(choices, list):
-        return told(choice["message"] if _has_message(choice) else choice for choice in choices)
-    if isinstance(output, list):
-        return told(output)
-    if isinstance(candidates := response.get("candidates"), list):
-        return told(candidate["content"] if _has_content(candidate) else candidate for candidate in candidates)
-    if "content" in response:
-        return told([{"role": response.get("role", "assistant"), "content": response["content"]}])
-    return [Utterance("answer", _json(response))]
+    return [said for item in read_answer(response) for said in _utterances(item)]
 
 
-def _has_message(choice: Any) -> bool:
-    return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
-
-
-def _has_content(candidate: Any) -> bool:
-    return isinstance(candidate, dict) and isinstance(candidate.get("content"), dict)
+def offered(request: Mapping[str, Any], *, full: bool) -> list[Utterance]:
+    """The system prompt of a request, and its tools: their names, or their definitions in full."""
+    said = [Utterance("system", block) for block in read_system(request)]
+    tools = read_tools(request)
+    if full:
+        return [*said, *(Utterance("tool offer", as_text(tool)) for tool in tools)]
+    return [*said, *([Utterance("tools", ", ".join(map(tool_name, tools)))] if tools else [])]
 
 
 def block(said: Utterance, *, cut: bool) -> list[str]:
@@ -109,80 +101,28 @@ def _cut_line(line: str) -> str:
     return line if left <= 0 else f"{line[:_MOST_CHARACTERS]}… {counted(left, 'more character')}; --full shows them"
 
 
-def _message(message: Any) -> Iterator[Utterance]:
-    if not isinstance(message, dict):
-        yield Utterance("user" if isinstance(message, str) else "message", _text(message))
-    elif "role" not in message:
-        yield from _part("message", message)
-    else:
-        role = _text(message["role"])
-        name = f"{role} {message['name']}" if message.get("name") else role
-        if message.get("reasoning_content"):
-            yield Utterance("reasoning", _text(message["reasoning_content"]))
-        yield from _content(name, message.get("content"))
-        yield from _content(name, message.get("parts"))
-        if message.get("refusal"):
-            yield Utterance("refusal", _text(message["refusal"]))
-        yield from _content("tool call", message.get("tool_calls"))
+def _utterances(item: Item) -> Iterator[Utterance]:
+    match item:
+        case Words():
+            who = f"{item.role} {item.speaker}" if item.speaker else item.role
+            yield from (Utterance(who, _shown(piece)) for piece in item.pieces)
+        case ToolOutput():
+            yield from (Utterance("tool error" if item.failed else "tool", _shown(piece)) for piece in item.pieces)
+        case ToolUse():
+            yield Utterance("tool call", f"{item.name} {as_text(item.arguments)}")
+        case Thought():
+            yield Utterance("reasoning", item.text or "(not shown)")
+        case Declined():
+            yield Utterance("refusal", item.text)
+        case Unread():
+            yield Utterance(item.kind, _looked_at(item.kind, item.value) or as_text(item.value))
 
 
-def _content(who: str, content: Any) -> Iterator[Utterance]:
-    for part in content if isinstance(content, list) else [content]:
-        if part is not None and part != "":
-            yield from _part(who, part)
+def _shown(piece: str | Picture) -> str:
+    if isinstance(piece, str):
+        return piece
+    return f"[image, {len(piece.url):,} characters]" if piece.url.startswith("data:") else f"[image, {piece.url}]"
 
 
-def _part(who: str, part: Any) -> Iterator[Utterance]:
-    """One piece of a message: text, reasoning, a call of a tool, its result, or something to look at."""
-    match part:
-        case {"type": "text" | "input_text" | "output_text", "text": text}:
-            yield Utterance(who, _text(text))
-        case {"type": "thinking", "thinking": text} | {"thought": True, "text": text}:
-            yield Utterance("reasoning", _text(text))
-        case {"text": text, **rest} if rest.keys() <= {"thought", "thoughtSignature"}:
-            yield Utterance(who, _text(text))
-        case {"inlineData": _} | {"fileData": _}:
-            yield Utterance(who, f"[{next(iter(part))}, {len(_json(part)):,} characters of JSON]")
-        case {"type": "reasoning", "summary": list() as summary}:
-            yield Utterance("reasoning", "\n".join(_text(_bare(piece)) for piece in summary) or "(not shown)")
-        case {"type": kind} if kind in _LOOKED_AT:
-            yield Utterance(who, f"[{kind}, {len(_json(part)):,} characters of JSON]")
-        case {}:
-            yield from _tool(who, part)
-        case _:
-            yield Utterance(who, _text(part))
-
-
-def _tool(who: str, part: dict[str, Any]) -> Iterator[Utterance]:
-    match part:
-        case (
-            {"function": {"name": name, "arguments": arguments}}
-            | {"type": "function_call", "name": name, "arguments": arguments}
-            | {"type": "tool_use", "name": name, "input": arguments}
-            | {"functionCall": {"name": name, "args": arguments}}
-        ):
-            yield Utterance("tool call", f"{_text(name)} {_text(arguments)}")
-        case {"type": "tool_result", "content": content}:
-            yield from _content("tool error" if part.get("is_error") else "tool", content)
-        case {"functionResponse": {"response": {"error": said, **rest}}} if not rest:
-            yield from _content("tool error", said)
-        case {"functionResponse": {"response": {"output": said, **rest}}} if not rest:
-            yield from _content("tool", said)
-        case {"functionResponse": {"response": said}}:
-            yield Utterance("tool", _text(said))
-        case {"type": "function_call_output", "output": output}:
-            yield from _content("tool", output)
-        case _:
-            yield Utterance(_text(part.get("type", who)), _json(part))
-
-
-def _bare(piece: Any) -> Any:
-    return piece["text"] if isinstance(piece, dict) and "text" in piece else piece
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _looked_at(kind: str, value: Any) -> str | None:
+    return f"[{kind}, {len(as_text(value)):,} characters of JSON]" if kind in _LOOKED_AT else None

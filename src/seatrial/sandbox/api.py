@@ -44,7 +44,8 @@ class ImageConfig:
 class Image:
     """A root file system: directories laid over each other, lowest first, perhaps on top of the host's own system.
 
-    `digest` is that of the configuration, which names the content of every layer.
+    `digest` is that of the configuration, which names the content of every layer. `agent_layer` is that of the layer on
+    top which brings an agent.
     """
 
     reference: str
@@ -52,6 +53,7 @@ class Image:
     base: Literal["empty", "host"] = "empty"
     digest: str | None = None
     config: ImageConfig = ImageConfig()
+    agent_layer: str | None = None
 
     @property
     def reproducible(self) -> bool:

@@ -23,6 +23,8 @@ def resolve_variables(table: Mapping[str, str], host: Mapping[str, str]) -> dict
 def declared_tables(config: TaskConfig) -> Iterator[Mapping[str, str]]:
     """Every table of variables that running the task resolves, whoever the agent is."""
     yield config.environment.env
+    for server in config.environment.mcp_servers:
+        yield server.headers
     phases = [step.verifier for step in config.steps] or [config.verifier]
     for phase in phases:
         yield phase.env

@@ -130,11 +130,13 @@ def _unmet_needs(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
         yield _problem(need.code, "warning", (need.file, need.key), message, need.fix)
 
 
-def _unused_skills(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
-    if task.config.environment.skills_dir:
-        message = "agents here are not told about a skills directory; it is only there in the image"
-        fix = "name it in the instruction if the task cannot be done without it"
-        yield _problem("unused-skills", "note", ("task.toml", "environment.skills_dir"), message, fix)
+def _servers_without_way(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    for server in task.config.environment.mcp_servers:
+        lacks = "command" if server.transport == "stdio" else "url"
+        if not getattr(server, lacks):
+            message = f"the MCP server {server.name!r} has the transport {server.transport!r} and no {lacks}"
+            where = ("task.toml", "environment.mcp_servers")
+            yield _problem("mcp-server", "warning", where, message, f"give it a `{lacks}`, or another transport")
 
 
 def _uncertain_output(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
@@ -154,5 +156,5 @@ CHECKS: tuple[Check, ...] = (
     _bad_schema,
     _uncertain_output,
     _unmet_needs,
-    _unused_skills,
+    _servers_without_way,
 )

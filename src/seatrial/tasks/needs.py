@@ -15,13 +15,12 @@ from seatrial.tasks.compose_service import Machine, quoted
 from seatrial.tasks.layout import TaskFiles, read_file
 from seatrial.tasks.outline import StepOutline, TaskOutline
 
-NeedCode = Literal["needs-windows", "needs-gpu", "needs-tpu", "needs-mcp", "needs-compose", "needs-environment"]
+NeedCode = Literal["needs-windows", "needs-gpu", "needs-tpu", "needs-compose", "needs-environment"]
 
 REASONS: dict[NeedCode, str] = {
     "needs-windows": "no sandbox here has Windows",
     "needs-gpu": "no sandbox here has GPUs",
     "needs-tpu": "no sandbox here has TPUs",
-    "needs-mcp": "MCP servers cannot be started here",
     "needs-compose": "a compose file asks for more than the Dockerfile gives",
     "needs-environment": "another kind of machine is needed",
 }
@@ -31,7 +30,6 @@ _FIXES: dict[NeedCode, str] = {
     "needs-windows": "run it where there are Windows containers",
     "needs-gpu": "run it elsewhere, or without them with --allow-partial-limits",
     "needs-tpu": "run it elsewhere, or without them with --allow-partial-limits",
-    "needs-mcp": "run it elsewhere, or without them with --force",
     "needs-compose": "put it into the Dockerfile or task.toml, or run without it with --force",
     "needs-environment": "run it elsewhere, or in an ordinary sandbox with --force",
 }
@@ -63,10 +61,6 @@ def needs_of(task: Task | TaskOutline, files: TaskFiles | None = None) -> tuple[
     """
     config = task.config
     found = [*_of_machine(config.environment, "environment", config.extra)]
-    for server in config.environment.mcp_servers[:1]:
-        count = len(config.environment.mcp_servers)
-        more = f" and {count - 1} more" if count > 1 else ""
-        found.append(Need("needs-mcp", f"the MCP server {quoted(server.name)}{more}", key="environment.mcp_servers"))
     if task.layout.compose_file:
         found += _of_compose(task, task.layout.compose_file, _agent_machine(task), files)
     found += _of_services(task)

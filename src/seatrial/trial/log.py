@@ -62,12 +62,18 @@ class TrialLog:
         self._failure: Failure | None = None
         self._complete = False
         self.agent = AgentRef(name=spec.agent.title, command=spec.agent.command, model=spec.agent.model)
+        self.agent_layer: str | None = None
         self.rounds: list[RoundLog] = []
         options = spec.options
         self.sandbox = SandboxRef(backend=options.backend, image=options.image, network="", reproducible=False)
         self.resources: ResourceUse | None = None
         self.changes: ChangeCounts | None = None
         self.artifacts: tuple[ArtifactRecord, ...] = ()
+
+    @property
+    def trial_id(self) -> str:
+        """Which trial it is."""
+        return self._spec.trial_id
 
     @contextmanager
     def phase(self, phase: Phase, round_: Round | None = None) -> Iterator[None]:
@@ -146,7 +152,8 @@ class TrialLog:
 
     def _agent_ref(self) -> AgentRef:
         files = describe_files(self._spec.agent.files)
-        return self.agent.model_copy(update={"files": files}) if files else self.agent
+        layer = self.agent_layer.partition(":")[2] if self.agent_layer else None
+        return self.agent.model_copy(update={"files": files, "layer": layer}) if files or layer else self.agent
 
     def _evaluation(self) -> EvaluationResult:
         return self._combined({log.round.name: log.evaluation for log in self.rounds if log.evaluation})
@@ -174,10 +181,13 @@ def _total(usages: list[ModelUsage]) -> ModelUsage | None:
     if not usages:
         return None
     costs = [usage.cost_usd for usage in usages]
-    names = ModelUsage.model_fields.keys() - {"cost_usd", "omitted"}
+    names = ModelUsage.model_fields.keys() - {"cost_usd", "prices", "omitted"}
     counted = {name: sum(getattr(usage, name) for usage in usages) for name in names}
+    total = sum(filter(None, costs)) if None not in costs else None
+    tables = dict.fromkeys(usage.prices for usage in usages if usage.prices)
+    prices = "; ".join(tables) if tables and total is not None else None
     omitted = tuple(dict.fromkeys(name for usage in usages for name in usage.omitted))
-    return ModelUsage(**counted, cost_usd=sum(filter(None, costs)) if None not in costs else None, omitted=omitted)
+    return ModelUsage(**counted, cost_usd=total, prices=prices, omitted=omitted)
 
 
 def _step_record(log: RoundLog) -> StepRecord:

@@ -8,6 +8,7 @@ from seatrial.agents.api import Agent, make_agent
 from seatrial.images.resolver import HOST_ONLY, ImageResolver
 from seatrial.model.job import AgentOptions
 from seatrial.sandbox.api import SandboxBackend
+from seatrial.trial.agent_version import KnownVersions
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
     from seatrial.gateway.access import ModelAccess
@@ -24,6 +25,7 @@ class Machinery:
     images: ImageResolver = HOST_ONLY
     model: "ModelAccess | None" = None
     agents: Mapping[str, Agent] = field(default_factory=dict)
+    versions: KnownVersions = field(default_factory=KnownVersions)
     _made: dict[str, Agent] = field(default_factory=dict)
 
     def agent(self, options: AgentOptions) -> Agent:

@@ -10,7 +10,7 @@ from seatrial.errors import HostUnsupportedError
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageOrigin, ResolvedImage
 from seatrial.model.config import EnvironmentSpec, NetworkPolicy
-from seatrial.model.job import AgentFiles, TrialOptions
+from seatrial.model.job import AgentOptions, TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import Task
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, NetworkMode, SandboxSpec
@@ -42,12 +42,13 @@ def image_policy(options: TrialOptions) -> ImagePolicy:
     return ImagePolicy(options.image, options.image_map, options.image_fallback, options.build)
 
 
-def agent_setup(command: str | None, files: tuple[AgentFiles, ...]) -> Setup | None:
-    """How an agent is set up; None when it is not. Its files are there already."""
+def agent_setup(agent: AgentOptions) -> Setup | None:
+    """How an agent gets into its image; None when it does not. For a command, its files are there already."""
+    command, files, layer = agent.setup or None, agent.files, agent.layer or agent.recipe
     if command is None or not files:
-        return Setup(command) if command else None
+        return Setup(command, layer=layer) if command or layer else None
     named = tuple(f"{each.target} {each.digest}" for each in files)
-    return Setup(command, named, lambda: pack_agent_files(files))
+    return Setup(command, named, lambda: pack_agent_files(files), layer)
 
 
 def agent_image(task: Task, setup: Setup | None = None) -> ImageRequest:
@@ -164,8 +165,7 @@ async def find_place(spec: TrialSpec, machinery: Machinery) -> Place:
     """The sandbox of a trial, its image resolved. Raises TrialError or UsageError for one that cannot be had here."""
     capabilities = await machinery.backend.probe()
     refuse_impossible(spec.task, spec.options)
-    setup = agent_setup(spec.agent.setup, spec.agent.files)
-    image = await machinery.images.resolve(agent_image(spec.task, setup), image_policy(spec.options))
+    image = await machinery.images.resolve(agent_image(spec.task, agent_setup(spec.agent)), image_policy(spec.options))
     return choose_place(spec.task, spec.task.config.environment, image, spec.options, capabilities)
 
 

@@ -16,6 +16,7 @@ from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.steps import OpenTrial, open_trial
+from seatrial.trial.trajectories import keep_trajectories
 
 
 async def run_trial(spec: TrialSpec, machinery: Machinery, folder: Path, observe: Observer = unobserved) -> TrialRecord:
@@ -37,6 +38,7 @@ async def run_trial(spec: TrialSpec, machinery: Machinery, folder: Path, observe
         if not is_shortage(error):
             raise
         log.fail(SandboxError(shortage()))
+    await keep_trajectories(log, folder)
     return log.record()
 
 

@@ -7,12 +7,15 @@ import asyncio
 from collections.abc import Sequence
 
 from seatrial.agents.api import AgentLaunch
+from seatrial.agents.environ import MCP_CONFIG_PATH
 from seatrial.agents.files import pack_agent_files
+from seatrial.agents.mcp import mcp_file, with_variables
 from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.config import HealthcheckSpec
 from seatrial.sandbox.api import ExecSpec, Network, Sandbox
 from seatrial.sandbox.ca_file import AGENT_CA, read_ca
 from seatrial.sandbox.transfer import get_file, put_file, put_packed
+from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.archives import packed_for_agent, packed_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
@@ -45,6 +48,9 @@ async def stage_round(
 ) -> None:
     """Put in place what this round's agent may see, and wait until its surroundings are ready."""
     await put_packed(sandbox, "/", packed_for_agent(spec, round_, launch.trees if launch else {}))
+    if servers := round_.task.config.environment.mcp_servers:
+        allowed = allowed_variables(spec.options.allow_env)
+        await put_file(sandbox, MCP_CONFIG_PATH, mcp_file(with_variables(servers, allowed)))
     if launch and spec.agent.files:
         await put_packed(sandbox, "/", pack_agent_files(spec.agent.files))
     if files := round_.workdir_files():

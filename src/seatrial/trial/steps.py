@@ -6,7 +6,7 @@ Each step is noted in the trial's log, so that its record says how far it came w
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
 from seatrial.sandbox.session import open_sandbox
 from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.agent_trace import trace_agent
+from seatrial.trial.agent_version import version_command
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
 from seatrial.trial.judge import judge
@@ -113,7 +114,14 @@ class Turn:
             context = AgentContext(self.round.task, self.round.step, trial.place.workdir, os.environ, self._allowed)
             launch = trial.agent.prepare(context)
             await stage_round(trial.sandbox, trial.spec, self.round, trial.place, launch, self.network)
+            if launch and launch.version:
+                trial.log.agent = trial.agent.ref.model_copy(update={"version": await self._ask_version(launch)})
         return launch
+
+    async def _ask_version(self, launch: AgentLaunch) -> str:
+        trial, command = self.trial, version_command(launch, self.round.agent.user)
+        image = trial.place.sandbox.image
+        return await trial.machinery.versions.ask(trial.spec.agent.title, image, trial.sandbox, command)
 
     @asynccontextmanager
     async def open_model(self, port: int = 0) -> AsyncIterator["OpenAccess | None"]:
@@ -147,7 +155,7 @@ class Turn:
     async def _run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
         trial, folder = self.trial, self._folder / "agent"
         usual = agent_variables(self.round.task, self.round.task.workdir, trial.agent.ref.model)
-        reached = replace(launch, env={**usual, **(access.variables if access else {}), **launch.env})
+        reached = launch.finished({**usual, **(access.variables if access else {})})
         seconds = self.round.agent_seconds(trial.spec.options)
         command = AgentCommand(reached, self.network, seconds, changes_from_here=not trial.outlived)
         running = run_agent(trial.sandbox, self.round, command, folder)
@@ -245,6 +253,7 @@ async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place
     place = await find_place(spec, machinery)
     environment, capabilities = spec.task.config.environment, place.capabilities
     policy = spec.task.config.agent.network or environment.network
+    log.agent_layer = place.sandbox.image.agent_layer
     log.sandbox = SandboxRef(
         backend=capabilities.backend,
         image=place.sandbox.image.reference,

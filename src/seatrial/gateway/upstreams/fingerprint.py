@@ -7,13 +7,16 @@ from typing import Any
 
 import orjson
 
+from seatrial.gateway.marks import without_marks
 from seatrial.model.trace import Dialect
 
 _VOLATILE = frozenset(
     {
+        "cache_control",
         "client_metadata",
         "metadata",
         "prompt_cache_key",
+        "prompt_cache_options",
         "prompt_cache_retention",
         "safety_identifier",
         "stream",
@@ -29,8 +32,8 @@ _OUTPUTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 
 
 def essential(payload: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A request without the fields that do not change its answer."""
-    kept = {key: value for key, value in (payload or {}).items() if key not in _VOLATILE}
+    """A request without what does not change its answer: some of its fields, and cache marks wherever they are."""
+    kept = {key: without_marks(value) for key, value in (payload or {}).items() if key not in _VOLATILE}
     return {**kept, "input": essential_messages(kept["input"])} if isinstance(kept.get("input"), list) else kept
 
 

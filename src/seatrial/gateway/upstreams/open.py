@@ -5,7 +5,7 @@
     google                      Google's Gemini API, with the key in GEMINI_API_KEY or GOOGLE_API_KEY
     openai:URL, anthropic:URL   another provider that speaks so; google:URL as well
     https://host/v1             a provider that speaks chat completions
-    scripted:FILE               replies from a file
+    scripted:FILE               replies from a file, in a line or by rules
     replay:FILE                 answers from an earlier calls.jsonl
     cache:FOLDER,UPSTREAM       any of these, each thing asked once
 
@@ -28,7 +28,7 @@ from seatrial.gateway.upstreams.cache import CachedUpstream
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.replay import ReplayModel
-from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.gateway.upstreams.script_files import load_script
 from seatrial.plugins import load_plugin, plugin_names
 
 _GROUP = "seatrial.upstreams"
@@ -63,7 +63,7 @@ def make_upstream(text: str, environ: Mapping[str, str] = os.environ, ca_file: s
         if not rest:
             raise UsageError(f"{kind} needs a file: {kind}:FILE")
         path = Path(rest).expanduser()
-        return ScriptedModel.from_file(path) if kind == "scripted" else ReplayModel.from_file(path)
+        return load_script(path) if kind == "scripted" else ReplayModel.from_file(path)
     name, comma, settings = kind.partition(",")
     if name in _PROVIDERS:
         at_home = not rest or bool(comma)

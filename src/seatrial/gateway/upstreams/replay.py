@@ -17,7 +17,9 @@ from pydantic import ValidationError
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.marks import without_marks
 from seatrial.gateway.neutral.openai_responses_tools import freeform_names
+from seatrial.gateway.recorded import RecordedCalls
 from seatrial.gateway.translate import Untranslatable, translate_response
 from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
 from seatrial.gateway.upstreams.fingerprint import (
@@ -33,16 +35,17 @@ from seatrial.model.trace import Dialect, ModelCall
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedCall:
-    """An earlier call with the whole conversation it had."""
+    """An earlier call with the whole conversation that it had, and what else counts of its request."""
 
     call: ModelCall
-    messages: tuple[Any, ...]
+    messages: list[Any]
+    request: dict[str, Any]
     hash: str
 
     def loose_hash(self) -> str:
         """The same for requests that differ only in numbers that tools gave back."""
         call = self.call
-        return _loose_hash(call.dialect, _path(call), essential_messages(list(self.messages)), essential(call.request))
+        return _loose_hash(call.dialect, _path(call), self.messages, self.request)
 
     @property
     def ended_at(self) -> dt.datetime:
@@ -111,8 +114,7 @@ class ReplayModel:
             count = sum(1 for one in self._recorded if one.call.dialect is not None)
             return f"{self._name} has no more answers: its {count} calls are replayed, and the agent asks for one more"
         call, (messages, rest) = due[0].call, _split(request)
-        said = essential_messages(list(due[0].messages))
-        before = {"path": _path(call), "request": essential(call.request), "messages": said}
+        before = {"path": _path(call), "request": due[0].request, "messages": due[0].messages}
         now = {"path": _path(request), "request": rest, "messages": messages}
         return f"call {call.index} of {self._name} was another one: {first_difference(before, now)}"
 
@@ -172,26 +174,25 @@ def _usable(recorded: list[RecordedCall]) -> tuple[RecordedCall, ...]:
 
 
 def _with_conversations(calls: Sequence[ModelCall]) -> list[RecordedCall]:
-    conversations: dict[int, tuple[Any, ...]] = {}
+    whole = RecordedCalls(calls)
     recorded = []
     for call in calls:
-        known: tuple[Any, ...] = ()
-        if call.known is not None:
-            if call.known.call not in conversations:
-                raise UsageError(f"call {call.index} builds on call {call.known.call}, which is not recorded before it")
-            known = conversations[call.known.call][: call.known.count]
-        messages = conversations[call.index] = (*known, *call.messages)
-        hashed = fingerprint(call.dialect, _path(call), essential_messages(list(messages)), essential(call.request))
-        recorded.append(RecordedCall(call, messages, hashed))
+        try:
+            said, asked = whole.messages(call.index), whole.request(call.index)
+        except ValueError as error:
+            raise UsageError(f"the recording is not complete: {error}") from error
+        messages, request = essential_messages(without_marks(said)), essential(asked)
+        hashed = fingerprint(call.dialect, _path(call), messages, request)
+        recorded.append(RecordedCall(call, messages, request, hashed))
     return recorded
 
 
 def _split(request: ModelRequest) -> tuple[list[Any], dict[str, Any]]:
-    payload = request.payload or {}
+    payload = essential(request.payload)
     if request.dialect is None:
-        return [], essential(payload)
+        return [], payload
     module = DIALECTS[request.dialect]
-    return essential_messages(module.messages(payload)), essential(module.without_messages(payload))
+    return essential_messages(module.messages(payload)), module.without_messages(payload)
 
 
 def _read_calls(path: Path) -> list[ModelCall]:

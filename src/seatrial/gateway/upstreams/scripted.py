@@ -101,7 +101,8 @@ class ScriptedModel:
         if request.dialect is None:
             yield side_answer(request, "scripted")
         else:
-            yield self._say(request, self._next_line())
+            line = self._next_line()
+            yield say_line(request, line, self._position)
 
     def _next_line(self) -> ScriptLine:
         if self._position >= len(self._lines):
@@ -110,21 +111,22 @@ class ScriptedModel:
         self._position += 1
         return self._lines[self._position - 1]
 
-    def _say(self, request: ModelRequest, line: ScriptLine) -> ModelReply:
-        if isinstance(line, ScriptedError):
-            if line.is_the_agents:
-                return error_reply(request, line.status, line.message)
-            raise ProviderError(line.message, line.status)
-        if isinstance(line, RawAnswer):
-            if isinstance(line.value, dict):
-                return answer(request, line.value)
-            return reply_in_pieces(200, JSON_HEADERS, [line.value.encode()])
-        assert request.dialect is not None  # noqa: S101 - `ask` has answered the others
-        usage = estimate_usage(request.payload, line)
-        model, serial = asked_model(request, "scripted"), self._position
-        freeform = freeform_names(request.dialect, request.payload or {})
-        said = render_response(request.dialect, line, model=model, serial=serial, usage=usage, freeform=freeform)
-        return answer(request, said)
+
+def say_line(request: ModelRequest, line: ScriptLine, serial: int) -> ModelReply:
+    """A line as an answer; `serial` makes its ids differ from those of others. Raises ProviderError if it is one."""
+    if isinstance(line, ScriptedError):
+        if line.is_the_agents:
+            return error_reply(request, line.status, line.message)
+        raise ProviderError(line.message, line.status)
+    if isinstance(line, RawAnswer):
+        if isinstance(line.value, dict):
+            return answer(request, line.value)
+        return reply_in_pieces(200, JSON_HEADERS, [line.value.encode()])
+    assert request.dialect is not None  # noqa: S101 - upstreams answer the others before
+    usage, model = estimate_usage(request.payload, line), asked_model(request, "scripted")
+    freeform = freeform_names(request.dialect, request.payload or {})
+    said = render_response(request.dialect, line, model=model, serial=serial, usage=usage, freeform=freeform)
+    return answer(request, said)
 
 
 def _parse_error(value: dict[str, Any]) -> ScriptedError:

@@ -1,0 +1,89 @@
+"""`seatrial export JOB`: trajectories and training data from what agents and their models said."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from seatrial.cli.export_files import Sink, open_sink
+from seatrial.cli.export_filter import Where, parse_where
+from seatrial.cli.job_view import find_trial
+from seatrial.errors import JobError
+from seatrial.report.export import LINE_FORMATS, find_talks
+from seatrial.report.text import counted, harmless
+from seatrial.store.index import TrialEntry
+from seatrial.store.job_store import JobStore
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Which trials are exported."""
+
+    trials: tuple[str, ...]
+    where: tuple[Where, ...]
+    passed: bool
+    min_reward: float | None
+
+    def entries(self, store: JobStore) -> list[TrialEntry]:
+        named = {find_trial(store, wanted).trial_id for wanted in self.trials}
+        return [entry for entry in store.entries() if self._fits(entry) and (not named or entry.trial_id in named)]
+
+    def _fits(self, entry: TrialEntry) -> bool:
+        enough = self.min_reward is None or (entry.reward is not None and entry.reward >= self.min_reward)
+        return enough and (not self.passed or entry.outcome == "pass") and all(each.fits(entry) for each in self.where)
+
+
+@click.command("export")
+@click.argument("job", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["atif", *LINE_FORMATS]), required=True, help="What to write.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to make; never replaced."
+)
+@click.option("--trial", "trials", multiple=True, metavar="TRIAL", help="Only this trial; may be given several times.")
+@click.option(
+    "--where",
+    multiple=True,
+    callback=parse_where,
+    metavar="KEY=PATTERN",
+    help="Only trials whose task, agent, outcome or attempt is like this, such as 'task=easy-*'.",
+)
+@click.option("--passed", is_flag=True, help="Only trials that passed.")
+@click.option("--min-reward", type=float, metavar="X", help="Only trials with at least this reward.")
+@click.option(
+    "--threads", type=click.Choice(["main", "all"]), default="main", show_default=True, help="For training data."
+)
+def command(job: Path, form: str, output: Path, threads: Literal["main", "all"], **chosen: Any) -> None:
+    """Write what the agents of the job in folder JOB and their models said, for other tools.
+
+    \b
+    atif          trajectories as Harbor reads them; a folder, or a .json file for one trial
+    sharegpt      a line of conversations, system and tools per trial
+    openai-jsonl  a line of messages and tools per trial, as fine-tuning takes it
+    """
+    store = JobStore.open(job)
+    entries = _Chosen(**chosen).entries(store)
+    if not entries:
+        raise JobError(f"{job}: no trial is as asked for; `seatrial show {job}` lists them")
+    with open_sink(form, output, threads) as sink:
+        silent = sum(_export(sink, store, entry) for entry in entries)
+        written = sink.written
+        if not written:
+            raise JobError(f"{job}: nothing to export; no model answered in {counted(len(entries), 'trial')}")
+    without = f"; {counted(silent, 'trial has', 'trials have')} no model calls" if silent else ""
+    heard = counted(len(entries) - silent, "trial")
+    click.echo(f"{output}: {counted(written, *sink.noun)} from {heard}{without}", err=True)
+    if sink.damaged:
+        raise click.exceptions.Exit(1)
+
+
+def _export(sink: Sink, store: JobStore, entry: TrialEntry) -> bool:
+    """Export one trial. Returns whether there was nothing to export."""
+    talks = find_talks(store.record(entry.trial_id), store.trial_folder(entry.trial_id))
+    for talk in talks:
+        try:
+            sink.write(talk)
+        except ValueError as error:
+            sink.damaged += 1
+            click.echo(f"Warning: {harmless(f'{talk.path} is damaged and left out: {error}')}", err=True)
+    return not talks

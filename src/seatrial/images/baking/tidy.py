@@ -1,0 +1,165 @@
+"""The archive of a layer, the same bytes for the same files: sorted, owned by root, of one time, readable for all.
+
+What it is made of comes from strangers, or from a folder of the user's; `checked_name` says what no layer may hold.
+"""
+
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO, Literal, cast
+
+from seatrial.errors import ImageError
+from seatrial.images.layers import WHITEOUT, safe_parts
+
+# Sandboxes lay these out themselves, or they are the verifier's.
+_OURS = frozenset({"dev", "proc", "sys", "run", "task", "tests", "solution", "logs", "tmp"})
+# Links in most images: a folder in their place would hide all programs of the image.
+_LINKS = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "var/run", "var/lock"})
+_TIME = 0
+
+
+@dataclass(frozen=True)
+class LayerEntry:
+    """Something in a layer, by its path from `/`. A file has a `size`, and `open` gives its content."""
+
+    path: str
+    kind: Literal["folder", "file", "link"]
+    executable: bool = False
+    target: str = ""
+    size: int = 0
+    open: Callable[[], AbstractContextManager[IO[bytes]]] = lambda: nullcontext(io.BytesIO())
+
+
+def write_layer(entries: Iterable[LayerEntry], archive: IO[bytes]) -> None:
+    """Write entries, with the folders that lead to them. Raises ImageError for two of one path, and OSError."""
+    found: dict[str, LayerEntry] = {}
+    for entry in entries:
+        if entry.path in found and entry.kind != "folder":
+            raise ImageError(f"/{entry.path} is in it twice")
+        found[entry.path] = entry
+    for path in [*found]:
+        for parent in _parents(path):
+            if found.setdefault(parent, LayerEntry(parent, "folder")).kind != "folder":
+                raise ImageError(f"/{path} is below /{parent}, which is no folder")
+    with tarfile.open(
+        fileobj=archive, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape"
+    ) as tar:
+        for path in sorted(found):
+            _add(tar, found[path])
+
+
+def rewound(file: IO[bytes]) -> BinaryIO:
+    """A real file at its beginning, for somebody who takes its descriptor and knows nothing of what is buffered."""
+    file.flush()
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    return cast(BinaryIO, file)
+
+
+def _parents(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _add(tar: tarfile.TarFile, entry: LayerEntry) -> None:
+    member = tarfile.TarInfo(entry.path)
+    member.mtime, member.uname, member.gname = _TIME, "root", "root"
+    member.mode = 0o755 if entry.kind == "folder" or entry.executable else 0o644
+    if entry.kind == "file":
+        member.size = entry.size
+        with entry.open() as content:
+            tar.addfile(member, content)
+        tar.members.clear()  # type: ignore[attr-defined] # it would remember them all
+        return
+    member.type = tarfile.DIRTYPE if entry.kind == "folder" else tarfile.SYMTYPE
+    if entry.kind == "link":
+        member.linkname, member.mode = entry.target, 0o777
+    tar.addfile(member)
+
+
+def entries_of_folder(folder: Path) -> Iterator[LayerEntry]:
+    """What is in a folder, which stands for `/`. Raises ImageError for what no layer may hold."""
+    for place, folders, files in os.walk(folder, onerror=_refuse):
+        for name in (*folders, *files):
+            file = Path(place, name)
+            path = checked_name(str(file.relative_to(folder)))
+            status = file.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                yield LayerEntry(path, "link", target=str(file.readlink()))
+            elif stat.S_ISDIR(status.st_mode):
+                yield LayerEntry(path, "folder")
+            elif stat.S_ISREG(status.st_mode):
+                executable = bool(status.st_mode & 0o100)
+                yield LayerEntry(path, "file", executable, size=status.st_size, open=lambda file=file: file.open("rb"))  # type: ignore[misc]
+            else:
+                raise ImageError(f"/{path} is neither a file nor a folder nor a link; take it out")
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def entries_of_archive(tar: tarfile.TarFile, below: str = "") -> Iterator[LayerEntry]:
+    """What is in an archive that can be read in any order, put below a path. Hard links become copies.
+
+    Raises ImageError for what no layer may hold.
+    """
+    for member in tar:
+        if member.size < 0:  # it would lead the tarfile module backwards, for ever
+            raise ImageError(f"the size of {member.name!r} in it is negative")
+        path = "/".join(filter(None, (below, *_safe(member.name))))
+        if not path:
+            continue
+        path = path if below else checked_name(path)
+        if member.isdir():
+            yield LayerEntry(path, "folder")
+        elif member.issym():
+            yield LayerEntry(path, "link", target=member.linkname)
+        elif member.isreg() or member.islnk():
+            yield _file_of(tar, member, path)
+        else:
+            raise ImageError(f"/{path} is neither a file nor a folder nor a link; take it out")
+
+
+def _file_of(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> LayerEntry:
+    content = member
+    if member.islnk():
+        try:
+            content = tar.getmember(member.linkname)
+        except KeyError:
+            raise ImageError(f"/{path} is a hard link to {member.linkname!r}, which is not in it") from None
+        if not content.isreg():
+            raise ImageError(f"/{path} is a hard link to {member.linkname!r}, which is no file")
+
+    def open_content() -> AbstractContextManager[IO[bytes]]:
+        opened = tar.extractfile(content)
+        return opened or nullcontext(io.BytesIO())
+
+    return LayerEntry(path, "file", bool(content.mode & 0o100), size=content.size, open=open_content)
+
+
+def _safe(name: str) -> tuple[str, ...]:
+    try:
+        return safe_parts(name)
+    except ImageError as error:
+        raise ImageError(f"{name!r}: {error}") from error
+
+
+def checked_name(path: str) -> str:
+    """A path from `/` that a layer may have. Raises ImageError for one that it may not."""
+    parts = _safe(path)
+    if any(part.startswith(WHITEOUT) for part in parts):
+        raise ImageError(f"/{path}: in layers, a name that starts with {WHITEOUT} removes something; rename it")
+    if parts and parts[0] in _OURS:
+        raise ImageError(f"/{path}: /{parts[0]} belongs to the sandbox; put the agent elsewhere, as in /opt")
+    for place in _LINKS:
+        if "/".join(parts[: place.count("/") + 1]) == place:
+            raise ImageError(
+                f"/{path}: /{place} is a link in many images, which this would hide; put it below /usr/local or /opt"
+            )
+    return "/".join(parts)

@@ -1,0 +1,105 @@
+"""What is exported of a trial: its trajectory, or lines of training data, with what became of the trial beside them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from seatrial.gateway.calls import CALLS_FILE, read_calls
+from seatrial.model.record import TrialRecord
+from seatrial.trajectories.atif import TrajectoryFiles, make_trajectory, session_of
+from seatrial.trajectories.chat_lines import chat_line
+from seatrial.trajectories.dialogue import Dialogue, dialogues
+from seatrial.trajectories.sharegpt import sharegpt_line
+from seatrial.trajectories.threads import MAIN, find_threads
+
+LineFormat = Literal["sharegpt", "openai-jsonl"]
+LINE_FORMATS: tuple[LineFormat, ...] = get_args(LineFormat)
+_WRITERS: dict[LineFormat, Callable[[Dialogue], dict[str, Any]]] = {
+    "sharegpt": sharegpt_line,
+    "openai-jsonl": chat_line,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTalk:
+    """The calls of a trial or of one of its steps, and what it was."""
+
+    record: TrialRecord
+    step: str | None
+    path: Path
+
+    @property
+    def place(self) -> str:
+        """The trial's id, with the step's name below it."""
+        trial = self.record.trial_id
+        return f"{trial}/steps/{self.step}" if self.step else trial
+
+    @property
+    def session(self) -> str:
+        """The same as in the trajectory that the trial itself has left."""
+        return session_of(self.record.trial_id, self.step)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What goes with everything that is exported."""
+        record, evaluation = self.record, self.record.evaluation
+        steps = {each.name: each.evaluation for each in record.steps}
+        judged = steps.get(self.step, evaluation) if self.step else evaluation
+        facts = {
+            "trial_id": record.trial_id,
+            "task": record.task.id,
+            "task_digest": record.task.digest,
+            "agent": record.agent.name,
+            "agent_version": record.agent.version,
+            "model": record.agent.model,
+            "attempt": record.attempt,
+            "outcome": record.outcome,
+            "reward": judged.reward if judged else None,
+        }
+        return {**facts, "step": self.step} if self.step else facts
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLine:
+    """A line of training data, and what it is of."""
+
+    line: dict[str, Any]
+    facts: dict[str, Any]
+
+
+def find_talks(record: TrialRecord, folder: Path) -> list[TrialTalk]:
+    """Where the calls of a trial are; a task with steps has those of each step."""
+    names = dict.fromkeys([*(step.name for step in record.steps), *_step_folders(folder)])
+    places: dict[str | None, Path] = {None: folder / CALLS_FILE}
+    places.update({name: folder / "steps" / name / CALLS_FILE for name in names})
+    return [TrialTalk(record, step, path) for step, path in places.items() if path.is_file()]
+
+
+def trajectory_of(talk: TrialTalk) -> TrajectoryFiles | None:
+    """The trajectory of a trial; None if it has no conversation. Raises OSError, or ValueError for damaged calls."""
+    threads = find_threads(read_calls(talk.path))
+    if not threads:
+        return None
+    made = make_trajectory(threads, talk.record.agent, talk.session)
+    extra = {**(made.trajectory.extra or {}), "trial": talk.facts}
+    return TrajectoryFiles(made.trajectory.model_copy(update={"extra": extra}), made.images)
+
+
+def training_lines(talk: TrialTalk, form: LineFormat, *, threads: Literal["main", "all"]) -> Iterator[TrainingLine]:
+    """The lines of a trial, one for each thread, or for each stretch of one that was compacted.
+
+    Raises OSError, or ValueError for damaged calls.
+    """
+    calls = read_calls(talk.path)
+    for thread in find_threads(calls):
+        if threads == "main" and thread.name != MAIN:
+            continue
+        for dialogue in dialogues(calls, thread):
+            facts = {**talk.facts, "thread": dialogue.thread, "part": dialogue.number, "model": dialogue.model}
+            yield TrainingLine(_WRITERS[form](dialogue), facts)
+
+
+def _step_folders(folder: Path) -> list[str]:
+    # A step in which the machinery failed may be missing from the record; its calls are there all the same.
+    return sorted(path.parent.name for path in folder.glob(f"steps/*/{CALLS_FILE}"))

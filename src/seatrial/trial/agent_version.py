@@ -1,0 +1,69 @@
+"""Which version of an agent works here: it is asked in its sandbox, once for each image, before its first trial there.
+
+A program that does not even say its version cannot work, which is no fault of the agent's: such a trial has no result.
+"""
+
+import asyncio
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from seatrial.agents.api import AgentLaunch
+from seatrial.errors import AgentUnfitError
+from seatrial.sandbox.api import ExecResult, ExecSpec, Image, Sandbox
+
+_TIMEOUT_SEC = 120.0
+_VERSION = re.compile(r"\d+\.\d+(?:[.+-]?[0-9A-Za-z]+)*")
+_MOST_SAID = 500
+_NO_VERSION = 80
+
+
+@dataclass(eq=False, slots=True)
+class KnownVersions:
+    """The versions that agents have told, by their titles and images. Trials that start together ask once."""
+
+    _told: dict[tuple[str, str], str] = field(default_factory=dict)
+    _asking: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+
+    async def ask(self, title: str, image: Image, sandbox: Sandbox, command: ExecSpec) -> str:
+        """The version of an agent in an image, which a command prints.
+
+        Raises AgentUnfitError when its program does not start there.
+        """
+        key = (title, f"{image.reference}@{image.digest}")
+        async with self._asking[key]:
+            if key not in self._told:
+                self._told[key] = await _ask(title, image, sandbox, command)
+        return self._told[key]
+
+
+def version_command(launch: AgentLaunch, user: str | int | None) -> ExecSpec:
+    """The command by which an agent is asked for its version, as the user it runs as."""
+    return ExecSpec(launch.version, env=launch.env, cwd=launch.cwd, user=user, timeout_sec=_TIMEOUT_SEC)
+
+
+async def _ask(title: str, image: Image, sandbox: Sandbox, command: ExecSpec) -> str:
+    result = await sandbox.exec(command)
+    if result.timed_out or result.exit_code != 0:
+        raise AgentUnfitError(_explanation(title, image.reference, result))
+    said = (result.stdout + b"\n" + result.stderr).decode(errors="replace").strip()
+    found = _VERSION.search(said)
+    return found[0] if found else said[:_NO_VERSION]
+
+
+def _explanation(title: str, image: str, result: ExecResult) -> str:
+    ended = f"did not answer within {_TIMEOUT_SEC:g} s" if result.timed_out else f"ended with {result.exit_code}"
+    said = (result.stderr or result.stdout).decode(errors="replace").strip()[-_MOST_SAID:]
+    answer = f"{ended} and said: {said}" if said else ended
+    return (
+        f"the agent {title!r} does not start in the image {image!r}: asked for its version, it {answer}. "
+        f"{_reason(result)}; bring one that fits with --agent-layer, install it by --agent-setup, or use another image"
+    )
+
+
+def _reason(result: ExecResult) -> str:
+    if result.exit_code == 127:
+        return "The program, or what it is started by, is not there: no layer or set-up brought it"
+    if result.exit_code == 126:
+        return "The image has another C library or architecture than the program was made for"
+    return "Its program is there and fails: the image may lack a library, or memory"

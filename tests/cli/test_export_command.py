@@ -1,0 +1,121 @@
+"""`seatrial export`: files for other tools, as a whole or not at all, the same bytes each time."""
+
+import json
+
+import pytest
+
+from seatrial.gateway.calls import CallLog
+from seatrial.model.record import StepRecord
+from tests.cli.conftest import Seatrial
+from tests.cli.job_folders import evaluation, make_job, record
+from tests.trajectories.samples import Anthropic, Chat, Trial, whole_trial
+
+
+def write_calls(folder, trial: Trial):
+    folder.mkdir(parents=True, exist_ok=True)
+    with CallLog(folder) as log:
+        for each in trial.calls:
+            log.write(each)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Trials: one that passed, one that failed, one with steps, and one without calls."""
+    steps = (StepRecord(name="one", evaluation=evaluation(0.5)),)
+    records = [record("a", 1.0), record("b", 0.25), record("c", 0.0, steps=steps), record("d", 1.0)]
+    store = make_job(tmp_path / "job", *records)
+    write_calls(store.trial_folder("a.oracle.1"), whole_trial(Anthropic()))
+    write_calls(store.trial_folder("b.oracle.1"), whole_trial(Chat()))
+    write_calls(store.trial_folder("c.oracle.1") / "steps" / "one", whole_trial(Chat()))
+    return tmp_path / "job"
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_trajectories_in_a_folder_with_their_images(seatrial: Seatrial, job, tmp_path):
+    shown = seatrial("export", job, "--format", "atif", "-o", tmp_path / "out")
+    assert (shown.code, shown.out) == (0, "")
+    assert "3 trajectories from 3 trials; 1 trial has no model calls" in shown.err
+    files = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.json"))
+    assert files == ["a.oracle.1/trajectory.json", "b.oracle.1/trajectory.json", "c.oracle.1/steps/one/trajectory.json"]
+    assert len(list((tmp_path / "out").rglob("*.png"))) == 3
+    step = json.loads((tmp_path / "out" / files[2]).read_text())
+    assert (step["session_id"], step["extra"]["trial"]["reward"]) == ("c.oracle.1/one", 0.5)
+
+
+def test_one_trajectory_in_a_file(seatrial: Seatrial, job, tmp_path):
+    assert seatrial("export", job, "--format", "atif", "--trial", "a", "-o", tmp_path / "a.json").code == 0
+    whole = json.loads((tmp_path / "a.json").read_text())
+    image = whole["steps"][-2]["message"][1]["source"]["path"]
+    assert (tmp_path / image).is_file()
+    refused = seatrial("export", job, "--format", "atif", "-o", tmp_path / "all.json")
+    assert (refused.code, (tmp_path / "all.json").exists()) == (2, False)
+    assert "is one file, and there are 3 trajectories" in refused.err
+
+
+def test_lines_for_fine_tuning_with_a_second_file_that_says_what_they_are(seatrial: Seatrial, job, tmp_path):
+    output = tmp_path / "new" / "train.jsonl"
+    assert seatrial("export", job, "--format", "openai-jsonl", "-o", output).code == 0
+    assert [set(line) for line in lines(output)] == [{"messages", "tools"}] * 3
+    facts = lines(tmp_path / "new" / "train.metadata.jsonl")
+    assert [(each["trial_id"], each["reward"], each["thread"]) for each in facts] == [
+        ("a.oracle.1", 1.0, "main"),
+        ("b.oracle.1", 0.25, "main"),
+        ("c.oracle.1", 0.5, "main"),
+    ]
+
+
+def test_all_threads_and_the_same_bytes_again(seatrial: Seatrial, job, tmp_path):
+    for name in ("one", "two"):
+        command = ("export", job, "--format", "sharegpt", "--threads", "all", "--trial", "a", "-o", tmp_path / name)
+        assert seatrial(*command).code == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert [line["metadata"]["thread"] for line in lines(tmp_path / "one")] == ["main", "title", "sub-agent 1"]
+
+
+@pytest.mark.parametrize(
+    ("more", "tasks"),
+    [
+        (("--passed",), ["a"]),
+        (("--min-reward", "0.25"), ["a", "b"]),
+        (("--where", "task=[bc]"), ["b", "c"]),
+        (("--where", "outcome=partial", "--where", "agent=ora*"), ["b"]),
+    ],
+)
+def test_filters(seatrial: Seatrial, job, tmp_path, more, tasks):
+    assert seatrial("export", job, "--format", "sharegpt", "-o", tmp_path / "x", *more).code == 0
+    assert [line["metadata"]["task"] for line in lines(tmp_path / "x")] == tasks
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (("--where", "size=3"), "write KEY=PATTERN; keys are task, trial, agent, outcome, attempt"),
+        (("--min-reward", "2"), "no trial is as asked for"),
+        (("--trial", "d"), "nothing to export; no model answered in 1 trial"),
+    ],
+)
+def test_what_cannot_be_exported_leaves_nothing(seatrial: Seatrial, job, tmp_path, more, complaint):
+    shown = seatrial("export", job, "--format", "sharegpt", "-o", tmp_path / "x", *more)
+    assert shown.code == 2
+    assert complaint in shown.err
+    assert [path.name for path in tmp_path.iterdir()] == ["job"]
+
+
+def test_nothing_is_replaced(seatrial: Seatrial, job, tmp_path):
+    (tmp_path / "train.metadata.jsonl").write_text("mine")
+    for name in ("train.jsonl", "train.metadata.jsonl"):
+        shown = seatrial("export", job, "--format", "openai-jsonl", "-o", tmp_path / name)
+        assert (shown.code, "is there already" in shown.err) == (2, True)
+    assert (tmp_path / "train.metadata.jsonl").read_text() == "mine"
+    assert not (tmp_path / "train.jsonl").exists()
+
+
+def test_damaged_calls_are_named_and_the_others_exported(seatrial: Seatrial, job, tmp_path):
+    path = job / "trials" / "a.oracle.1" / "calls.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"index":')
+    shown = seatrial("export", job, "--format", "sharegpt", "-o", tmp_path / "x")
+    assert (shown.code, len(lines(tmp_path / "x"))) == (1, 2)
+    assert f"{path} is damaged and left out" in shown.err

@@ -1,0 +1,62 @@
+"""Training lines: dialogues as chat messages and as ShareGPT's turns."""
+
+import json
+
+import pytest
+
+from seatrial.trajectories.chat_lines import chat_line
+from seatrial.trajectories.dialogue import dialogues
+from seatrial.trajectories.sharegpt import sharegpt_line
+from seatrial.trajectories.threads import find_threads
+from tests.trajectories.samples import ALSO, DIALECTS, LOOK, Anthropic, Trial, whole_trial
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: type(each).__name__)
+
+
+def first(trial):
+    main, *_ = find_threads(trial.calls)
+    return next(dialogues(trial.calls, main))
+
+
+@every_dialect
+def test_chat_lines_are_the_same_from_every_dialect(dialect):
+    line = chat_line(first(whole_trial(dialect)))
+    roles = [message["role"] for message in line["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "tool", "user", "assistant"]
+    looked, result = line["messages"][2], line["messages"][3]
+    assert (looked["content"], len(looked["tool_calls"])) == ("I look.", 2)
+    assert json.loads(looked["tool_calls"][0]["function"]["arguments"]) == {"command": "ls"}
+    assert result["tool_call_id"] == looked["tool_calls"][0]["id"]
+    assert line["messages"][4]["tool_call_id"] == looked["tool_calls"][1]["id"]
+    assert [part["type"] for part in line["messages"][7]["content"]] == ["text", "image_url"]
+    assert [tool["function"]["name"] for tool in line["tools"]] == ["shell", "task"]
+
+
+@every_dialect
+def test_turns_alternate(dialect):
+    line = sharegpt_line(first(whole_trial(dialect)))
+    assert [turn["from"] for turn in line["conversations"]] == ["human", "gpt", "tool", "gpt", "tool", "human", "gpt"]
+    called, results = line["conversations"][1]["value"], line["conversations"][2]["value"]
+    assert (called.count("<tool_call>"), results.count("<tool_response>")) == (2, 2)
+    assert (line["system"], [tool["name"] for tool in json.loads(line["tools"])]) == ("You work.", ["shell", "task"])
+
+
+def test_thoughts_are_marked_in_sharegpt_and_left_out_of_chat():
+    trial = Trial(Anthropic())
+    trial.agent("x").hears("go").asks("ok")
+    assert sharegpt_line(first(trial))["conversations"][-1]["value"] == "<think>\nhm\n</think>\nok"
+    assert chat_line(first(trial))["messages"][-1] == {"role": "assistant", "content": "ok"}
+
+
+def test_each_stretch_between_compactions_is_a_dialogue_and_cut_answers_are_none():
+    trial, dialect = Trial(Anthropic()), Anthropic()
+    main = trial.agent("You work.", "shell")
+    main.hears("Do it.").asks("I look.", LOOK)
+    summary = "The user wants it done, and there is a file a.txt in the folder."
+    main.gets(LOOK, "a.txt").hears("Summarise.").asks(summary)
+    main.messages = [dialect.user(f"From before: {summary}")]
+    main.asks("I go on.", ALSO)
+    main.gets(ALSO, "/work").call()
+    (thread,) = find_threads(trial.calls)
+    lines = [chat_line(each)["messages"] for each in dialogues(trial.calls, thread)]
+    assert [messages[-1]["content"] for messages in lines] == [summary, "I go on."]

@@ -152,12 +152,14 @@ def test_a_budget_that_is_used_up_says_so_in_googles_way(tmp_path):
     asyncio.run(scenario())
 
 
-def test_calls_beside_each_other_know_how_much_googles_can_take(tmp_path):
+@pytest.mark.parametrize("small_bytes", [10, 1000])  # in a file, or in memory
+def test_calls_beside_each_other_know_how_much_googles_can_take(tmp_path, small_bytes):
     """Two calls that fit together run together; one of them without a limit of its own would wait."""
+    limits = Limits(spool=tmp_path, small_bytes=small_bytes)
     limited = orjson.dumps({"contents": [HELLO], "generationConfig": {"maxOutputTokens": 9}})
 
     async def scenario() -> None:
-        async with asyncio.timeout(30), gateway_to(tmp_path, max_tokens=1000, upstream={}) as (gateway, fake):
+        async with asyncio.timeout(30), gateway_to(tmp_path, max_tokens=1000, limits=limits) as (gateway, fake):
             fake.otherwise = Say(late=True)
             async with asyncio.TaskGroup() as group:
                 for _ in range(2):

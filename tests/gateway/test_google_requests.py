@@ -175,10 +175,11 @@ def test_the_form_of_an_answer():
 def test_what_has_no_place_is_named_as_the_agent_sent_it():
     _, omitted = read(
         safetySettings=[],
-        generationConfig={"topK": 64, "candidateCount": 1},
+        generationConfig={"topK": 64, "candidate_count": 1, "media_resolution": "LOW"},
         contents=[{"parts": [{"inlineData": {"mimeType": "application/pdf", "data": "x"}}, {"text": "hi"}]}],
     )
-    assert set(omitted) == {"safetySettings", "generationConfig.topK", "contents[0].parts[0].inlineData"}
+    settings = {"safetySettings", "generationConfig.topK", "generationConfig.media_resolution"}
+    assert set(omitted) == {*settings, "contents[0].parts[0].inlineData"}
 
 
 def test_what_others_say_has_a_place_with_google():

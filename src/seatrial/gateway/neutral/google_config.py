@@ -34,9 +34,9 @@ _HIGHEST = "HIGH"
 
 def read_config(value: Any, losses: Losses) -> Payload:
     """The settings as fields of a neutral Request. Raises Untranslatable."""
-    config = spelled(need_table({} if value is None else value, _CONFIG))
-    asked = {name: given for name, given in config.items() if given not in _DEFAULTS.get(name, ())}
-    leave_out_unread(asked, _READ, _CONFIG, losses)
+    given = need_table({} if value is None else value, _CONFIG)
+    leave_out_unread(given, _READ, _CONFIG, losses, _DEFAULTS)
+    config = spelled(given)
     stop = config.get("stopSequences")
     effort, thinking = _read_thinking(config.get("thinkingConfig"), losses)
     return {
@@ -67,7 +67,7 @@ def _read_thinking(value: Any, losses: Losses) -> tuple[str | None, Thinking | N
     if value is None:
         return None, None
     config = spelled(need_table(value, _THINKING))
-    leave_out_unread(config, ("thinkingLevel", "thinkingBudget", "includeThoughts"), _THINKING, losses)
+    leave_out_unread(value, ("thinkingLevel", "thinkingBudget", "includeThoughts"), _THINKING, losses)
     level, budget, shown = (
         config.get("thinkingLevel"),
         number(config.get("thinkingBudget")),

@@ -101,7 +101,7 @@ class PartsReader:
     def _read_data(self, part: Payload, where: str) -> ImagePart | None:
         name = "inlineData" if part.get("inlineData") is not None else "fileData"
         data = spelled(need_table(part[name], f"{where}.{name}"))
-        leave_out_unread(data, ("mimeType", "data", "fileUri", "displayName"), f"{where}.{name}", self._losses)
+        leave_out_unread(part[name], ("mimeType", "data", "fileUri", "displayName"), f"{where}.{name}", self._losses)
         kind = text(data.get("mimeType")) or ""
         if not kind.startswith("image/"):
             self._losses.leave_out(

@@ -47,7 +47,7 @@ def read_request(payload: Payload, losses: Losses) -> Request:
     fields = spelled(payload)
     for name in _HINTS & fields.keys():
         losses.hint(name)
-    leave_out_unread(fields, (*_READ, *_HINTS), "", losses)
+    leave_out_unread(payload, (*_READ, *_HINTS), "", losses)
     tools = read_tools(fields.get("tools"), losses)
     return Request(
         model=fields.get("model"),

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.neutral.checks import need_list, need_table, need_text, tables, without_none
-from seatrial.gateway.neutral.google_fields import leave_out_unread, spelled
+from seatrial.gateway.neutral.google_fields import leave_out_unread, spelled, usual
 from seatrial.gateway.neutral.google_schemas import json_schema
 from seatrial.gateway.neutral.losses import Losses
 from seatrial.gateway.neutral.types import Tool, ToolChoice, Untranslatable
@@ -27,8 +27,8 @@ def read_tools(value: Any, losses: Losses) -> tuple[Tool, ...] | None:
         return None
     found: list[Tool] = []
     for tool, where in tables(value, "tools"):
-        for name, inner in spelled(tool).items():
-            if name == "functionDeclarations":
+        for name, inner in tool.items():
+            if usual(name) == "functionDeclarations":
                 found.extend(_read_tool(*each, losses) for each in tables(inner, f"{where}.{name}"))
             elif inner is not None:
                 losses.leave_out(f"{where}.{name}", "only tools that the agent runs itself can be")
@@ -37,7 +37,7 @@ def read_tools(value: Any, losses: Losses) -> tuple[Tool, ...] | None:
 
 def _read_tool(declaration: Payload, where: str, losses: Losses) -> Tool:
     fields = spelled(declaration)
-    leave_out_unread(fields, _READ, where, losses)
+    leave_out_unread(declaration, _READ, where, losses)
     schema: Payload | None = None
     if (given := fields.get("parametersJsonSchema")) is not None:
         schema = need_table(given, f"{where}.parametersJsonSchema")
@@ -64,11 +64,11 @@ def read_choice(value: Any, losses: Losses) -> ToolChoice | None:
     if value is None:
         return None
     outer = spelled(need_table(value, "toolConfig"))
-    leave_out_unread(outer, ("functionCallingConfig",), "toolConfig", losses)
+    leave_out_unread(value, ("functionCallingConfig",), "toolConfig", losses)
     if (inner := outer.get("functionCallingConfig")) is None:
         return None
     config = spelled(need_table(inner, _CONFIG))
-    leave_out_unread(config, ("mode", "allowedFunctionNames"), _CONFIG, losses)
+    leave_out_unread(inner, ("mode", "allowedFunctionNames"), _CONFIG, losses)
     mode = _MODES.get(str(config.get("mode", "AUTO")).upper())
     if mode is None:
         raise Untranslatable(f"{_CONFIG}.mode", f"there is no mode {config.get('mode')!r}")

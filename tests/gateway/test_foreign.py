@@ -77,7 +77,7 @@ def test_a_strict_translation_leaves_nothing_out(tmp_path):
             refused = await asked(gateway, "anthropic")
             unsupported = await asked(gateway, "anthropic", **effort)
         assert refused[0] == unsupported[0] == 400
-        assert b"`tools[1].defer_loading` cannot be translated" in refused[1]
+        assert b"`context_management` cannot be translated" in refused[1]
         said = orjson.loads(unsupported[1])["error"]["message"]
         assert "`reasoning_effort` is what `output_config.effort` was translated to" in said
 

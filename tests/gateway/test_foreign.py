@@ -1,11 +1,14 @@
 """Agents whose upstream speaks another dialect: whole conversations over HTTP, what is noted, and what errors say."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 import pytest
 
+from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.calls import CALLS_FILE
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.foreign import error_in_dialect
@@ -152,3 +155,35 @@ def test_tokens_are_estimated_for_agents_that_the_upstream_does_not_understand(t
         assert gateway.calls == []
 
     asyncio.run(scenario())
+
+
+class Lingering(StrictUpstream):
+    """Says everything, and closes its answer only when it is told to."""
+
+    @asynccontextmanager
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        async with super().ask(request) as reply:
+
+            async def chunks() -> AsyncIterator[bytes]:
+                async for chunk in reply.chunks:
+                    yield chunk
+                await asyncio.Event().wait()
+
+            yield reply._replace(chunks=chunks(), whole=None)
+
+
+@pytest.mark.parametrize(("here", "there"), WAYS)
+def test_whoever_hangs_up_at_the_last_word_has_had_the_answer(tmp_path, here, there):
+    last = {"anthropic": b"message_stop", "openai_responses": b"response.completed"}[here]
+
+    async def scenario() -> None:
+        async with open_gateway(Lingering(there, ["all of it"]), tmp_path) as gateway:
+            async with gateway.plain() as client, client.post(PATHS[here], json=AGENTS[here]) as response:
+                heard = b""
+                while last not in heard:
+                    heard += await response.content.readany()
+                response.close()
+        (call,) = gateway.calls
+        assert (call.status, call.error) == (200, None)
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))

@@ -88,6 +88,27 @@ def test_a_strict_translation_leaves_nothing_out(tmp_path):
     assert upstream.asked == 1
 
 
+@pytest.mark.parametrize(
+    ("there", "told", "left_out"),
+    [
+        ("anthropic", "output_config.effort: Input should be 'low'", "reasoning.effort"),
+        ("anthropic", "adaptive thinking is not supported on this model", "reasoning.effort"),
+        ("openai_chat", "Unsupported parameter: 'parallel_tool_calls'", "parallel_tool_calls"),
+        ("anthropic", "messages.1.content.0.thinking.signature: Field required", None),
+        ("openai_chat", "the prompt is too long", None),
+    ],
+)
+def test_refusals_that_speak_of_a_setting_are_told_apart(tmp_path, there, told, left_out):
+    async def scenario() -> None:
+        script = (Fail(400, told), Say("ok"))
+        async with gateway_to(tmp_path, *script, speaks=there) as (gateway, _):
+            status, _ = await asked(gateway, "openai_responses")
+        assert status == (400 if left_out is None else 200)
+        assert left_out is None or left_out in gateway.session.usage.omitted
+
+    asyncio.run(scenario())
+
+
 def test_errors_name_what_the_agent_sent():
     told = error_in_dialect(400, "Unknown parameter: 'text.format'.", "openai_responses", "anthropic")
     assert "`text.format` is what `output_config.format` was translated to" in orjson.loads(told)["error"]["message"]
@@ -177,12 +198,15 @@ def test_whoever_hangs_up_at_the_last_word_has_had_the_answer(tmp_path, here, th
     last = {"anthropic": b"message_stop", "openai_responses": b"response.completed"}[here]
 
     async def scenario() -> None:
-        async with open_gateway(Lingering(there, ["all of it"]), tmp_path) as gateway:
-            async with gateway.plain() as client, client.post(PATHS[here], json=AGENTS[here]) as response:
-                heard = b""
-                while last not in heard:
-                    heard += await response.content.readany()
-                response.close()
+        async with (
+            open_gateway(Lingering(there, ["all of it"]), tmp_path) as gateway,
+            gateway.plain() as client,
+            client.post(PATHS[here], json=AGENTS[here]) as response,
+        ):
+            heard = b""
+            while last not in heard:
+                heard += await response.content.readany()
+            response.close()
         (call,) = gateway.calls
         assert (call.status, call.error) == (200, None)
 

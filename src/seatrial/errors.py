@@ -29,6 +29,7 @@
         │   ├── ImageError       an image cannot be had or used
         │   │   ├── ImageFetchError nor could it be fetched just now; later may be different
         │   │   └── BuildError   its Dockerfile cannot be built
+        │   │       └── BakeError the tree of an agent cannot be made
         │   └── VerifierStageError the verifier cannot be started on this task
         ├── ModelError           there is no usable answer of the model
         │   ├── ProviderError    its provider failed, or is out of what was asked for
@@ -154,6 +155,10 @@ class ImageFetchError(ImageError):
 
 class BuildError(ImageError):
     """A Dockerfile cannot be read or built; the message begins with its file and line."""
+
+
+class BakeError(BuildError):
+    """The packages of an agent cannot be made into a tree; the message has the end of what was said meanwhile."""
 
 
 class GatewayError(InfraError):

@@ -1,10 +1,13 @@
 """Several models and several commands are several agents, each with a name of its own."""
 
+import json
+
 import pytest
 
 from seatrial.cli.agents_asked import agents_asked
 from seatrial.errors import JobError
 from seatrial.model.job import AgentOptions
+from tests.agents.test_presets import MINIMAL
 
 
 def titles(**options) -> list[tuple[str, str | None, str | None]]:
@@ -45,6 +48,9 @@ def test_commands_and_models_multiply():
 
 def test_what_is_said_about_agents_goes_to_those_of_a_job_file():
     of_file = [{"name": "command", "command": "x", "env": {"A": "1"}}]
+    layer = {"source": "/tree"}
+    (layered,) = agents_asked({"commands": ("x",), "agent_layer": layer}, None)
+    assert layered["layer"] == layer
     (agent,) = agents_asked({"agent_env": {"B": "2"}, "agent_setup": "install"}, of_file)
     assert agent == {"name": "command", "command": "x", "env": {"A": "1", "B": "2"}, "setup": "install"}
 
@@ -59,3 +65,20 @@ def test_oracle_and_noop_need_none_of_it():
     oracle, nop, own = agents_asked(options, None)
     assert (oracle, nop) == ({"name": "oracle"}, {"name": "nop"})
     assert own == {"name": "command", "command": "x", "files": ({"source": "y"},), "setup": "z"}
+
+
+def test_an_agent_may_have_a_version_and_options():
+    (agent,) = agents_asked({"agents": ("codex@0.1.0",), "agent_options": {"effort": "high"}}, None)
+    assert agent == {"name": "codex", "version": "0.1.0", "options": {"effort": "high"}}
+    for odd in ("codex@", "@1"):
+        with pytest.raises(JobError, match="expected NAME or NAME@VERSION"):
+            agents_asked({"agents": (odd,)}, None)
+
+
+def test_a_preset_of_a_folder_is_taken_from_there(tmp_path):
+    (tmp_path / "codex.toml").write_text(MINIMAL)
+    (agent,) = agents_asked({"agents": ("codex",), "agents_dir": tmp_path}, None)
+    made = AgentOptions.model_validate_json(json.dumps(agent))
+    assert made.preset is not None
+    assert (made.preset["title"], made.preset["source"]) == ("Mine", str(tmp_path / "codex.toml"))
+    assert agents_asked({"agents": ("pi",), "agents_dir": tmp_path}, None) == [{"name": "pi"}]

@@ -83,7 +83,8 @@ def test_an_agent_finds_it_and_each_call_is_told_and_kept(script: Path, tmp_path
         assert " · 1,000 in, 100 out · 0.0200 USD · " in line_of(gateway)
         code, rest = end(gateway)
     assert code == 0
-    assert re.fullmatch(r"total: 2 calls, 1,\d+ tokens in, 1\d\d out, 0.02\d\d USD\n", rest)
+    costs = r"0.02\d\d USD by the prices of prices.toml, Seatrial \d{4}-\d\d-\d\d"
+    assert re.fullmatch(rf"total: 2 calls, 1,\d+ tokens in, 1\d\d out, {costs}\n", rest)
     assert [call.upstream_model for call in read_calls(tmp_path / "calls.jsonl")] == ["big-1", "big-1"]
 
 

@@ -43,7 +43,6 @@ def test_spellings_that_work(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "ours"),
     [
-        (["--ak", "version=1"], "--command"),
         (["--agent-import-path", "a:B"], "--agent-files"),
         (["--no-delete"], "--keep snapshot"),
         (["--artifact", "/x"], "artifacts"),

@@ -86,7 +86,9 @@ def test_a_trial_that_does_not_count_is_explained(seatrial: Seatrial, job, comma
 
 
 def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Seatrial, tmp_path):
-    usage = ModelUsage(calls=2, input_tokens=1200, cached_tokens=200, output_tokens=34, cost_usd=0.5)
+    usage = ModelUsage(
+        calls=2, input_tokens=1200, cached_tokens=200, output_tokens=34, cost_usd=0.5, prices="Seatrial 2026-11-16"
+    )
     make_job(tmp_path / "job", record("crc", 1.0, model_usage=usage), record("volts", BROKEN, model_usage=usage))
     shown = [cells(line) for line in seatrial("show", tmp_path / "job").out.splitlines()]
     assert ["oracle", "2", "4", "2,400", "68", "1.0000 USD", "0.5000 USD"] in shown
@@ -95,7 +97,10 @@ def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Sea
     assert document["summary"]["agents"]["oracle"]["usage"]["cost_usd"] == 1.0
     assert document["trials"][0]["input_tokens"] == 1200
     told = seatrial("show", tmp_path / "job", "crc").out
-    assert "model       2 calls, 1,200 tokens in (200 of them cached), 34 out, 0.5000 USD\n" in told
+    assert (
+        "model       2 calls, 1,200 tokens in (200 cached), 34 out, 0.5000 USD by the prices of Seatrial 2026-11-16\n"
+        in told
+    )
 
 
 def test_a_job_without_scored_trials_has_no_mean(seatrial: Seatrial, tmp_path):

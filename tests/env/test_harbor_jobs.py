@@ -36,6 +36,21 @@ def test_each_rollout_is_a_trial_with_its_files(tmp_path):
     assert (folder / "verifier/stdout.txt").read_text() == "judged"
 
 
+def test_costs_are_by_the_prices_that_the_environment_is_given(tmp_path):
+    prices = tmp_path / "mine.toml"
+    prices.write_text('[models]\n"gpt-4" = { input = 1e6, output = 0 }\n')
+    env = harbor_env(make_tasks(tmp_path / "tasks", "a"), backend=world(agent), prices=prices)
+    evaluate(env, save_to=tmp_path / "job")
+    store = vf.JobStore.open(tmp_path / "job")
+    used = store.record("a.command.1").model_usage
+    assert used is not None
+    assert used.cost_usd == used.input_tokens > 0
+    assert (used.prices or "").startswith("mine.toml, Seatrial ")
+    assert store.file.spec.model.prices == str(prices)
+    with pytest.raises(vf.UsageError, match=r"none\.toml cannot be read"):
+        harbor_env(tmp_path / "tasks", prices=tmp_path / "none.toml")
+
+
 def test_what_has_a_result_is_not_run_again_and_what_the_machine_failed_is(tmp_path):
     broken = world(fail_on={"changes": SandboxError("gone")})
     failed = run(tmp_path, backend=broken)

@@ -88,8 +88,25 @@ def test_usage_counts_all_tokens_of_the_input():
     thinking = {"promptTokenCount": 5, "toolUsePromptTokenCount": 2, "thoughtsTokenCount": 3, "candidatesTokenCount": 1}
     counts = GOOGLE.counts({"usageMetadata": thinking})
     assert (counts["input_tokens"], counts["output_tokens"], counts["reasoning_tokens"]) == (7, 4, 3)
+    assert ANTHROPIC.counts(cached)["cache_write_tokens"] == 4
     for module in DIALECTS.values():
         assert module.counts({"usage": None}) is None
+
+
+@pytest.mark.parametrize(("said", "kept"), [(3, 3), (9, 4), (0, None), (None, None), ("3", None), (-1, None)])
+def test_what_is_stored_for_an_hour_is_a_part_of_what_is_stored(said, kept):
+    told = {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": said}
+    usage = {"input_tokens": 1, "cache_creation_input_tokens": 4, "cache_creation": told, "output_tokens": 8}
+    assert ANTHROPIC.counts({"usage": usage}).get("cache_write_1h_tokens") == kept
+
+
+@pytest.mark.parametrize("stored", [7, 0, None, "7", -7, [7]])
+def test_openai_tells_what_it_stored_beside_what_it_had(stored):
+    details = {"cached_tokens": 2, "cache_write_tokens": stored}
+    chat = {"prompt_tokens": 9, "prompt_tokens_details": details, "completion_tokens": 1}
+    responses = {"input_tokens": 9, "input_tokens_details": details, "output_tokens": 1}
+    for counts in (CHAT.counts({"choices": [{}], "usage": chat}), RESPONSES.counts({"usage": responses})):
+        assert (counts["input_tokens"], counts.get("cache_write_tokens")) == (9, 7 if stored == 7 else None)
 
 
 @pytest.mark.parametrize("odd", [-1, "12", 1.5, True, None, 2**70, [3]])

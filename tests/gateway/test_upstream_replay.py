@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.calls import CallLog
 from seatrial.gateway.dialects import DIALECTS as MODULES
 from seatrial.gateway.upstreams.fingerprint import fingerprint, first_difference
 from seatrial.gateway.upstreams.per_trial import for_trial
@@ -160,6 +161,31 @@ def test_reading_a_file(tmp_path: Path):
         ReplayModel.from_file(path)
     with pytest.raises(UsageError, match="cannot be read"):
         ReplayModel.from_file(tmp_path)
+
+
+@pytest.mark.parametrize("stored", ["once", "in place"])
+def test_tools_that_are_kept_once_and_marks_that_stand_elsewhere(tmp_path: Path, stored):
+    tools = [{"name": "Bash", "description": "runs " * 100, "input_schema": {}}]
+    mark = {"cache_control": {"type": "ephemeral"}}
+
+    def asked(*texts: str, marked: int | None = None) -> ModelRequest:
+        blocks = [{"type": "text", "text": text} for text in texts]
+        content = [{**block, **mark} if place == marked else block for place, block in enumerate(blocks)]
+        return call("anthropic", messages=[{"role": "user", "content": [each]} for each in content], tools=tools)
+
+    before = [recorded(0, asked("a", marked=0), "one"), recorded(1, asked("a", "b", marked=1), "two")]
+    path = tmp_path / "calls.jsonl"
+    if stored == "once":
+        with CallLog(tmp_path) as log:
+            for each in before:
+                log.write(each)
+    else:
+        path.write_text("\n".join(each.model_dump_json() for each in before))
+    model = ReplayModel.from_file(path)
+    assert [b"one" in each.body for each in replayed(model, asked("a"), asked("a", "b", marked=0))] == [True, False]
+    tools *= 2
+    with pytest.raises(ProviderError, match=r"request\.tools"):
+        replayed(model.fresh(), asked("a"))
 
 
 def test_a_recording_with_a_hole():

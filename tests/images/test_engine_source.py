@@ -9,8 +9,10 @@ from typing import TypeVar
 import pytest
 
 from seatrial.errors import BuildError, HostUnsupportedError, ImageFetchError
+from seatrial.images.baking.own_layer import lock_layer
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.engine_source import EngineSource
+from seatrial.model.job import AgentLayer
 from seatrial.sandbox.api import Image, SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.session import open_sandbox
@@ -79,6 +81,27 @@ def test_a_dockerfile_is_built_once_and_an_agent_set_up_as_root(tmp_path):
     assert (built.config.workdir, built.config.user) == ("/place", "1000")
     assert ready.config == built.config
     assert said == f"{tmp_path}it's set up by 0\n1000\n"
+
+
+def test_a_layer_is_laid_over_an_image_once_and_a_command_runs_on_top(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEATRIAL_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "tree/opt/mine").mkdir(parents=True)
+    (tmp_path / "tree/opt/mine/word").write_text(str(tmp_path))  # so that nobody has laid it before
+    layer = lock_layer(AgentLayer(source=str(tmp_path / "tree")))
+
+    async def work(bench: Bench) -> tuple[Image, str]:
+        image = await bench.source.fetch(IMAGE, bench.said.append)
+        setup = Setup("cp /opt/mine/word /opt/mine/again", layer=layer)
+        ready = await bench.source.extend(image, setup, bench.said.append)
+        assert await bench.source.extend(image, setup, bench.said.append) == ready
+        assert [line.split()[1] for line in bench.said] == ["lays", "sets"]
+        return ready, await bench.sh(ready, "cat /opt/mine/again; ls -ld /opt/mine/word")
+
+    ready, said = on_bench(work)
+    assert ready.agent_layer == f"sha256:{layer.digest}"
+    assert said.startswith(f"{tmp_path}-rw-r--r--")
+    assert " root " in said or " 0 " in said
 
 
 def test_a_build_that_fails_says_of_what(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 
 from seatrial.agents.api import with_own_setup
 from seatrial.errors import UsageError
-from seatrial.jobs.agents import locked_agent
+from seatrial.jobs.agents import changed_agents, locked_agent
 from seatrial.jobs.api import run_job
-from seatrial.model.job import AgentFiles, AgentOptions, TrialOptions
+from seatrial.model.job import AgentFiles, AgentLayer, AgentOptions, LayerRecipe, TrialOptions
 from tests.cli.test_gc_command import why_no_sandbox
 from tests.installed import install
 from tests.trial.support import write_task
@@ -43,6 +43,16 @@ class Carried(Parrot):
     setup = AgentSetup(files=Parrot.setup.files)
 """
 
+BAKED = """
+from seatrial.agents.api import AgentSetup
+from seatrial.agents.noop import NoopAgent
+from seatrial.model.job import LayerRecipe
+
+
+class Baked(NoopAgent):
+    setup = AgentSetup(recipe=LayerRecipe(name="baked", version="1.0"))
+"""
+
 
 @pytest.fixture
 def site(monkeypatch, tmp_path):
@@ -69,6 +79,19 @@ def test_it_is_installed_by_itself(site, tmp_path, monkeypatch):
 def test_a_user_s_own_set_up_goes_before_all_of_it(site):
     mine = AgentOptions(name="parrot", setup="apt-get install parrot")
     assert with_own_setup(mine) == mine
+
+
+def test_a_recipe_of_its_own_is_taken_unless_the_user_brings_a_layer(monkeypatch, tmp_path):
+    (tmp_path / "tree/opt").mkdir(parents=True)
+    install(monkeypatch, tmp_path / "site", "baked", BAKED, agents="baked = Baked")
+    assert with_own_setup(AgentOptions(name="baked")).recipe == LayerRecipe(name="baked", version="1.0")
+    mine = locked_agent(AgentOptions(name="baked", layer=AgentLayer(source=str(tmp_path / "tree"))))
+    assert mine.recipe is None
+    assert mine.layer is not None
+    assert mine.layer.digest is not None
+    assert changed_agents([mine]) == []
+    (tmp_path / "tree/opt/more").touch()
+    assert changed_agents([mine]) == [f"agents.baked.layer: {tmp_path}/tree has changed, or is not there any more"]
 
 
 def test_a_user_s_files_come_along_with_its_own(site):

@@ -11,7 +11,7 @@ from seatrial.gateway.calls import read_calls
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
 from seatrial.jobs.api import prepare_job, run_prepared
-from seatrial.jobs.models import check_model, model_access, model_notices
+from seatrial.jobs.models import check_model, model_access, model_notices, with_upstream
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from tests.trial.support import ANSWER, write_task
 
@@ -156,3 +156,41 @@ def test_a_model_without_a_way_to_it_is_noted(agent: AgentOptions, upstream: str
     notices = model_notices(spec)
     assert bool(notices) is told
     assert all("add --upstream openai" in line for line in notices)
+
+
+@pytest.mark.parametrize(
+    ("models", "upstream"),
+    [(["claude-x"], "anthropic"), (["openai/x", "gpt-5"], "openai"), (["google/gemini-3"], "google")],
+)
+def test_where_a_preset_finds_its_model_may_be_told_by_its_name(models, upstream):
+    agents = [AgentOptions(name="codex", label=model, model=model) for model in models]
+    assert with_upstream(ModelOptions(seed=1), agents) == ModelOptions(seed=1, upstream=upstream)
+    assert with_upstream(ModelOptions(upstream="http://h/v1"), agents).upstream == "http://h/v1"
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ([None], "the agent 'codex' needs a model; name one with -m MODEL"),
+        (["llama"], "the name llama does not say where it is; add --upstream openai"),
+        (["gpt-5", "claude-x"], "the name claude-x, gpt-5 does not say where it is"),
+    ],
+)
+def test_a_preset_without_a_way_to_a_model_is_refused(models, said):
+    agents = [AgentOptions(name="codex", model=model) for model in models]
+    with pytest.raises(UsageError, match=said):
+        with_upstream(ModelOptions(), agents)
+
+
+def test_who_needs_no_model_gets_none():
+    agents = [AgentOptions(name="oracle"), AgentOptions(name="command", command="x", model="gpt-5")]
+    assert with_upstream(ModelOptions(), agents) == ModelOptions()
+
+
+def test_the_choice_is_kept_with_the_job_and_said(make_job, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    job = make_job(agents=(AgentOptions(name="codex", model="openai/gpt-5"),))
+    spec = job.store.file.spec
+    assert spec.model.upstream == "openai"
+    assert spec.agents[0].preset is not None
+    assert any("model calls go to openai, by the name of the model" in notice for notice in job.notices)

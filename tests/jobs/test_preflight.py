@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.errors import HealthcheckError, PreflightError
+from seatrial.errors import BakeError, HealthcheckError, PreflightError
 from seatrial.jobs import api
 from seatrial.jobs.api import prepare_job, prepare_resume, run_prepared
 from seatrial.jobs.engine import JobOutcome
@@ -16,6 +16,7 @@ from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.testing.fake_provider import Fail, FakeProvider, Received
 from seatrial.trial.events import Notice, TrialFinished
+from tests.agents.presets_made import options, preset
 from tests.backends.stand_ins import stand_in
 from tests.jobs.samples import Watcher
 from tests.trial.support import write_task
@@ -111,6 +112,18 @@ def test_an_agent_that_fails_when_it_is_prepared_is_recorded_and_no_concern_of_o
     failed = [event.record for event in watcher.of(TrialFinished) if event.record.failure]
     assert {record.agent.name for record in failed} == {"command"}
     assert "of a stranger's plug-in" in "".join(notice.text for notice in watcher.of(Notice) if notice.urgent)
+
+
+def test_an_agent_that_cannot_be_baked_stops_the_job(run, tmp_path, monkeypatch):
+    async def resolve(*_: object) -> None:
+        raise BakeError("pi 1.0 could not be baked")
+
+    monkeypatch.setattr("seatrial.images.resolver.ImageResolver.resolve", resolve)
+    with pytest.raises(
+        PreflightError, match=r"'command' cannot be brought into its sandbox: pi 1\.0 could not be baked"
+    ):
+        run(Machine())
+    assert not (tmp_path / "job").exists()
 
 
 def test_without_preflight_nothing_is_tried(run):
@@ -226,3 +239,15 @@ def test_a_real_sandbox(tmp_path):
     with pytest.raises(PreflightError, match=r"no file './agent\.sh'"):
         outcome("sh ./agent.sh")
     assert outcome("cd / && no-such-program || echo right > /app/answer.txt").finished == 1
+
+
+def test_a_preset_whose_program_does_not_start_stops_the_job(run, tmp_path):
+    (tmp_path / "script.json").write_text('["right"]')
+    machine = Machine()
+    machine.backend = FakeBackend(
+        lambda spec, *_: answer("", exit_code=127) if "no-such" in spec.argv[2] else answer("answered"), files=REWARD
+    )
+    agent = options(preset(version_command="no-such --version"))
+    with pytest.raises(PreflightError, match=r"'fake' does not start in the image .*127.*--no-preflight"):
+        run(machine, agents=(agent,), model=ModelOptions(upstream=f"scripted:{tmp_path}/script.json"))
+    assert not (tmp_path / "job").exists()

@@ -23,6 +23,7 @@ class Trial:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    prices: str | None = None
     disputed_reward: float | None = None
     put_back: int = 0
     task_id: str = "t"

@@ -17,6 +17,7 @@ from seatrial.report.text import (
     harmless,
     harmless_lines,
     outcome_counts,
+    prices_line,
     summary_rows,
     trial_row,
     usage_rows,
@@ -88,6 +89,9 @@ def test_usage_is_told_per_agent_and_per_trial():
     assert [row[:3] for row in rows[1:]] == [("c", "1", "3"), ("(all)", "3", "10")]
     assert {len(row) for row in rows} == {len(USAGE_COLUMNS)}
     assert usage_rows(summarise([entry()], {"a": 1})) == []
+    assert prices_line(summarise(entries, {"a": 2})) is None
+    noted = [*entries, entry(**used, prices="Seatrial 2026-11-16"), entry(**used, prices="mine.toml")]
+    assert prices_line(summarise(noted, {"a": 2})) == "costs by the prices of: Seatrial 2026-11-16; mine.toml"
     assert [used_cells(entries[0]), used_cells(entries[2])] == [("4,500", "0.5000 USD"), ("-", "-")]
 
 

@@ -10,7 +10,6 @@ from seatrial.tasks.needs import REASONS, needs_of
 
 TWO_SERVICES = "services:\n  main: {build: .}\n  db: {image: postgres}\n"
 ONE_SERVICE = "services:\n  main:\n    build: .\n    image: ${MAIN_IMAGE_NAME}\n"
-MCP = "environment.mcp_servers"
 DOCKERFILE = {"environment/Dockerfile": "FROM scratch\n"}
 
 
@@ -29,8 +28,6 @@ def found(root):
         ('vm_backend = "qemu"', ("needs-environment", "a virtual machine by qemu", "environment.vm_backend")),
         ("nodes = 3", ("needs-environment", "several machines", "environment.nodes")),
         ('nodes = ["a", "b"]', ("needs-environment", "several machines", "environment.nodes")),
-        ('mcp_servers = [{name = "a", url = "http://a"}]', ("needs-mcp", "the MCP server a", MCP)),
-        ('mcp_servers = [{name = "a"}, {name = "b"}]', ("needs-mcp", "the MCP server a and 1 more", MCP)),
     ],
 )
 def test_what_task_toml_asks_for_is_found(make_task, toml, need):
@@ -43,6 +40,7 @@ def test_what_task_toml_asks_for_is_found(make_task, toml, need):
         "gpus = 0",
         'os = "Linux"',
         "mcp_servers = []",
+        'mcp_servers = [{name = "a", url = "http://a"}]',
         'type = "Docker"',
         "nodes = 1",
         "nodes = []",
@@ -119,10 +117,9 @@ def test_an_outline_has_the_same_needs_and_what_was_read_is_known(make_task):
 def test_lint_names_them_as_warnings_with_a_way_out(make_task):
     root = make_task(toml='[environment]\ngpus = 1\nskills_dir = "/s"\nmcp_servers = [{name = "a"}]\n')
     said = {problem.code: problem for problem in lint(load_task(root), {})}
-    assert said["needs-gpu"].severity == said["needs-mcp"].severity == "warning"
-    assert said["unused-skills"].severity == "note"
+    assert said["needs-gpu"].severity == said["mcp-server"].severity == "warning"
     assert "--allow-partial-limits" in (said["needs-gpu"].fix or "")
-    assert "--force" in (said["needs-mcp"].fix or "")
+    assert "`url`" in (said["mcp-server"].fix or "")
 
 
 def test_every_code_has_a_reason():

@@ -149,10 +149,10 @@ def _with_preset(options: AgentOptions) -> AgentOptions:
     name = registered_name(options)
     if options.preset is not None or find_plugin(ENTRY_POINTS, name) is not None:
         return options
-    from seatrial.agents.presets import find_preset  # noqa: PLC0415 - most jobs of tests and oracles do without
+    from seatrial.agents.presets import as_json, find_preset  # noqa: PLC0415 - jobs of commands and oracles do without
 
     found = find_preset(name)
-    return options.model_copy(update={"preset": found}) if found else options
+    return options.model_copy(update={"preset": as_json(found)}) if found else options
 
 
 def is_reference(agent: Agent) -> bool:
@@ -190,10 +190,9 @@ def _factory(name: str) -> "AgentFactory":
 
 def _preset_agent(options: AgentOptions) -> Agent:
     from seatrial.agents.preset_agent import PresetAgent  # noqa: PLC0415 - as above
+    from seatrial.agents.presets import preset_from  # noqa: PLC0415 - as above
 
-    if options.preset is None:
-        raise UsageError(f"the agent {options.title!r} has no preset")
-    return PresetAgent(options, options.preset)
+    return PresetAgent(options, preset_from(options.preset or {}, options.title))
 
 
 def needs_model(agent: Agent) -> bool:

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seatrial.model.config import McpServerSpec
-from seatrial.model.preset import McpStyle
 from seatrial.tasks.environ import resolve_variables
+
+if TYPE_CHECKING:  # of presets, which most jobs do without
+    from seatrial.model.preset import McpStyle
 
 Entry = dict[str, Any]
 
@@ -23,7 +25,7 @@ def mcp_file(servers: Sequence[McpServerSpec]) -> bytes:
     return json.dumps({"mcpServers": server_table(servers, "typed")}, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-def server_table(servers: Sequence[McpServerSpec], style: McpStyle) -> dict[str, Entry]:
+def server_table(servers: Sequence[McpServerSpec], style: "McpStyle") -> dict[str, Entry]:
     """Servers by their names, each as a style describes it."""
     return {server.name: _STYLES[style](server) for server in servers}
 
@@ -61,7 +63,7 @@ def _headers(key: str, server: McpServerSpec) -> Entry:
     return {key: dict(server.headers)} if server.headers else {}
 
 
-_STYLES: Mapping[McpStyle, Callable[[McpServerSpec], Entry]] = {
+_STYLES: Mapping["McpStyle", Callable[[McpServerSpec], Entry]] = {
     "usual": _usual,
     "typed": _typed,
     "gemini": _gemini,

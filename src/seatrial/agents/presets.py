@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,16 @@ def read_preset(path: Path) -> Preset:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not TOML: {error}") from error
     return _validated({"name": path.stem, **values}, str(path))
+
+
+def as_json(preset: Preset) -> dict[str, Any]:
+    """A preset as a job keeps it: what it says, and nothing of what it leaves open."""
+    return preset.model_dump(mode="json", exclude_unset=True)
+
+
+def preset_from(values: Mapping[str, Any], title: str) -> Preset:
+    """The preset that a job has for an agent. Raises UsageError for one that nobody could have kept so."""
+    return _validated(dict(values), f"the preset of the agent {title!r}")
 
 
 def _validated(values: dict[str, Any], source: str) -> Preset:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.agents.command_line import scripts_in
-from seatrial.agents.presets import find_preset
 from seatrial.errors import JobError
 from seatrial.model.job import WITHOUT_MODEL
 
@@ -58,8 +57,10 @@ def _versioned(text: str, options: Mapping[str, Any]) -> Agent:
     folder: Path | None = options.get("agents_dir")
     if folder is None or not (folder / f"{name}.toml").is_file():
         return agent
+    from seatrial.agents.presets import as_json, find_preset  # noqa: PLC0415 - most jobs do without
+
     preset = find_preset(name, folder)
-    return {**agent, "preset": preset.model_dump(mode="json", exclude_unset=True)} if preset else agent
+    return {**agent, "preset": as_json(preset)} if preset else agent
 
 
 def _labels(commands: Sequence[str], taken: Sequence[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from seatrial.report.conversation import Utterance, answer, block, headline, tol
 from seatrial.report.export import find_talks
 from seatrial.report.text import harmless
 from seatrial.report.thread_lines import describe_threads, tell_calls
+from seatrial.report.trial import model_usage
 from seatrial.store.job_store import JobStore
 from seatrial.trajectories.threads import Thread, find_threads
 
@@ -70,6 +71,14 @@ def command(job: Path, trial: str, **asked: Any) -> None:
             _show_whole(talk, wanted.index)
         else:
             _show_threads(talk, wanted)
+    if (
+        wanted.index is None
+        and wanted.thread is None
+        and wanted.step is None
+        and not wanted.as_json
+        and record.model_usage
+    ):
+        click.echo(harmless(f"total: {model_usage(record.model_usage)}"))
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:

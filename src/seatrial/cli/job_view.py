@@ -19,6 +19,7 @@ from seatrial.report.text import (
     doubts,
     failure_line,
     harmless,
+    prices_line,
     summary_rows,
     trial_row,
     usage_rows,
@@ -48,7 +49,13 @@ def show_summary(summary: JobSummary) -> None:
     for count in summary.left_out:
         click.echo(harmless(str(count)))
     if rows := usage_rows(summary):
-        show_table("models", USAGE_COLUMNS, rows)
+        _show_models(summary, rows)
+
+
+def _show_models(summary: JobSummary, rows: Sequence[tuple[str, ...]]) -> None:
+    show_table("models", USAGE_COLUMNS, rows)
+    if line := prices_line(summary):
+        click.echo(line)
 
 
 def _broken(tasks: Sequence[str]) -> str:

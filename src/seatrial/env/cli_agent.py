@@ -43,8 +43,8 @@ class CliAgentEnv(MultiTurnEnv):
     `environment_vars` are the agent's besides those of `build_env_vars`. `interception_port` is the port at which
     the model is found inside the sandbox, a free one if it is None. `translate` says what becomes of fields of an
     agent's request that chat completions have no place for: `lenient` leaves them out, `strict` refuses the
-    request. What may be said about the sandbox is in SandboxSettings: `backend`, resources, `image`, `image_map`,
-    `image_fallback` and so on.
+    request. `prices` is a file of prices that go before those that come with Seatrial. What may be said about the
+    sandbox is in SandboxSettings: `backend`, resources, `image`, `image_map`, `image_fallback` and so on.
     """
 
     @passes_on(SandboxSettings)
@@ -60,6 +60,7 @@ class CliAgentEnv(MultiTurnEnv):
         translate: Literal["lenient", "strict"] = "lenient",
         **kwargs: Any,
     ) -> None:
+        prices: str | Path | None = kwargs.pop("prices", None)
         settings = SandboxSettings.take_from(kwargs)
         super().__init__(max_turns=max_turns, timeout_seconds=settings.seconds_within(timeout_seconds), **kwargs)
         if interception_url is not None:
@@ -69,6 +70,7 @@ class CliAgentEnv(MultiTurnEnv):
         self.poll_interval = poll_interval  # kept for those who ask; nothing is polled
         self.docker_image = docker_image
         self.translate = translate
+        self.prices = None if prices is None else _readable(prices)
         self.environment_vars = dict(settings.environment_vars or {})
         self._sandboxes = RolloutSandboxes(settings)
         self.sandbox_client = self._sandboxes.client
@@ -100,7 +102,8 @@ class CliAgentEnv(MultiTurnEnv):
             docker_image = await settled(self.get_docker_image(state))
         interception = Interception(state["model"])
         agent = AgentState(
-            interception, await self._make_workplace(state, docker_image, _access(interception, self.translate))
+            interception,
+            await self._make_workplace(state, docker_image, _access(interception, self.translate, self.prices)),
         )
         rollout_of(state).agent = agent
         rollout_of(state).resources.push_async_callback(agent.model.aclose)
@@ -205,9 +208,19 @@ class CliAgentEnv(MultiTurnEnv):
         await self._sandboxes.close()
 
 
-def _access(interception: "Interception", translation: Literal["lenient", "strict"]) -> "ModelAccess":
+def _readable(prices: str | Path) -> str:
+    from seatrial.gateway.pricing import load_prices  # noqa: PLC0415 - slow to import
+
+    load_prices(Path(prices))
+    return str(prices)
+
+
+def _access(
+    interception: "Interception", translation: Literal["lenient", "strict"], prices: str | None
+) -> "ModelAccess":
     from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - slow to import
     from seatrial.gateway.pricing import load_prices  # noqa: PLC0415
     from seatrial.gateway.session import SessionOptions  # noqa: PLC0415
 
-    return ModelAccess(interception, SessionOptions(translation=translation), load_prices())
+    options = SessionOptions(translation=translation)
+    return ModelAccess(interception, options, load_prices(Path(prices) if prices else None))

@@ -272,13 +272,14 @@ class HarborEnv(CliAgentEnv):
     def job_spec(self, plan: RunPlan, name: str) -> JobSpec:
         """The job that these rollouts amount to."""
         tasks = {row["task"]: self._task_of(row) for row in plan.rows}
+        model = model_options(plan.sampling_args, self.max_turns)
         return JobSpec(
             name=name,
             tasks=tuple(str(task.root) for task in tasks.values()),
             agents=(self._agent_options(plan.model),),
             attempts=max(Counter(row["task"] for row in plan.rows).values()),
             trial=self.trial_options,
-            model=model_options(plan.sampling_args, self.max_turns),
+            model=model.model_copy(update={"prices": self.prices}),
             run=RunOptions(concurrent=plan.workers, retries=plan.retries),
         )
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects.google import config_of
-from seatrial.gateway.pricing import ModelPrice, cost
+from seatrial.gateway.ended import TokenCounts
+from seatrial.gateway.pricing import ModelPrice, cost, dearest
 from seatrial.model.trace import Dialect
 
 _UNKNOWN = float("inf")
@@ -116,7 +117,7 @@ class Budget:
 def most_of(request: ModelRequest, price: ModelPrice | None) -> Amount:
     """The most that a request can take, without end if it does not say: no token is shorter than a byte."""
     tokens_in, tokens_out = _most_input(request), _most_output(request)
-    rates = (0.0, 0.0) if price is None else (price.input, price.output)
+    rates = (0.0, 0.0) if price is None else dearest(price)
     # What is free stays so without end.
     usd = sum(tokens * rate for tokens, rate in zip((tokens_in, tokens_out), rates, strict=True) if rate)
     return Amount(tokens_in + tokens_out, usd / 1_000_000)
@@ -125,7 +126,13 @@ def most_of(request: ModelRequest, price: ModelPrice | None) -> Amount:
 def estimate_of(request: ModelRequest, said_bytes: int, price: ModelPrice | None) -> Amount:
     """About what a call took that was broken off before anybody said how much."""
     tokens_in, tokens_out = -(-_size(request) // _BYTES_PER_TOKEN), -(-said_bytes // _BYTES_PER_TOKEN)
-    return Amount(tokens_in + tokens_out, 0.0 if price is None else cost(price, tokens_in, 0, tokens_out))
+    counts: TokenCounts = {
+        "input_tokens": tokens_in,
+        "cached_tokens": 0,
+        "output_tokens": tokens_out,
+        "reasoning_tokens": 0,
+    }
+    return Amount(tokens_in + tokens_out, 0.0 if price is None else cost(price, counts))
 
 
 def _size(request: ModelRequest) -> int:

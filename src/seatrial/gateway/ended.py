@@ -22,6 +22,8 @@ class TokenCounts(TypedDict):
 
     input_tokens: int
     cached_tokens: int
+    cache_write_tokens: NotRequired[int]
+    cache_write_1h_tokens: NotRequired[int]
     output_tokens: int
     reasoning_tokens: int
 
@@ -77,7 +79,7 @@ def line_values(call: EndedCall | ModelCall) -> dict[str, Any]:
         return {**call}
     values = {name: value for name, value in dict(call).items() if value is not None}
     for name in values.keys() & {"usage", "error"}:
-        values[name] = values[name].model_dump(exclude_none=True)
+        values[name] = values[name].model_dump(exclude_none=True, exclude_unset=name == "usage")
     for name in ("known_parts", "marks"):  # found again when it is written
         del values[name]
     return values

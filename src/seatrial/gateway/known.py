@@ -161,25 +161,33 @@ class Entries(NamedTuple):
 
 def _entries(values: list[Any], least: int = 0) -> Entries | None:
     """None if the list cannot be written, or has fewer bytes than `least`."""
+    plain, marks = _unmarked(values)
+    try:
+        # A hash is of 64 bits, by a key of this process: enough to tell a few calls apart, and no agent can aim.
+        if not least:
+            return Entries(plain, [hash(orjson.dumps(each)) for each in plain], marks)
+        written = [orjson.dumps(each) for each in plain]
+    except TypeError:
+        return None
+    return Entries(plain, [*map(hash, written)], marks) if sum(map(len, written)) >= least else None
+
+
+def _unmarked(values: list[Any]) -> tuple[list[Any], list[tuple[int, FoundMark]]]:
     plain, found = values, []
-    for place, value in enumerate(values):
-        without, marks = take_marks(value)
+    # Most messages are a role and a text; with many of them, a closer look at each would take longer than all else.
+    looked_at = [
+        place
+        for place, value in enumerate(values)
+        if type(value) is dict and not (len(value) == 2 and type(value.get("content")) is str)
+    ]
+    for place in looked_at:
+        without, marks = take_marks(values[place])
         if marks:
             plain = list(values) if plain is values else plain
             plain[place] = without
             found += [(place, mark) for mark in marks]
-    if len(found) > _MOST_MARKS:  # no provider takes so many: then they are content like any other
-        plain, found = values, []
-    size, fingerprints = 0, []
-    try:
-        for value in plain:
-            written = orjson.dumps(value)
-            # A hash is of 64 bits, by a key of this process: enough to tell a few calls apart, and no agent can aim.
-            fingerprints.append(hash(written))
-            size += len(written)
-    except TypeError:
-        return None
-    return Entries(plain, fingerprints, found) if size >= least else None
+    # No provider takes so many: then they are content like any other.
+    return (plain, found) if len(found) <= _MOST_MARKS else (values, [])
 
 
 def _whole(value: Any) -> int | None:

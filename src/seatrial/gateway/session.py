@@ -89,7 +89,7 @@ class Session:
         self._turns = 0
         self._calls = self._answered = self._good = self._locked_out = self._refused = 0
         self._last_refusal: str | None = None
-        self._input_tokens = self._cached_tokens = self._output_tokens = 0
+        self._input_tokens = self._cached_tokens = self._cache_write_tokens = self._output_tokens = 0
         self._cost = 0.0
         self._priced = True
         self._unanswered = 0
@@ -136,9 +136,7 @@ class Session:
     def cost_of(self, model: str | None, counts: TokenCounts) -> float | None:
         """What a call cost, None when that is not known."""
         found = self._price_of(model)
-        if found is None:
-            return None
-        return cost(found, counts["input_tokens"], counts["cached_tokens"], counts["output_tokens"])
+        return None if found is None else cost(found, counts)
 
     def _price_of(self, model: str | None) -> ModelPrice | None:
         if not model:
@@ -156,6 +154,7 @@ class Session:
             counts = call["usage"]
             self._input_tokens += counts["input_tokens"]
             self._cached_tokens += counts["cached_tokens"]
+            self._cache_write_tokens += counts.get("cache_write_tokens", 0)
             self._output_tokens += counts["output_tokens"]
             if "cost_usd" in call:
                 self._cost += call["cost_usd"]
@@ -269,12 +268,15 @@ class Session:
     @property
     def usage(self) -> ModelUsage:
         """What all calls together have used; the cost only if that of each is known."""
+        priced = self._priced and self._answered > 0
         return ModelUsage(
             calls=self._answered,
             input_tokens=self._input_tokens,
             cached_tokens=self._cached_tokens,
+            cache_write_tokens=self._cache_write_tokens,
             output_tokens=self._output_tokens,
-            cost_usd=self._cost if self._priced and self._answered else None,
+            cost_usd=self._cost if priced else None,
+            prices=(self._prices.label or None) if priced else None,
             omitted=self.omissions.noted,
         )
 

@@ -1,29 +1,32 @@
 """What a user should know of agents and tasks that do not quite go together, before they run anyway."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from seatrial.agents.presets import is_shipped
 from seatrial.model.job import AgentOptions, TrialOptions
-from seatrial.model.preset import Preset
 from seatrial.tasks.outline import TaskOutline
+
+if TYPE_CHECKING:  # most jobs do without
+    from seatrial.model.preset import Preset
 
 
 def agent_notices(agents: Iterable[AgentOptions], tasks: Sequence[TaskOutline], options: TrialOptions) -> list[str]:
     """Which agents have less memory than they need, cannot use tools that tasks offer, or are not the usual ones."""
-    presets = {agent.title: agent.preset for agent in agents if agent.preset}
-    return [
-        line
-        for title, preset in presets.items()
-        for line in (*_origin(title, preset), *_memory(title, preset, tasks, options), *_tools(title, preset, tasks))
-    ]
+    notices: list[str] = []
+    for agent in agents:
+        if agent.preset is not None:
+            from seatrial.agents.presets import is_shipped, preset_from  # noqa: PLC0415 - as above
+
+            title, preset = agent.title, preset_from(agent.preset, agent.title)
+            if preset.source and is_shipped(preset.name):
+                notices.append(
+                    f"the agent {title!r} is that of {preset.source}, before the one that comes with Seatrial"
+                )
+            notices += [*_memory(title, preset, tasks, options), *_tools(title, preset, tasks)]
+    return notices
 
 
-def _origin(title: str, preset: Preset) -> Iterator[str]:
-    if preset.source and is_shipped(preset.name):
-        yield f"the agent {title!r} is that of {preset.source}, before the one that comes with Seatrial"
-
-
-def _memory(title: str, preset: Preset, tasks: Sequence[TaskOutline], options: TrialOptions) -> Iterator[str]:
+def _memory(title: str, preset: "Preset", tasks: Sequence[TaskOutline], options: TrialOptions) -> Iterator[str]:
     least = preset.least_memory_mb
     if least is None:
         return
@@ -38,7 +41,7 @@ def _memory(title: str, preset: Preset, tasks: Sequence[TaskOutline], options: T
         )
 
 
-def _tools(title: str, preset: Preset, tasks: Sequence[TaskOutline]) -> Iterator[str]:
+def _tools(title: str, preset: "Preset", tasks: Sequence[TaskOutline]) -> Iterator[str]:
     usable = preset.mcp.transports if preset.mcp else ()
     offered = ((task, server) for task in tasks for server in task.config.environment.mcp_servers)
     unusable = [(task, server) for task, server in offered if server.transport not in usable]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from seatrial.agents.api import AgentLaunch, is_reference, make_agents
 from seatrial.agents.environ import agent_variables
 from seatrial.agents.shell_line import needed_by
-from seatrial.errors import AgentUnfitError, PreflightError, TrialError, UsageError
+from seatrial.errors import AgentUnfitError, BakeError, PreflightError, TrialError, UsageError
 from seatrial.jobs.attempt import trial_spec
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.prepare import PreparedJob
@@ -133,6 +133,8 @@ async def _try_agent(title: str, specs: Sequence[TrialSpec], machinery: Machiner
         except PreflightError as error:
             missing.append(error)
             continue
+        except BakeError as error:  # no other task has another
+            raise PreflightError(f"the agent {title!r} cannot be brought into its sandbox: {error}; {_OFF}") from error
         except (TrialError, UsageError) as error:
             tell(Notice(f"the agent {title!r} could not be tried out: {error}; its trials start anyway"))
         except Exception as error:  # noqa: BLE001 - a stranger's plug-in may fail in any way; each trial records it

@@ -71,7 +71,7 @@ def _agent(agent: AgentOptions) -> Iterator[str]:
         if command is not None:
             yield f"the agent {agent.title!r} {what} {command!r}"
     if agent.preset is not None:
-        yield f"the agent {agent.title!r} runs {agent.preset.command!r}"
+        yield f"the agent {agent.title!r} runs {agent.preset.get('command')!r}"
     for files in agent.files:
         yield f"the agent {agent.title!r} gets the files in {files.source!r}"
     if agent.recipe is not None:

@@ -11,10 +11,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.config import Positive
 from seatrial.model.output import RewardPolicy
-from seatrial.model.preset import Preset
 
 JOB_SCHEMA_VERSION: Literal[1] = 1
 
@@ -122,7 +121,8 @@ class AgentOptions(StrictModel):
 
     `setup` is a shell command that installs it: run once on top of each image, for all trials there. `files` are laid
     out for it before it starts. A `layer` of the user's own goes before the one that its `recipe` makes. `options` are
-    those of its preset, which may know it in several versions; `preset` is what that was when the job began.
+    those of its preset, which may know it in several versions; `preset` is what that was when the job began, as it is
+    written.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -136,7 +136,7 @@ class AgentOptions(StrictModel):
     options: dict[str, str] = Field(default_factory=dict)
     recipe: LayerRecipe | None = None
     layer: AgentLayer | None = None
-    preset: Preset | None = None
+    preset: JsonObject | None = None
 
     @property
     def title(self) -> str:

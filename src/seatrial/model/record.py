@@ -115,16 +115,19 @@ class ResourceUse(StrictModel):
 
 
 class ModelUsage(StrictModel):
-    """Calls, tokens and money of the agent's model.
+    """Calls, tokens and money of the agent's model. `input_tokens` includes those from a cache and those to it.
 
-    `omitted` names what the agent sent and the model's dialect had no place for; see ModelCall.
+    `prices` names the tables of prices by which the cost was computed, and their dates. `omitted` names what the agent
+    sent and the model's dialect had no place for; see ModelCall.
     """
 
     calls: NonNegativeInt = 0
     input_tokens: NonNegativeInt = 0
     cached_tokens: NonNegativeInt = 0
+    cache_write_tokens: NonNegativeInt = 0
     output_tokens: NonNegativeInt = 0
     cost_usd: NonNegative | None = None
+    prices: str | None = None
     omitted: tuple[str, ...] = ()
 
 

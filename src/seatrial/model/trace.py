@@ -21,10 +21,16 @@ EndedBy = Literal["agent", "provider", "us", "budget"]
 
 
 class TokenUsage(StrictModel):
-    """What one call consumed, as far as the provider told. `input_tokens` includes the cached ones."""
+    """What one call consumed, as far as the provider told. `input_tokens` includes those from a cache and those to it.
+
+    `cache_write_tokens` are those that the provider stored in its cache, and `cache_write_1h_tokens` the ones of these
+    that it stored for an hour, which costs more.
+    """
 
     input_tokens: NonNegativeInt = 0
     cached_tokens: NonNegativeInt = 0
+    cache_write_tokens: NonNegativeInt = 0
+    cache_write_1h_tokens: NonNegativeInt = 0
     output_tokens: NonNegativeInt = 0
     reasoning_tokens: NonNegativeInt = 0
 

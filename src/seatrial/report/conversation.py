@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from seatrial.model.trace import CallError, ModelCall
-from seatrial.report.text import counted, format_cost, format_duration, harmless, harmless_lines
+from seatrial.report.text import cache_use, counted, format_cost, format_duration, harmless, harmless_lines
 from seatrial.trajectories.asked import read_tools, tool_name
 from seatrial.trajectories.items import Declined, Item, Picture, Thought, ToolOutput, ToolUse, Unread, Words, as_text
 from seatrial.trajectories.reading import read_answer, read_messages, read_system
@@ -34,8 +34,8 @@ def headline(call: ModelCall, thread: str | None = None) -> str:
     if call.finish_reason:
         parts.append(call.finish_reason)
     if usage := call.usage:
-        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-        parts += [f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out", _price(call)]
+        cache = cache_use(usage.cached_tokens, usage.cache_write_tokens)
+        parts += [f"{usage.input_tokens:,} in{cache}, {usage.output_tokens:,} out", _price(call)]
     first = "" if call.first_token_sec is None else f"first token {format_duration(call.first_token_sec)}, "
     parts.append(f"{first}{format_duration(call.duration_sec)}")
     if call.retry_of is not None:

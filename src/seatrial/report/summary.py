@@ -61,6 +61,11 @@ class Finished(Protocol):
         ...
 
     @property
+    def prices(self) -> str | None:
+        """By which tables of prices that was computed, None when nobody said."""
+        ...
+
+    @property
     def disputed_reward(self) -> float | None:
         """What its verifier gave on the system as the agent left it, where that is higher; None where it is not."""
         ...
@@ -98,13 +103,17 @@ class Finished(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """What the models of several trials used. There is a cost only if that of every call is known."""
+    """What the models of several trials used. There is a cost only if that of every call is known.
+
+    `prices` are the tables by which costs were computed; there may be several in a job that was resumed.
+    """
 
     trials: int
     calls: int
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    prices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +271,7 @@ def _total_usage(entries: list[Finished]) -> UsageTotal | None:
         input_tokens=sum(entry.input_tokens or 0 for entry in users),
         output_tokens=sum(entry.output_tokens or 0 for entry in users),
         cost_usd=math.fsum(known) if len(known) == len(costs) else None,
+        prices=tuple(sorted({entry.prices for entry in users if entry.prices})),
     )
 
 

@@ -45,6 +45,12 @@ def harmless_lines(text: str) -> list[str]:
     return ["".join(character if character.isprintable() else " " for character in line) for line in lines]
 
 
+def cache_use(cached: int, stored: int) -> str:
+    """How many of the tokens that were just named came from a cache and went to it, if any did."""
+    used = [f"{tokens:,} {word}" for tokens, word in ((cached, "cached"), (stored, "written to the cache")) if tokens]
+    return f" ({', '.join(used)})" if used else ""
+
+
 def format_cost(usd: float | None) -> str:
     """An amount of money with as many digits as it takes to see it, a dash for one that is not known."""
     if usd is None:
@@ -131,6 +137,12 @@ def usage_rows(summary: JobSummary) -> list[tuple[str, ...]]:
     used = {name: tally.usage for name, tally in summary.agents.items() if tally.usage and tally.usage.calls}
     rows = [(harmless(name), *_used(usage)) for name, usage in used.items()]
     return [*rows, ("(all)", *_used(_together([*used.values()])))] if len(rows) > 1 else rows
+
+
+def prices_line(summary: JobSummary) -> str | None:
+    """By which tables of prices the costs of a job were computed, None where there are no costs."""
+    usage = summary.total.usage
+    return harmless(f"costs by the prices of: {'; '.join(usage.prices)}") if usage and usage.prices else None
 
 
 def _together(usages: Sequence[UsageTotal]) -> UsageTotal:

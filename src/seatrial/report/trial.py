@@ -17,7 +17,7 @@ from seatrial.model.record import (
     outcome_of,
 )
 from seatrial.report.reasons import failure_in_words
-from seatrial.report.text import counted, format_cost, format_duration, format_reward, harmless
+from seatrial.report.text import cache_use, counted, format_cost, format_duration, format_reward, harmless
 
 Fact = tuple[str, str]
 Row = tuple[str, ...]
@@ -164,9 +164,11 @@ def machine(record: TrialRecord) -> list[Fact]:
 
 def model_usage(usage: ModelUsage) -> str:
     """What a model was asked for and what that cost."""
-    cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
     cost = "cost not known" if usage.cost_usd is None else format_cost(usage.cost_usd)
-    tokens = f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+    if usage.prices:
+        cost += f" by the prices of {usage.prices}"
+    cache = cache_use(usage.cached_tokens, usage.cache_write_tokens)
+    tokens = f"{usage.input_tokens:,} tokens in{cache}, {usage.output_tokens:,} out"
     return f"{counted(usage.calls, 'call')}, {tokens}, {cost}" if usage.calls else "no calls"
 
 

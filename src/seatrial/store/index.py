@@ -30,7 +30,8 @@ class TrialEntry(NamedTuple):
 
     A tuple, because a large job has 100,000 of them and a frozen dataclass takes ten times as long to make.
 
-    What its model used is None without a model; a cost that is not known is None too. `put_back` counts the files that
+    What its model used is None without a model; a cost that is not known is None too, and `prices` says by which tables
+    it was computed. `put_back` counts the files that
     its verifier did not meet as the agent left them. `broken` is a verifier that has no verdict on anything untouched.
     `warnings` are the codes of the record's.
     """
@@ -49,6 +50,7 @@ class TrialEntry(NamedTuple):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    prices: str | None = None
     disputed_reward: float | None = None
     put_back: int = 0
     broken: bool = False
@@ -88,6 +90,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         input_tokens=usage.input_tokens if usage else None,
         output_tokens=usage.output_tokens if usage else None,
         cost_usd=usage.cost_usd if usage else None,
+        prices=usage.prices if usage else None,
         disputed_reward=record.disputed_reward,
         put_back=sum(run.restored_count + run.hidden_count for run in record.verifier_runs),
         broken=record.has_broken_verifier,

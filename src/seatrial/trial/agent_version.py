@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.errors import AgentUnfitError
-from seatrial.sandbox.api import ExecResult, ExecSpec, Sandbox
+from seatrial.sandbox.api import ExecResult, ExecSpec, Image, Sandbox
 
 _TIMEOUT_SEC = 120.0
-_VERSION = re.compile(r"\d+\.\d+[0-9A-Za-z.+-]*")
+_VERSION = re.compile(r"\d+\.\d+(?:[.+-]?[0-9A-Za-z]+)*")
 _MOST_SAID = 500
 _NO_VERSION = 80
 
@@ -25,21 +25,28 @@ class KnownVersions:
     _told: dict[tuple[str, str], str] = field(default_factory=dict)
     _asking: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    async def ask(self, title: str, image: str, sandbox: Sandbox, launch: AgentLaunch, user: str | int | None) -> str:
-        """The version of an agent in an image. Raises AgentUnfitError when its program does not start there."""
-        key = (title, image)
+    async def ask(self, title: str, image: Image, sandbox: Sandbox, command: ExecSpec) -> str:
+        """The version of an agent in an image, which a command prints.
+
+        Raises AgentUnfitError when its program does not start there.
+        """
+        key = (title, f"{image.reference}@{image.digest}")
         async with self._asking[key]:
             if key not in self._told:
-                self._told[key] = await _ask(title, image, sandbox, launch, user)
+                self._told[key] = await _ask(title, image, sandbox, command)
         return self._told[key]
 
 
-async def _ask(title: str, image: str, sandbox: Sandbox, launch: AgentLaunch, user: str | int | None) -> str:
-    spec = ExecSpec(launch.version, env=launch.env, cwd=launch.cwd, user=user, timeout_sec=_TIMEOUT_SEC)
-    result = await sandbox.exec(spec)
+def version_command(launch: AgentLaunch, user: str | int | None) -> ExecSpec:
+    """The command by which an agent is asked for its version, as the user it runs as."""
+    return ExecSpec(launch.version, env=launch.env, cwd=launch.cwd, user=user, timeout_sec=_TIMEOUT_SEC)
+
+
+async def _ask(title: str, image: Image, sandbox: Sandbox, command: ExecSpec) -> str:
+    result = await sandbox.exec(command)
     if result.timed_out or result.exit_code != 0:
-        raise AgentUnfitError(_explanation(title, image, result))
-    said = result.stdout.decode(errors="replace").strip()
+        raise AgentUnfitError(_explanation(title, image.reference, result))
+    said = (result.stdout + b"\n" + result.stderr).decode(errors="replace").strip()
     found = _VERSION.search(said)
     return found[0] if found else said[:_NO_VERSION]
 

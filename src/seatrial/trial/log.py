@@ -181,10 +181,13 @@ def _total(usages: list[ModelUsage]) -> ModelUsage | None:
     if not usages:
         return None
     costs = [usage.cost_usd for usage in usages]
-    names = ModelUsage.model_fields.keys() - {"cost_usd", "omitted"}
+    names = ModelUsage.model_fields.keys() - {"cost_usd", "prices", "omitted"}
     counted = {name: sum(getattr(usage, name) for usage in usages) for name in names}
+    total = sum(filter(None, costs)) if None not in costs else None
+    tables = dict.fromkeys(usage.prices for usage in usages if usage.prices)
+    prices = "; ".join(tables) if tables and total is not None else None
     omitted = tuple(dict.fromkeys(name for usage in usages for name in usage.omitted))
-    return ModelUsage(**counted, cost_usd=sum(filter(None, costs)) if None not in costs else None, omitted=omitted)
+    return ModelUsage(**counted, cost_usd=total, prices=prices, omitted=omitted)
 
 
 def _step_record(log: RoundLog) -> StepRecord:

@@ -24,6 +24,7 @@ from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
 from seatrial.sandbox.session import open_sandbox
 from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.agent_trace import trace_agent
+from seatrial.trial.agent_version import version_command
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
 from seatrial.trial.judge import judge
@@ -118,11 +119,9 @@ class Turn:
         return launch
 
     async def _ask_version(self, launch: AgentLaunch) -> str:
-        trial, image = self.trial, self.trial.place.sandbox.image
-        key = image.reference if image.digest is None else f"{image.reference}@{image.digest}"
-        return await trial.machinery.versions.ask(
-            trial.spec.agent.title, key, trial.sandbox, launch, self.round.agent.user
-        )
+        trial, command = self.trial, version_command(launch, self.round.agent.user)
+        image = trial.place.sandbox.image
+        return await trial.machinery.versions.ask(trial.spec.agent.title, image, trial.sandbox, command)
 
     @asynccontextmanager
     async def open_model(self, port: int = 0) -> AsyncIterator["OpenAccess | None"]:

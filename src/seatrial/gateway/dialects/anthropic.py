@@ -6,7 +6,7 @@ from typing import Any
 from seatrial.gateway.dialects import usual
 from seatrial.gateway.dialects.anthropic_stream import AnthropicAssembler
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import counted, dump, is_count, overridden, table, text
+from seatrial.gateway.dialects.fields import counted, dump, is_count, overridden, table, text, with_cache_writes
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
 from seatrial.model.trace import CallErrorKind
@@ -64,14 +64,15 @@ def counts(response: Any) -> TokenCounts | None:
     found = table(table(response).get("usage"))
     if not found:
         return None
-    cached = found.get("cache_read_input_tokens") or 0
-    read = (found.get("input_tokens"), cached, found.get("cache_creation_input_tokens") or 0)
-    return counted(
+    cached, stored = found.get("cache_read_input_tokens") or 0, found.get("cache_creation_input_tokens") or 0
+    read = (found.get("input_tokens"), cached, stored)
+    counts = counted(
         sum(read) if all(map(is_count, read)) else None,
         cached,
         found.get("output_tokens"),
         table(found.get("output_tokens_details")).get("thinking_tokens"),
     )
+    return with_cache_writes(counts, stored, table(found.get("cache_creation")).get("ephemeral_1h_input_tokens"))
 
 
 def finish_reason(response: Any) -> str | None:

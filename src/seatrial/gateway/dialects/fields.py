@@ -49,6 +49,16 @@ def counted(read: Any, cached: Any, written: Any, thought: Any) -> TokenCounts |
     return {"input_tokens": read, "cached_tokens": cached, "output_tokens": written, "reasoning_tokens": thought}
 
 
+def with_cache_writes(counts: TokenCounts | None, stored: Any, stored_1h: Any = 0) -> TokenCounts | None:
+    """The same with what the provider stored in its cache, and how much of that for an hour, if it stored anything."""
+    if counts is None or not count(stored):
+        return counts
+    counts["cache_write_tokens"] = stored
+    if count(stored_1h):
+        counts["cache_write_1h_tokens"] = min(stored_1h, stored)
+    return counts
+
+
 def number(value: Any) -> int | None:
     """`value` if it is a whole number."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -5,7 +5,16 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import counted, dump, items, overridden, parse_object, table, text
+from seatrial.gateway.dialects.fields import (
+    counted,
+    dump,
+    items,
+    overridden,
+    parse_object,
+    table,
+    text,
+    with_cache_writes,
+)
 from seatrial.gateway.dialects.openai_chat_stream import ChatAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -73,12 +82,14 @@ def counts(response: Any) -> TokenCounts | None:
     found = table(table(response).get("usage"))
     if not found:
         return None
-    return counted(
+    details = table(found.get("prompt_tokens_details"))
+    counts = counted(
         found.get("prompt_tokens"),
-        table(found.get("prompt_tokens_details")).get("cached_tokens"),
+        details.get("cached_tokens"),
         found.get("completion_tokens", None if "choices" in response else 0),  # vectors have none
         table(found.get("completion_tokens_details")).get("reasoning_tokens"),
     )
+    return with_cache_writes(counts, details.get("cache_write_tokens"))
 
 
 def finish_reason(response: Any) -> str | None:

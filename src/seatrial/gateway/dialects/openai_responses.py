@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.gateway.dialects import openai_errors, usual
 from seatrial.gateway.dialects.api import Payload, StreamAssembler
-from seatrial.gateway.dialects.fields import counted, dump, overridden, table, text, told_error
+from seatrial.gateway.dialects.fields import counted, dump, overridden, table, text, told_error, with_cache_writes
 from seatrial.gateway.dialects.openai_responses_stream import ResponsesAssembler
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.sse import SseEvent
@@ -67,12 +67,14 @@ def counts(response: Any) -> TokenCounts | None:
     found = table(table(response).get("usage"))
     if not found:
         return None
-    return counted(
+    details = table(found.get("input_tokens_details"))
+    counts = counted(
         found.get("input_tokens"),
-        table(found.get("input_tokens_details")).get("cached_tokens"),
+        details.get("cached_tokens"),
         found.get("output_tokens"),
         table(found.get("output_tokens_details")).get("reasoning_tokens"),
     )
+    return with_cache_writes(counts, details.get("cache_write_tokens"))
 
 
 def finish_reason(response: Any) -> str | None:

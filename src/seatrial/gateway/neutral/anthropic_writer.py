@@ -201,8 +201,8 @@ def _usage(usage: TokenUsage | None) -> Payload:
     found = usage or TokenUsage()
     thought = {"output_tokens_details": {"thinking_tokens": found.reasoning_tokens}} if found.reasoning_tokens else {}
     return {
-        "input_tokens": max(found.input_tokens - found.cached_tokens, 0),
-        "cache_creation_input_tokens": 0,
+        "input_tokens": max(found.input_tokens - found.cached_tokens - found.cache_write_tokens, 0),
+        "cache_creation_input_tokens": found.cache_write_tokens,
         "cache_read_input_tokens": found.cached_tokens,
         "output_tokens": found.output_tokens,
         **thought,

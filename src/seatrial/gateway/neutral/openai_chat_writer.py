@@ -134,10 +134,11 @@ def _usage_chunk(head: Payload, usage: Any) -> SseEvent:
 
 
 def _usage(usage: TokenUsage) -> Payload:
+    stored = {"cache_write_tokens": usage.cache_write_tokens} if usage.cache_write_tokens else {}
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, **stored},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }

@@ -95,17 +95,17 @@ def _is_result(block: dict[str, Any]) -> bool:
 
 
 def _tool_names(tool: Any) -> Iterator[str]:
-    """The names under which a model calls a tool; what the provider runs itself has its type for a name."""
+    """The names under which a model calls a tool, or the tools of a namespace."""
     known = table(tool)
-    listed = [*items(known.get("functionDeclarations")), *items(known.get("function_declarations"))]
-    if inner := [*listed, *items(known.get("tools"))]:
-        for each in inner:
-            yield from _tool_names(each)
-        return
-    name = text(known.get("name")) or text(table(known.get("function")).get("name"))
-    name = name or text(table(known.get("custom")).get("name")) or text(known.get("type"))
-    if name is not None:
-        yield name
+    listed = (known.get(name) for name in ("functionDeclarations", "function_declarations", "tools"))
+    inner = [table(each) for several in listed for each in items(several)]
+    yield from filter(None, map(_tool_name, inner or [known]))
+
+
+def _tool_name(tool: dict[str, Any]) -> str | None:
+    """What the provider runs itself has its type for a name."""
+    within = (table(tool.get(kind)).get("name") for kind in ("function", "custom"))
+    return next(filter(None, map(text, (tool.get("name"), *within, tool.get("type")))), None)
 
 
 def _texts(value: Any) -> Iterator[str]:

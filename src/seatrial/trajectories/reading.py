@@ -145,8 +145,14 @@ def _tool(part: dict[str, Any]) -> ToolUse | ToolOutput | None:
 def _output(kind: str, part: dict[str, Any]) -> ToolOutput | None:
     answered = part.get("functionResponse") or part.get("function_response")
     if isinstance(answered, dict):
-        pieces = read_pieces([answered.get("response"), *_list(answered.get("parts"))])
-        return ToolOutput(_text(answered.get("id")), _text(answered.get("name")), pieces)
+        response, failed = answered.get("response"), False
+        match response:  # Google's usual keys for what a function gave back, and for why it did not
+            case {"output": output, **rest} if not rest:
+                response = output
+            case {"error": output, **rest} if not rest:
+                response, failed = output, True
+        pieces = read_pieces([response, *_list(answered.get("parts"))])
+        return ToolOutput(_text(answered.get("id")), _text(answered.get("name")), pieces, failed)
     if kind.endswith("tool_result"):
         failed = part.get("is_error") is True
         return ToolOutput(_text(part.get("tool_use_id")), "", read_pieces(part.get("content")), failed)

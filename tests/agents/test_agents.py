@@ -137,7 +137,9 @@ def test_an_agent_that_fails_to_say_is_named(tmp_path):
 def test_a_model_is_named_only_when_there_is_one(tmp_path):
     task = load_task(write_task(tmp_path / "task"))
     assert "OPENAI_MODEL" not in agent_variables(task, "/app", None)
-    assert agent_variables(task, "/place", "m")["OPENAI_MODEL"] == "m"
+    named = agent_variables(task, "/place", "m")
+    assert {named[f"{kind}_MODEL"] for kind in ("OPENAI", "ANTHROPIC", "ANTHROPIC_DEFAULT_HAIKU", "GEMINI")} == {"m"}
+    assert named["LLM_MODEL"] == "openai/m"
     assert agent_variables(task, "/place", "m")["AGENT_WORKDIR"] == "/place"
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.agents.environ import model_variables
+from seatrial.gateway.access import agent_variables
 from seatrial.gateway.calls import read_calls
 from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, Seatrial
 
@@ -44,9 +46,10 @@ def line_of(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline()
 
 
-def exported(process: "subprocess.Popen[str]") -> dict[str, str]:
+def exported(process: "subprocess.Popen[str]", model: str | None = None) -> dict[str, str]:
     """The variables that a gateway says to export."""
-    found = [re.fullmatch(r"export (\w+)=(\S+)\n", line_of(process)) for _ in range(5)]
+    count = len(agent_variables("", "")) + len(model_variables(model) if model else ())
+    found = [re.fullmatch(r"export (\w+)=(\S+)\n", line_of(process)) for _ in range(count)]
     return {match[1]: match[2] for match in found if match}
 
 
@@ -73,10 +76,9 @@ def test_an_agent_finds_it_and_each_call_is_told_and_kept(script: Path, tmp_path
     prices = tmp_path / "prices.toml"
     prices.write_text('[models]\n"big-1" = { input = 10.0, output = 100.0 }\n')
     with running("--upstream", f"scripted:{script}", "-m", "big-1", "--prices", prices, "--calls", tmp_path) as gateway:
-        variables = exported(gateway)
-        assert sorted(variables) == [
-            *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "OPENAI_BASE_URL")
-        ]
+        variables = exported(gateway, "big-1")
+        assert {variables["OPENAI_MODEL"], variables["ANTHROPIC_MODEL"]} == {"big-1"}
+        assert variables["ANTHROPIC_BASE_URL"] + "/v1" == variables["OPENAI_BASE_URL"]
         assert ask(variables)["choices"][0]["message"]["content"] == "hello"
         assert line_of(gateway).startswith("call 0 · big-1 (asked for small-1) · 200 · stop · ")
         ask(variables)

@@ -1,5 +1,6 @@
 """Agents with the official SDKs: in all dialects, streaming or not, each request is a turn of chat messages."""
 
+import aiohttp
 import anthropic
 import openai
 import pytest
@@ -56,10 +57,25 @@ async def anthropic_stream(spec):
             return "".join([text async for text in stream.text_stream])
 
 
+def google(method):
+    """Google's dialect without its SDK: the texts of all that comes."""
+
+    async def way(spec):
+        url = f"{spec.env['GOOGLE_GEMINI_BASE_URL']}/v1beta/models/m:{method}"
+        asked = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+        headers = {"x-goog-api-key": spec.env["GEMINI_API_KEY"]}
+        async with aiohttp.ClientSession(headers=headers) as client, client.post(url, json=asked) as response:
+            found = await response.json()
+        parts = [part for each in found for part in each["candidates"][0]["content"]["parts"]]
+        return "".join(part["text"] for part in parts)
+
+    return way
+
+
 WAYS = [chat, chat_stream, responses, responses_stream, anthropic_messages, anthropic_stream]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS, google("streamGenerateContent")])
 def test_every_dialect_is_a_turn(way):
     async def agent(spec, sandbox):
         return answer(await way(spec))

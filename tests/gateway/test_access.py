@@ -33,7 +33,10 @@ def test_the_variables_lead_to_the_model(tmp_path):
             assert await ask(f"{variables['OPENAI_BASE_URL']}/chat/completions", key) == 200
             claude = f"{variables['ANTHROPIC_BASE_URL']}{PATHS['anthropic']}"
             assert await ask(claude, variables["ANTHROPIC_API_KEY"]) == 200
-            assert variables["OPENAI_API_BASE"] == variables["OPENAI_BASE_URL"]
+            assert variables["OPENAI_API_BASE"] == variables["LLM_BASE_URL"] == variables["OPENAI_BASE_URL"]
+            assert variables["GOOGLE_GEMINI_BASE_URL"] == variables["ANTHROPIC_BASE_URL"]
+            keys = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "LLM_API_KEY")
+            assert {variables[name] for name in keys} == {key}
         with pytest.raises(aiohttp.ClientConnectionError):
             await ask(f"{variables['OPENAI_BASE_URL']}/chat/completions", key)
 

@@ -125,7 +125,9 @@ def test_tools_that_google_runs_are_left_out_of_the_offer():
     ],
 )
 def test_the_choice_among_tools(config, choice):
-    assert read(toolConfig={"functionCallingConfig": config})[0].choice == choice
+    tools = [{"functionDeclarations": [{"name": "f"}]}]
+    assert read(tools=tools, toolConfig={"functionCallingConfig": config})[0].choice == choice
+    assert read(toolConfig={"functionCallingConfig": config})[0].choice is None  # there is nothing to choose from
     if len(config) == 1 and config["mode"] != "VALIDATED":
         assert written(choice=choice)["toolConfig"] == {"functionCallingConfig": config}
 

@@ -58,6 +58,7 @@ def test_names_find_their_price_and_no_other(model: str, name: str | None):
         ("gpt-5", TokenUsage(), 0.0),
         ("stores", TokenUsage(input_tokens=1_000_000, cached_tokens=200_000, cache_write_tokens=500_000), 0.6 + 1.45),
         ("stores", TokenUsage(input_tokens=100, cache_write_tokens=100, cache_write_1h_tokens=40), 310 / 1e6),
+        ("stores", TokenUsage(input_tokens=10, cached_tokens=8, cache_write_tokens=8), 13 / 1e6),
         ("stores", TokenUsage(input_tokens=100, cache_write_tokens=200, cache_write_1h_tokens=300), 400 / 1e6),
         ("gpt-5", TokenUsage(input_tokens=100, cache_write_tokens=60, cache_write_1h_tokens=60), 100 / 1e6),
         ("longer", TokenUsage(input_tokens=1000, cached_tokens=500, output_tokens=10), 1020 / 1e6),

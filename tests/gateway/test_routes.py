@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.routes import NoRoute, Route, error_dialect, find_route, shown
+from seatrial.gateway.tally import CallTally
 from seatrial.gateway.upstreams.passing_on import target_url
 from tests.gateway.gateways import Gateway, gateway_to
 
@@ -163,5 +164,34 @@ def test_what_is_no_http_gets_no_further_than_the_parser(tmp_path, target):
         assert status == 400
         assert not fake.received
         assert gateway.session.failure is None
+
+    asyncio.run(scenario())
+
+
+UPGRADE = b"connection: Upgrade\r\nupgrade: WebSocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: eA==\r\n\r\n"
+
+
+@pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime?model=m", "/anything"])
+def test_whoever_asks_for_a_websocket_is_told_at_once_to_do_without(tmp_path, target):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path) as (gateway, fake):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+            writer.write(f"GET {target} HTTP/1.1\r\nhost: x\r\n".encode() + UPGRADE)
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+            assert int(head.split()[1]) == 426
+            assert gateway.session.tally == CallTally()
+        assert (gateway.calls, list(fake.received), gateway.session.failure) == ([], [], None)
+
+    asyncio.run(scenario())
+
+
+def test_an_upgrade_to_another_http_is_no_reason_to_refuse(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path) as (gateway, _), gateway.plain() as client:
+            headers = {"upgrade": "h2c", "connection": "Upgrade, HTTP2-Settings", "http2-settings": ""}
+            async with client.get("/v1/models", headers=headers) as response:
+                assert response.status != 426
 
     asyncio.run(scenario())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.calls import CallLog
 from seatrial.gateway.dialects import DIALECTS as MODULES
 from seatrial.gateway.upstreams.fingerprint import fingerprint, first_difference
 from seatrial.gateway.upstreams.per_trial import for_trial
@@ -162,6 +163,31 @@ def test_reading_a_file(tmp_path: Path):
         ReplayModel.from_file(tmp_path)
 
 
+@pytest.mark.parametrize("stored", ["once", "in place"])
+def test_tools_that_are_kept_once_and_marks_that_stand_elsewhere(tmp_path: Path, stored):
+    tools = [{"name": "Bash", "description": "runs " * 100, "input_schema": {}}]
+    mark = {"cache_control": {"type": "ephemeral"}}
+
+    def asked(*texts: str, marked: int | None = None) -> ModelRequest:
+        blocks = [{"type": "text", "text": text} for text in texts]
+        content = [{**block, **mark} if place == marked else block for place, block in enumerate(blocks)]
+        return call("anthropic", messages=[{"role": "user", "content": [each]} for each in content], tools=tools)
+
+    before = [recorded(0, asked("a", marked=0), "one"), recorded(1, asked("a", "b", marked=1), "two")]
+    path = tmp_path / "calls.jsonl"
+    if stored == "once":
+        with CallLog(tmp_path) as log:
+            for each in before:
+                log.write(each)
+    else:
+        path.write_text("\n".join(each.model_dump_json() for each in before))
+    model = ReplayModel.from_file(path)
+    assert [b"one" in each.body for each in replayed(model, asked("a"), asked("a", "b", marked=0))] == [True, False]
+    tools *= 2
+    with pytest.raises(ProviderError, match=r"request\.tools"):
+        replayed(model.fresh(), asked("a"))
+
+
 def test_a_recording_with_a_hole():
     with pytest.raises(UsageError, match="builds on call 7"):
         ReplayModel([recorded(0, call(), "x", known=KnownMessages(call=7, count=1))])
@@ -170,3 +196,61 @@ def test_a_recording_with_a_hole():
 @given(JSON, JSON)
 def test_a_difference_is_named_exactly_when_the_hashes_differ(before: Any, now: Any):
     assert (first_difference(before, now) is None) == (fingerprint(before) == fingerprint(now))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("spoken", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_answers_of_an_upstream_that_spoke_another_dialect_are_told_as_the_agent_heard_them(dialect, spoken, stream):
+    request = call(dialect, stream=stream)
+    told = recorded(0, call(dialect), response=render_response(spoken, Reply("hello"), serial=1))
+    (answered,) = replayed(ReplayModel([told]), request)
+    assert answered.status == 200
+    expected = render_response(dialect, Reply("hello"), serial=1)
+    assert b"hello" in answered.body
+    if not stream:
+        assert MODULES[dialect].holds_answer(answered.json)
+        assert MODULES[dialect].finish_reason(answered.json) == MODULES[dialect].finish_reason(expected)
+
+
+def test_an_error_of_another_dialect_is_told_in_the_agents():
+    error = CallError(kind="agent", status=400, message="too long")
+    told = recorded(0, call("anthropic"), status=400, error=error, response={"error": {"message": "too long"}})
+    (answered,) = replayed(ReplayModel([told]), call("anthropic"))
+    assert (answered.status, answered.json["type"], answered.json["error"]["message"]) == (400, "error", "too long")
+
+
+def codex(run: int, output: str) -> ModelRequest:
+    """What Codex asks in one of its runs: it makes up names for messages, and its commands tell times."""
+    items = [
+        {"type": "message", "id": f"msg_{run}", "role": "user", "content": "go"},
+        {"type": "function_call", "name": "run", "arguments": "{}", "call_id": "c"},
+        {"type": "function_call_output", "id": f"fco_{run}", "call_id": "c", "output": output},
+    ]
+    return call("openai_responses", messages=items, client_metadata={"session": run})
+
+
+def test_another_run_of_an_agent_that_makes_up_names_and_tells_times():
+    model = ReplayModel([recorded(0, codex(1, "Chunk ID: 5c18f4\nWall time: 0.03 s\nx.txt"), "yes")])
+    (answered,) = replayed(model, codex(2, "Chunk ID: 81e395\nWall time: 0.1 s\nx.txt"))
+    assert answered.json["output"][0]["content"][0]["text"] == "yes"
+
+
+@pytest.mark.parametrize("output", ["Chunk ID: 81e395\nWall time: 0.1 s\ny.txt", "nothing"])
+def test_other_words_of_a_tool_are_another_call(output):
+    model = ReplayModel([recorded(0, codex(1, "Chunk ID: 5c18f4\nWall time: 0.03 s\nx.txt"), "yes")])
+    with pytest.raises(ProviderError, match=r"messages\[2\].output was"):
+        replayed(model, codex(2, output))
+
+
+def test_numbers_that_the_user_says_count():
+    model = ReplayModel([recorded(0, call(messages=[user("add 1")]), "yes")])
+    with pytest.raises(ProviderError, match="was another one"):
+        replayed(model, call(messages=[user("add 2")]))
+
+
+def test_the_same_call_goes_before_one_that_differs_in_numbers():
+    first, second = codex(1, "took 1 s"), codex(1, "took 2 s")
+    calls = [recorded(0, first, "one"), recorded(1, second, "two", started_at=START)]
+    (answered,) = replayed(ReplayModel(calls), second)
+    assert answered.json["output"][0]["content"][0]["text"] == "two"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,13 +73,15 @@ def test_limits_sampling_and_prices_of_a_job_are_those_of_its_trials(tmp_path, s
         max_tokens=400,
         max_cost_usd=0.25,
         prices=str(prices),
+        translate="strict",
     )
 
     async def scenario() -> None:
         async with model_access(options) as access:
             assert access is not None
             sampling = {"temperature": 0.5, "max_tokens": 77}
-            assert access.options == SessionOptions(sampling=sampling, max_turns=3, max_tokens=400, max_cost_usd=0.25)
+            limits = SessionOptions(sampling=sampling, max_turns=3, max_tokens=400, max_cost_usd=0.25)
+            assert access.options == replace(limits, translation="strict")
             assert {"mine", "gpt-5"} <= set(access.prices.models)
 
     asyncio.run(scenario())

@@ -40,6 +40,27 @@ def test_anthropics_blocks():
     ]
 
 
+def test_contents_of_google():
+    parts = [
+        {"text": "Hm.", "thought": True},
+        {"text": "I look.", "thoughtSignature": "c2ln"},
+        {"functionCall": {"name": "ls", "args": {"path": "."}}},
+        {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+    ]
+    back = [
+        {"functionResponse": {"name": "ls", "response": {"output": "a.txt"}}},
+        {"functionResponse": {"name": "ls", "response": {"error": "no such folder"}}},
+        {"functionResponse": {"name": "ls", "response": {"code": 1}}},
+    ]
+    content = {"role": "model", "parts": parts}
+    said = [("reasoning", "Hm."), ("model", "I look."), ("tool call", 'ls {"path": "."}')]
+    found = told([content, {"role": "user", "parts": back}])
+    assert found[:3] == said
+    assert found[3].text.startswith("[inlineData")
+    assert found[4:] == [("tool", "a.txt"), ("tool error", "no such folder"), ("tool", '{"code": 1}')]
+    assert answer({"candidates": [{"content": content}, {"finishReason": "SAFETY"}]})[:3] == said
+
+
 def test_items_of_responses():
     assert told(RESPONSES) == [
         Utterance("user", "hello"),

@@ -64,4 +64,8 @@ def test_limits_are_told_and_those_that_do_not_hold_apart():
 def test_the_models_share_is_told_with_its_cost():
     usage = ModelUsage(calls=3, input_tokens=100, output_tokens=20, cost_usd=0.01234)
     facts = dict(machine(record("t", 1.0, model_usage=usage)))
+    assert "left out" not in facts
+    usage = usage.model_copy(update={"omitted": ("store", "tools[3] (web_search)")})
+    facts = dict(machine(record("t", 1.0, model_usage=usage)))
+    assert facts["left out"] == "store, tools[3] (web_search) (the model's dialect has no place for it)"
     assert facts["model"] == "3 calls, 100 tokens in, 20 out, 0.0123 USD"

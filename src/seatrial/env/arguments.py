@@ -43,7 +43,8 @@ def passes_on(taker: Callable[..., Any]) -> Callable[[F], F]:
         own = inspect.signature(function)
         *named, rest = own.parameters.values()
         more = [each for name, each in inspect.signature(taker).parameters.items() if name not in own.parameters]
-        signature = own.replace(parameters=[*named, *more, rest])
+        # `sorted` keeps the order within a kind; those that are given by name only come last.
+        signature = own.replace(parameters=[*sorted([*named, *more], key=lambda each: each.kind), rest])
 
         @wraps(function)
         def extended(*args: Any, **kwargs: Any) -> Any:

@@ -57,6 +57,7 @@ class CliAgentEnv(MultiTurnEnv):
         timeout_seconds: float | None = USUAL_SECONDS,
         poll_interval: float | None = None,
         docker_image: str = DEFAULT_IMAGE,
+        *,
         translate: Literal["lenient", "strict"] = "lenient",
         **kwargs: Any,
     ) -> None:

@@ -14,7 +14,7 @@ from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.array_stream import ArrayWay, wants_array
 from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer
-from seatrial.gateway.dialects import DIALECTS, google_paths
+from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.foreign import (
     answer_in_dialect,
     error_in_dialect,
@@ -23,6 +23,7 @@ from seatrial.gateway.foreign import (
     without_refused,
     written,
 )
+from seatrial.gateway.google_calls import counted_for, to_google
 from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.routes import NoRoute, find_route
 from seatrial.gateway.session import Session
@@ -34,7 +35,6 @@ from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
 
 _JSON = {"content-type": "application/json"}
 _SHOWN_BYTES = 80
-_COUNTING = ":countTokens"
 # Both official SDKs obey it: what would fail again need not be tried again.
 FINAL = {**_JSON, "x-should-retry": "false"}
 
@@ -180,21 +180,10 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
     if request.stream:
         payload = DIALECTS[dialect].with_usage(payload)
     if dialect == "google":
-        return _to_google(request, payload)
+        return to_google(request, payload)
     if payload is request.payload:
         return request
     return request._replace(payload=payload, body=written(dialect, payload))
-
-
-def _to_google(request: ModelRequest, payload: dict[str, Any]) -> ModelRequest:
-    """The same with a path that names the model that is asked for now, in the agent's version of the API."""
-    asked = google_paths.read_path(request.path)
-    body = request.body if payload is request.payload else written("google", payload)
-    try:
-        path = google_paths.path_for(payload, asked.version if asked else google_paths.USUAL_VERSION)
-    except ValueError as error:
-        raise Untranslatable("model", str(error)) from error
-    return request._replace(path=path, payload=payload, body=body)
 
 
 def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:
@@ -262,8 +251,7 @@ def _ended_by(error: ProviderError) -> EndedBy:
 
 async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
     """Pass on a request of no dialect. One that costs something counts as a call."""
-    if request.path.endswith(_COUNTING):
-        request = _counted_for(session, request)
+    request = counted_for(request, session.options.model)
     if request.spooled is not None and takes_files(session.upstream):
         request = lightened(request)
     route = find_route(request.method, request.path)
@@ -295,14 +283,6 @@ async def _pass_by(session: Session, request: ModelRequest, way: Way) -> None:
         raise
     finally:
         session.end(notes.call(), request, notes.held)
-
-
-def _counted_for(session: Session, request: ModelRequest) -> ModelRequest:
-    """A request to count tokens, at the model that this run asks for."""
-    path, model = google_paths.read_path(request.path), session.options.model
-    if path is None or model is None or not google_paths.is_model_name(model):
-        return request
-    return request._replace(path=path._replace(model=model.removeprefix("models/")).written())
 
 
 async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> _Refusal | None:

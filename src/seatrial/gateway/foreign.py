@@ -59,7 +59,7 @@ def in_another_dialect(session: Session, request: ModelRequest, target: Dialect,
         dialect=target,
         payload=payload,
         body=written(target, payload),
-        headers={name: value for name, value in request.headers.items() if _is_of_any_dialect(name)},
+        headers={name.lower(): value for name, value in request.headers.items() if _is_of_any_dialect(name)},
         freeform=translated.freeform,
     )
 

@@ -11,6 +11,8 @@ refuse content that cannot be said. Some things are said differently and mean th
 - the output of a tool that failed (`is_error`) begins with "Error: " in the other dialects;
 - a tool that wants plain text is a function with one argument (`neutral.freeform`);
 - pictures that a tool gave back are shown to chat completions in a message of the user;
+- calls that Google's agents give no id are numbered; to Gemini 3 and later, calls of other models are marked as such,
+  or it would miss its own signatures;
 - answers of chat completions have all text before all tool calls, and signatures of thoughts stay behind; the others
   carry them as `signature` or `encrypted_content`, so that a provider gets its own thoughts back as it wants them.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seatrial.gateway.access import ModelAccess
 
 
-_UPSTREAMS = "add --upstream openai, --upstream anthropic or --upstream https://HOST/v1"
+_UPSTREAMS = "add --upstream openai, --upstream anthropic, --upstream google or --upstream https://HOST/v1"
 
 
 def with_upstream(options: ModelOptions, agents: Sequence[AgentOptions]) -> ModelOptions:

@@ -48,12 +48,13 @@ def read_request(payload: Payload, losses: Losses) -> Request:
     for name in _HINTS & fields.keys():
         losses.hint(name)
     leave_out_unread(fields, (*_READ, *_HINTS), "", losses)
+    tools = read_tools(fields.get("tools"), losses)
     return Request(
         model=fields.get("model"),
         stream=fields.get("stream"),
         items=tuple(_read_items(fields, losses)),
-        tools=read_tools(fields.get("tools"), losses),
-        choice=read_choice(fields.get("toolConfig"), losses),
+        tools=tools,
+        choice=read_choice(fields.get("toolConfig"), losses) if tools else None,
         **read_config(fields.get("generationConfig"), losses),
     )
 

@@ -59,7 +59,7 @@ async def own_layer(store: Store, layer: AgentLayer) -> StoredLayer:
     async with store.working_on(digest):
         if found := store.layer(digest):
             return found
-        with tempfile.TemporaryFile() as archive:
+        with tempfile.TemporaryFile(dir=store.root) as archive:
             await asyncio.to_thread(pack_layer, layer, archive)
             return await store.add_layer(rewound(archive), digest)
 

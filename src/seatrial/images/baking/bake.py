@@ -64,7 +64,8 @@ async def bake(means: BakeMeans, recipe: LayerRecipe) -> StoredImage:
     """Bake a tree, whether or not there is one already. Raises BakeError, UsageError and SandboxError."""
     recipe = for_this_machine(recipe)
     home = await asyncio.to_thread(choose_python, recipe.python, title_of(recipe))
-    with tempfile.TemporaryFile() as raw, tempfile.TemporaryFile() as layer:
+    room = means.store.root  # trees are large, and temporary folders may be in memory
+    with tempfile.TemporaryFile(dir=room) as raw, tempfile.TemporaryFile(dir=room) as layer:
         place = SandboxSpec(image=HOST_IMAGE, workdir=_WORKSHOP)
         async with means.open_backend() as backend, open_sandbox(backend, place) as sandbox:
             await _prepare(sandbox, means, recipe, home)

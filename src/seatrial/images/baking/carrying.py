@@ -48,7 +48,7 @@ async def save_tree(store: Store, image: StoredImage, target: Path) -> None:
 def _save(layer: StoredLayer, config: bytes, image: StoredImage, target: Path) -> None:
     names = [named.reference for named in image.names]
     manifest = [{"Config": _CONFIG, "RepoTags": names, "Layers": [_LAYER]}]
-    with tempfile.TemporaryFile() as packed:
+    with tempfile.TemporaryFile(dir=target.parent) as packed:
         with zstandard.ZstdCompressor(level=_LEVEL, threads=-1).stream_writer(packed, closefd=False) as writer:
             write_tree(layer, writer)
         with target.open("wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
@@ -67,7 +67,7 @@ def _add(tar: tarfile.TarFile, name: str, content: IO[bytes]) -> None:
 
 async def load_tree(store: Store, path: Path) -> StoredImage:
     """Take a baked tree from a file. Raises UsageError for one that is none, or not for this machine; ImageError."""
-    with tempfile.TemporaryFile() as layer:
+    with tempfile.TemporaryFile(dir=store.root) as layer:
         config, document, recipe = await asyncio.to_thread(_read, path, layer)
         (digest,) = document.rootfs.diff_ids
         async with store.working_on(digest):

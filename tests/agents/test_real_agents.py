@@ -60,7 +60,7 @@ def says(agent: Real) -> dict[str, Any]:
 
 
 @pytest.fixture
-def script(request, tmp_path, monkeypatch) -> Path:
+def script(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The script of the agent that a test is about. Skips the test where that agent is not baked."""
     store = os.environ.get("SEATRIAL_REAL_AGENTS")
     if not store:
@@ -89,7 +89,7 @@ def check(agent: Real, outcome: JobOutcome) -> Path:
     said = [path.read_text()[-2000:] for path in (folder / "agent").glob("std*.txt")]
     assert record.failure is None, said
     assert entry.reward == 1.0, said
-    assert not record.disputed
+    assert record.disputed_reward is None
     assert record.agent.version is not None
     assert record.agent.layer is not None
     calls = read_calls(folder / "calls.jsonl")

@@ -13,7 +13,7 @@ def test_all_are_listed_with_what_matters(seatrial: Seatrial, tmp_path):
     assert header[:4] == ["agent", "version", "dialect", "least memory"]
     assert {row[0] for row in rows} >= {*OURS, "mine"}
     assert {len(row) for row in rows} == {len(header)}
-    assert ["mine", "1", "openai_chat", "not known", str(tmp_path / "mine.toml"), "Mine"] in rows
+    assert ["mine", "1", "openai_chat", "not known", "not baked", str(tmp_path / "mine.toml"), "Mine"] in rows
     listed = json.loads(seatrial("agents", "list", "--json").out)
     assert {each["name"] for each in listed} >= set(OURS)
 

@@ -31,6 +31,7 @@ def test_each_rollout_is_a_trial_with_its_files(tmp_path):
     assert record.task.digest == vf.digest_folder(tmp_path / "tasks/a")
     folder = store.trial_folder("a.command.2")
     (call,) = read_calls(folder / "calls.jsonl")
+    assert (folder / "agent/trajectory.json").is_file()
     assert (call.upstream_model, call.messages) == ("gpt-4", [{"role": "user", "content": "hello"}])
     assert (folder / "agent/stdout.txt").exists()
     assert (folder / "verifier/stdout.txt").read_text() == "judged"

@@ -1,11 +1,14 @@
 """Agents whose upstream speaks another dialect: whole conversations over HTTP, what is noted, and what errors say."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 import pytest
 
+from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.calls import CALLS_FILE
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.foreign import error_in_dialect
@@ -77,12 +80,33 @@ def test_a_strict_translation_leaves_nothing_out(tmp_path):
             refused = await asked(gateway, "anthropic")
             unsupported = await asked(gateway, "anthropic", **effort)
         assert refused[0] == unsupported[0] == 400
-        assert b"`tools[1].defer_loading` cannot be translated" in refused[1]
+        assert b"`context_management` cannot be translated" in refused[1]
         said = orjson.loads(unsupported[1])["error"]["message"]
         assert "`reasoning_effort` is what `output_config.effort` was translated to" in said
 
     asyncio.run(scenario())
     assert upstream.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("there", "told", "left_out"),
+    [
+        ("anthropic", "output_config.effort: Input should be 'low'", "reasoning.effort"),
+        ("anthropic", "adaptive thinking is not supported on this model", "reasoning.effort"),
+        ("openai_chat", "Unsupported parameter: 'parallel_tool_calls'", "parallel_tool_calls"),
+        ("anthropic", "messages.1.content.0.thinking.signature: Field required", None),
+        ("openai_chat", "the prompt is too long", None),
+    ],
+)
+def test_refusals_that_speak_of_a_setting_are_told_apart(tmp_path, there, told, left_out):
+    async def scenario() -> None:
+        script = (Fail(400, told), Say("ok"))
+        async with gateway_to(tmp_path, *script, speaks=there) as (gateway, _):
+            status, _ = await asked(gateway, "openai_responses")
+        assert status == (400 if left_out is None else 200)
+        assert left_out is None or left_out in gateway.session.usage.omitted
+
+    asyncio.run(scenario())
 
 
 def test_errors_name_what_the_agent_sent():
@@ -152,3 +176,38 @@ def test_tokens_are_estimated_for_agents_that_the_upstream_does_not_understand(t
         assert gateway.calls == []
 
     asyncio.run(scenario())
+
+
+class Lingering(StrictUpstream):
+    """Says everything, and closes its answer only when it is told to."""
+
+    @asynccontextmanager
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        async with super().ask(request) as reply:
+
+            async def chunks() -> AsyncIterator[bytes]:
+                async for chunk in reply.chunks:
+                    yield chunk
+                await asyncio.Event().wait()
+
+            yield reply._replace(chunks=chunks(), whole=None)
+
+
+@pytest.mark.parametrize(("here", "there"), WAYS)
+def test_whoever_hangs_up_at_the_last_word_has_had_the_answer(tmp_path, here, there):
+    last = {"anthropic": b"message_stop", "openai_responses": b"response.completed"}[here]
+
+    async def scenario() -> None:
+        async with (
+            open_gateway(Lingering(there, ["all of it"]), tmp_path) as gateway,
+            gateway.plain() as client,
+            client.post(PATHS[here], json=AGENTS[here]) as response,
+        ):
+            heard = b""
+            while last not in heard:
+                heard += await response.content.readany()
+            response.close()
+        (call,) = gateway.calls
+        assert (call.status, call.error) == (200, None)
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))

@@ -77,7 +77,7 @@ def test_a_stream_tells_signatures_too():
 
 
 def test_a_thought_that_is_not_shown_still_has_its_signature():
-    events = [
+    events: list[tuple[str, dict[str, Any]]] = [
         ("response.created", {"response": {**RESPONSE, "output": []}}),
         ("response.output_item.added", {"output_index": 0, "item": {**ITEM, "summary": []}}),
         ("response.output_item.done", {"output_index": 0, "item": {**ITEM, "summary": []}}),
@@ -99,7 +99,7 @@ def test_calls_of_freeform_tools_are_told_as_text(arguments):
         {"tool_calls": [call]},
         *({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in arguments),
     ]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
     events = [SseEvent(None, dump({**chunk, "choices": [choice]})) for choice in choices]
     heard = told([*events, SseEvent(None, "[DONE]")], "openai_chat", "openai_responses", ("apply_patch",))

@@ -210,7 +210,9 @@ json_values = st.recursive(
 @given(st.sampled_from(DIALECTS), json_values, json_values)
 def test_nothing_that_a_stranger_sends_is_too_strange(dialect, messages, tools):
     request = call(dialect)
-    said = {name: messages for name in ("messages", "input", "contents") if name in (request.payload or {})}
+    said: dict[str, Any] = {
+        name: messages for name in ("messages", "input", "contents") if name in (request.payload or {})
+    }
     asked = read_asked(request._replace(payload={**(request.payload or {}), **said, "tools": tools}))
     assert asked.turn >= 1
 

@@ -11,15 +11,17 @@ from seatrial.errors import BakeError, HealthcheckError, PreflightError
 from seatrial.jobs import api
 from seatrial.jobs.api import prepare_job, prepare_resume, run_prepared
 from seatrial.jobs.engine import JobOutcome
+from seatrial.jobs.preflight import PreflightPlan, preflight
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.testing.fake_provider import Fail, FakeProvider, Received
 from seatrial.trial.events import Notice, TrialFinished
+from seatrial.trial.machinery import Machinery
 from tests.agents.presets_made import options, preset
 from tests.backends.stand_ins import stand_in
 from tests.jobs.samples import Watcher
-from tests.trial.support import write_task
+from tests.trial.support import trial_spec, write_task
 
 REWARD = {"/logs/verifier/reward.txt": b"0"}
 Look = Callable[[ExecSpec], str]
@@ -241,13 +243,9 @@ def test_a_real_sandbox(tmp_path):
     assert outcome("cd / && no-such-program || echo right > /app/answer.txt").finished == 1
 
 
-def test_a_preset_whose_program_does_not_start_stops_the_job(run, tmp_path):
-    (tmp_path / "script.json").write_text('["right"]')
-    machine = Machine()
-    machine.backend = FakeBackend(
-        lambda spec, *_: answer("", exit_code=127) if "no-such" in spec.argv[2] else answer("answered"), files=REWARD
-    )
-    agent = options(preset(version_command="no-such --version"))
+def test_a_preset_whose_program_does_not_start_stops_the_job(tmp_path):
+    backend = FakeBackend(lambda *_: answer(exit_code=127))
+    spec = trial_spec(write_task(tmp_path / "task"), options(preset()))
+    plan = PreflightPlan(None, (), {"fake": (spec,)})
     with pytest.raises(PreflightError, match=r"'fake' does not start in the image .*127.*--no-preflight"):
-        run(machine, agents=(agent,), model=ModelOptions(upstream=f"scripted:{tmp_path}/script.json"))
-    assert not (tmp_path / "job").exists()
+        asyncio.run(preflight(plan, Machinery(backend), Watcher()))

@@ -56,7 +56,7 @@ def test_contents_of_google():
     said = [("reasoning", "Hm."), ("model", "I look."), ("tool call", 'ls {"path": "."}')]
     found = told([content, {"role": "user", "parts": back}])
     assert found[:3] == said
-    assert found[3].text.startswith("[image")
+    assert found[3].text.startswith("[image, ")
     assert found[4:] == [("tool", "a.txt"), ("tool error", "no such folder"), ("tool", '{"code": 1}')]
     assert answer({"candidates": [{"content": content}, {"finishReason": "SAFETY"}]})[:3] == said
 

@@ -119,8 +119,7 @@ class Responses(Chat):
 class Google(Chat):
     """Contents made of parts; calls of tools have no ids."""
 
-    # The reader goes by the form of what was said, not by what its call is called.
-    dialect = "openai_chat"
+    dialect = "google"
     path = "/v1beta/models/m:generateContent"
 
     def begin(self, system: str) -> list[Any]:

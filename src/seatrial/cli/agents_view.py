@@ -1,14 +1,15 @@
 """`seatrial agents list` and `seatrial agents show NAME`: the agents that are ready to run, and all about one."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from seatrial.agents.preset_agent import known_options
 from seatrial.agents.preset_script import home_of
-from seatrial.agents.presets import find_preset, preset_names
+from seatrial.agents.presets import find_preset, preset_names, preset_recipe
 from seatrial.cli.render import show_table
 from seatrial.errors import UsageError
 from seatrial.model.preset import Preset, PresetOption
@@ -37,11 +38,15 @@ def list_agents(agents_dir: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([preset.model_dump(mode="json") for preset in presets], indent=2))
         return
+    baked = asyncio.run(_baked(presets))
     rows = [
-        (each.name, each.version, each.dialect, _memory(each), each.source or "Seatrial", each.title)
+        (
+            *(each.name, each.version, each.dialect, _memory(each)),
+            *("in the store" if each.name in baked else "not baked", each.source or "Seatrial", each.title),
+        )
         for each in presets
     ]
-    show_table("Agents", ("agent", "version", "dialect", "least memory", "from", "title"), rows)
+    show_table("Agents", ("agent", "version", "dialect", "least memory", "layer", "from", "title"), rows)
 
 
 @click.command("show", short_help="Show everything about one agent.")
@@ -56,6 +61,15 @@ def show_agent(name: str, agents_dir: Path | None, as_json: bool) -> None:
         return
     for line in described(preset):
         click.echo(line)
+
+
+async def _baked(presets: Iterable[Preset]) -> set[str]:
+    """The names of those whose tree, in the pinned version, is in the store."""
+    from seatrial.images.baking.agent_layers import find_baked  # noqa: PLC0415 - `show` needs none of it
+    from seatrial.images.store import open_store  # noqa: PLC0415 - as above
+
+    async with open_store() as store:
+        return {preset.name for preset in presets if find_baked(store, preset_recipe(preset))}
 
 
 def described(preset: Preset) -> Iterator[str]:

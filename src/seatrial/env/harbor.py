@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
+from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR, tool_variables
 from seatrial.env.cli_agent import USUAL_SECONDS, CliAgentEnv
 from seatrial.env.decorators import cleanup
 from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
@@ -110,13 +110,15 @@ class HarborEnv(CliAgentEnv):
     async def build_env_vars(self, state: State) -> dict[str, str]:
         """The variables of every agent, and those by which it finds its task."""
         variables = await super().build_env_vars(state)
+        place = rollout_of(state).place
+        task = place.spec.task if place else self._task_of(state)
         named = {
             "HARBOR_TASK_NAME": state["task"],
             "HARBOR_TASK_DIR": TASK_DIR,
             "HARBOR_INSTRUCTION_PATH": INSTRUCTION_PATH,
             "AGENT_WORKDIR": self.agent_workdir,
         }
-        return {**variables, **named}
+        return {**variables, **named, **tool_variables(task)}
 
     async def setup_state(self, state: State) -> State | None:
         """Make the task's sandbox, furnish it, and start the agent."""

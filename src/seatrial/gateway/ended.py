@@ -77,7 +77,7 @@ def line_values(call: EndedCall | ModelCall) -> dict[str, Any]:
     """What there is to write of a call."""
     if not isinstance(call, ModelCall):
         return {**call}
-    values = {name: value for name, value in dict(call).items() if value is not None}
+    values = {name: value for name, value in dict(call).items() if value is not None and value != ()}
     for name in values.keys() & {"usage", "error"}:
         values[name] = values[name].model_dump(exclude_none=True, exclude_unset=name == "usage")
     for name in ("known_parts", "marks"):  # found again when it is written

@@ -114,10 +114,14 @@ async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, 
         if request.stream and reply.status < 300:
             await pass_on_stream(request, outgoing, reply, way, notes)
             return
+        if reply.whole is not None and reply.status < 300:
+            said = _heard(request, outgoing, reply.status, reply.whole, notes)
+            await way.answer(reply.status, {**_JSON, **reply.headers}, said)
+            return
         with HttpAnswer(session.bodies) as answer:
             body = await _collect(reply, answer, notes) if reply.whole is None else reply.whole
             foreign = outgoing.dialect != request.dialect
-            if not (foreign and reply.status >= 300 and without_refused(session, outgoing, reply.status, body)):
+            if not foreign or not without_refused(session, outgoing, reply.status, body):
                 said = _heard(request, outgoing, reply.status, body, notes)
                 await way.answer(reply.status, {**_JSON, **reply.headers}, said)
                 return

@@ -38,10 +38,10 @@ _REFUSABLE: Mapping[Dialect, Mapping[str, tuple[str, ...]]] = {
         "reasoning": _THOUGHT,
         "encrypted content": _THOUGHT,
         "include": _THOUGHT,
-        "verbosity": ("verbosity",),
+        "text.verbosity": ("verbosity",),
         "parallel_tool_calls": ("parallel",),
     },
-    "anthropic": {"effort": _THOUGHT, "thinking": _THOUGHT},
+    "anthropic": {"effort": _THOUGHT, "output_config.effort": _THOUGHT, "thinking": _THOUGHT},
     "google": dict.fromkeys(("thinking", "thinkingConfig", "thinkingLevel", "thinkingBudget"), _THOUGHT),
 }
 

@@ -36,6 +36,7 @@ class CallNotes:
         "_spoken",
         "_started",
         "fault",
+        "finished",
         "held",
         "is_complete",
         "wait",
@@ -49,6 +50,8 @@ class CallNotes:
         self._response: Any = None
         self.fault: str | None = None
         """What is wrong with what has come of an answer."""
+        self.finished = False
+        """Whether the whole answer came."""
         self.is_complete: Callable[[], bool] = _not_yet
         """Whether all that matters of the answer has come, while it comes."""
         self.held: Amount | None = None
@@ -122,6 +125,8 @@ class CallNotes:
         if self.fault is not None:
             self._session.fail(ProviderError(self.fault))
             self.failed("provider", None, self.fault, "agent")
+        elif self.finished:  # some, like Codex, hang up at the last word
+            return
         by = self.wait.left_by or ("us" if self._session.waits.closed else "agent")
         trouble = self._session.trouble()
         said = f"; {trouble}" if trouble and self.wait.heard_at is None else ""

@@ -68,6 +68,7 @@ async def pass_on_stream(
             record.catch_up()
         notes.answered(reply.status, outgoing.dialect, record.assembler.response())
         notes.fault = _fault(record.assembler)
+        notes.finished = record.assembler.finished
         notes.is_complete = _ended  # they hold each other, and circles take long to be found
     _check_end(record.assembler)
 

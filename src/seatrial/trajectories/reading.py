@@ -145,8 +145,13 @@ def _tool(part: dict[str, Any]) -> ToolUse | ToolOutput | None:
 def _output(kind: str, part: dict[str, Any]) -> ToolOutput | None:
     answered = part.get("functionResponse") or part.get("function_response")
     if isinstance(answered, dict):
-        said, failed = _googles_output(answered.get("response"))
-        pieces = read_pieces([said, *_list(answered.get("parts"))])
+        response, failed = answered.get("response"), False
+        match response:  # Google's usual keys for what a function gave back, and for why it did not
+            case {"output": output, **rest} if not rest:
+                response = output
+            case {"error": output, **rest} if not rest:
+                response, failed = output, True
+        pieces = read_pieces([response, *_list(answered.get("parts"))])
         return ToolOutput(_text(answered.get("id")), _text(answered.get("name")), pieces, failed)
     if kind.endswith("tool_result"):
         failed = part.get("is_error") is True
@@ -154,16 +159,6 @@ def _output(kind: str, part: dict[str, Any]) -> ToolOutput | None:
     if kind.endswith("_call_output"):
         return ToolOutput(_text(part.get("call_id")), "", read_pieces(part.get("output")))
     return None
-
-
-def _googles_output(response: Any) -> tuple[Any, bool]:
-    """What a tool gave back, and whether it failed: agents put plain text under `output`, or under `error`."""
-    match response:
-        case {"output": str() as said, **rest} if not rest:
-            return said, False
-        case {"error": str() as said, **rest} if not rest:
-            return said, True
-    return response, False
 
 
 def _piece(part: Any) -> str | Picture:

@@ -29,6 +29,7 @@ from seatrial.trajectories.reading import read_message, read_system
 from seatrial.trajectories.threads import ThreadCall
 from seatrial.trajectories.tokens import read_tokens
 
+_MORE_TOKENS = ("reasoning_tokens", "cache_write_tokens")
 _SYSTEM_ROLES = ("system", "developer")
 References = Mapping[Starter, Sequence[str]]
 """The ids of the trajectories that a tool call started."""
@@ -190,7 +191,7 @@ def _metrics(call: ModelCall) -> AtifMetrics | None:
         prompt_token_ids=list(tokens.prompt_ids) or None if tokens else None,
         completion_token_ids=list(tokens.completion_ids) or None if tokens else None,
         logprobs=list(tokens.logprobs) or None if tokens else None,
-        extra={"reasoning_tokens": usage.reasoning_tokens} if usage and usage.reasoning_tokens else None,
+        extra={name: count for name in _MORE_TOKENS if (count := getattr(usage, name, 0))} or None,
     )
 
 

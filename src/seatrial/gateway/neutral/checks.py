@@ -15,7 +15,6 @@ HINTS = frozenset(
     {
         "cache_control",
         "client_metadata",
-        "context_management",
         "metadata",
         "prompt_cache_key",
         "prompt_cache_options",

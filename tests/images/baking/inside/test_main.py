@@ -34,6 +34,8 @@ install)
     chmod 755 "$tree/node_modules/pi/native" "$tree/node_modules/pi/cli.js"
     ln -s ../pi/cli.js "$tree/node_modules/.bin/pi"
     echo {} > "$tree/package.json"
+    [ "${before%musl@1.0}" = "$before" ] || mkdir "$tree/node_modules/pi-linux-musl"
+    [ "${before%musl@1.0}" = "$before" ] || echo "$@" > "$tree/node_modules/pi-linux-musl/words"
     echo "$@" > "$tree/node_modules/words" ;;
 *) echo node "$@" ;;
 esac
@@ -65,7 +67,13 @@ def test_programs_of_packages_can_be_started_and_only_by_whole_paths(order):
     assert sorted(path.name for path in tree.iterdir()) == ["bin", "node", "node_modules"]
     words = (tree / "node_modules/words").read_text()
     assert "--ignore-scripts" in words
-    assert "--force" not in words
+
+
+def test_packages_for_musl_are_asked_for_apart_and_lie_beside_the_others(order):
+    bake(BakeOrder(**{**vars(order), "npm": ("pi@1.0", "pi-linux-musl@1.0")}))
+    packages = Path(order.tree, "node_modules")
+    assert (packages / "words").read_text().endswith("pi@1.0\n")
+    assert (packages / "pi-linux-musl/words").read_text().endswith("--force pi-linux-musl@1.0\n")
 
 
 def test_a_program_that_no_package_has_is_named(order):

@@ -36,13 +36,27 @@ def install_node(order: BakeOrder) -> Path:
 
 
 def install_npm(order: BakeOrder, node: Path) -> None:
-    """The packages of npm. Packages for another C library than this machine's are taken where the order names them."""
+    """The packages of npm; those whose names say that they are for musl are taken whatever this machine has."""
+    foreign = [package for package in order.npm if "musl" in package]
+    _npm(order, node, Path(order.tree), [package for package in order.npm if package not in foreign])
+    if foreign:
+        aside = Path(order.workshop, "musl")
+        # Not for the others: it would also take their optional packages for every other system.
+        _npm(order, node, aside, ["--force", *foreign])
+        for package in (*aside.glob("node_modules/[!.@]*"), *aside.glob("node_modules/@*/*")):
+            target = order.packages / package.relative_to(aside / "node_modules")
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                package.rename(target)
+
+
+def _npm(order: BakeOrder, node: Path, prefix: Path, words: Sequence[str]) -> None:
+    prefix.mkdir(parents=True, exist_ok=True)
     command = [str(node), str(node.parent.parent / "lib/node_modules/npm/bin/npm-cli.js"), "install"]
     flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock", "--no-update-notifier"]
-    foreign = ["--force"] if order.musl_programs else []
-    cache = ["--cache", f"{order.workshop}/npm-cache", "--prefix", order.tree]
+    places = ["--cache", f"{order.workshop}/npm-cache", "--prefix", str(prefix)]
     path = f"{node.parent}:{os.environ.get('PATH', '')}"
-    _run([*command, *flags, *foreign, *cache, *order.npm], {"PATH": path}, what="npm")
+    _run([*command, *flags, *places, *words], {"PATH": path}, what="npm")
 
 
 def _pip(order: BakeOrder, python: str, *words: str) -> None:

@@ -6,7 +6,7 @@ import ssl
 import pytest
 
 from seatrial.errors import JobError
-from seatrial.sandbox.ca_file import client_trust, read_ca
+from seatrial.sandbox.ca_file import client_trust, named_ca, read_ca
 from tests.sandbox.proxying import mirror, origin
 from tests.sandbox.test_proxy import certificate  # noqa: F401 - a fixture
 
@@ -26,6 +26,12 @@ def test_what_has_none_is_refused_with_an_example(tmp_path):
         read_ca(str(tmp_path / "a.pem"))
     with pytest.raises(JobError, match=r"none.pem: it cannot be read: No such file"):
         read_ca(str(tmp_path / "none.pem"))
+
+
+def test_certificates_that_a_machine_names_by_its_variables(tmp_path):
+    (tmp_path / "a.pem").write_text(BLOCK.format("one"))
+    assert named_ca({"SSL_CERT_FILE": str(tmp_path), "NODE_EXTRA_CA_CERTS": str(tmp_path / "a.pem")}) is not None
+    assert named_ca({"SSL_CERT_FILE": "", "PIP_CERT": str(tmp_path / "none.pem"), "HOME": str(tmp_path)}) is None
 
 
 def test_our_clients_refuse_what_is_no_certificate(tmp_path):

@@ -1,6 +1,7 @@
 """Baking: packages become a tree, in a sandbox on this machine's own system, and the tree an image of the store."""
 
 import asyncio
+import os
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from seatrial.images.store import Store
 from seatrial.images.stored import StoredImage
 from seatrial.model.job import LayerRecipe
 from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, ExecSpec, Sandbox, SandboxBackend, SandboxSpec
-from seatrial.sandbox.ca_file import ca_variables
+from seatrial.sandbox.ca_file import ca_variables, named_ca
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.way_out import STRAIGHT, WayOut
 
@@ -58,6 +59,11 @@ class BakeMeans:
     open_backend: Callable[[], AbstractAsyncContextManager[SandboxBackend]]
     way_out: WayOut = STRAIGHT
     settings: HostSettings = field(default_factory=HostSettings)
+
+    @property
+    def ca(self) -> bytes | None:
+        """The certificates to trust: no secret, so those that this machine's variables name are taken unasked."""
+        return self.way_out.ca or named_ca(os.environ)
 
 
 async def bake(means: BakeMeans, recipe: LayerRecipe) -> StoredImage:
@@ -123,13 +129,13 @@ def _pack_rest(means: BakeMeans, recipe: LayerRecipe, home: PythonHome, archive:
                 add_text(tar, f"{folder}/{file.name}", file.read_text())
         for name, text in means.settings.files.items():
             add_text(tar, f"{_HOME}/{name}", text)
-        if means.way_out.ca:
-            add_text(tar, _CA, means.way_out.ca.decode("ascii", "replace"))
+        if ca := means.ca:
+            add_text(tar, _CA, ca.decode("ascii", "replace"))
 
 
 async def _run(sandbox: Sandbox, means: BakeMeans, recipe: LayerRecipe) -> None:
     root = _python_root(recipe)
-    trusted = {**ca_variables(_CA), "NPM_CONFIG_CAFILE": _CA} if means.way_out.ca else {}
+    trusted = {**ca_variables(_CA), "NPM_CONFIG_CAFILE": _CA} if means.ca else {}
     own = {
         "PATH": DEFAULT_PATH,
         "PYTHONPATH": _CODE,
@@ -160,8 +166,9 @@ async def _run(sandbox: Sandbox, means: BakeMeans, recipe: LayerRecipe) -> None:
         shown = "".join(f"\n    {line}" for line in log.tail.splitlines()[-_TAIL_LINES:])
         raise BakeError(
             f"{title_of(recipe)} could not be baked; the end of what was said (all of it is in {path}):{shown}\n"
-            "If packages come from a registry of your own, allow your settings of npm and pip (--host-settings, or "
-            "SEATRIAL_HOST_SETTINGS=1); without any, `seatrial agents load` a file that was baked elsewhere"
+            "If certificates are the trouble, name a file of those to trust (--ca-file). If packages come from a "
+            "registry of your own, allow your settings of npm and pip (--host-settings, or SEATRIAL_HOST_SETTINGS=1). "
+            "Without any registry, `seatrial agents load` a file that was baked elsewhere"
         )
 
 

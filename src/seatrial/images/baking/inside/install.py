@@ -54,6 +54,7 @@ def _npm(order: BakeOrder, node: Path, prefix: Path, words: Sequence[str]) -> No
     prefix.mkdir(parents=True, exist_ok=True)
     command = [str(node), str(node.parent.parent / "lib/node_modules/npm/bin/npm-cli.js"), "install"]
     flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock", "--no-update-notifier"]
+    flags.append("--fetch-retry-maxtimeout=10000")  # a minute otherwise, also for what no waiting mends
     places = ["--cache", f"{order.workshop}/npm-cache", "--prefix", str(prefix)]
     path = f"{node.parent}:{os.environ.get('PATH', '')}"
     _run([*command, *flags, *places, *words], {"PATH": path}, what="npm")

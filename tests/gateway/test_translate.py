@@ -2,6 +2,7 @@
 
 from itertools import permutations
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -271,6 +272,17 @@ def test_arguments_that_are_not_json_are_the_agents_to_deal_with():
     assert whole["content"][0]["input"] == {"malformed_arguments": ARGUMENTS}
     cut = translate_response(_chat_answer("length", tool_calls=[CALL]), "openai_chat", "anthropic")
     assert (cut["content"][0]["input"], cut["stop_reason"]) == ({}, "max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("target", "levels"), [("anthropic", 250), ("google", 250), ("anthropic", 1020), ("google", 1020)]
+)
+def test_arguments_nested_too_deeply_to_be_written_are_text(target, levels):
+    deep = '{"a":' * levels + "1" + "}" * levels
+    called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": deep}}
+    answer = {"choices": [{"message": {"tool_calls": [called]}, "finish_reason": "tool_calls"}]}
+    written = orjson.dumps(translate_response(answer, "openai_chat", target))
+    assert orjson.dumps({"malformed_arguments": deep}) in written
 
 
 def test_an_answer_with_calls_stops_for_them_whatever_the_server_says():

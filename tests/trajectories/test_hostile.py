@@ -1,15 +1,20 @@
 """Calls that a stranger made to take much time, memory or disk: each is read once, and not more of it is told."""
 
+import json
+
 import pytest
 
 from seatrial.gateway.calls import CallLog
+from seatrial.gateway.recorded import RecordedCalls
 from seatrial.model.record import AgentRef
 from seatrial.model.trace import ModelCall
 from seatrial.trajectories.atif import make_trajectory
+from seatrial.trajectories.dialogue import dialogues
 from seatrial.trajectories.files import keep_trajectory
 from seatrial.trajectories.items import Words
 from seatrial.trajectories.paths import MOST_PROMPTS, grow
 from seatrial.trajectories.reading import read_message
+from seatrial.trajectories.sharegpt import sharegpt_line
 from seatrial.trajectories.threads import find_threads
 from tests.trajectories.samples import BEGUN, Chat, Tool
 
@@ -52,6 +57,14 @@ def test_results_without_an_id_go_to_the_first_open_call_of_their_name():
         ("call-1-1", "1"),
         ("call-1-2", "2"),
     ]
+
+
+def test_arguments_nested_without_end_are_told_as_they_were_written():
+    deep = '{"a":' * 1020 + "1" + "}" * 1020
+    said = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": deep}}]}
+    calls = [call(0, [CHAT.user("go"), said])]
+    line = sharegpt_line(next(dialogues(RecordedCalls(calls), find_threads(calls)[0])))
+    assert json.dumps(deep) in line["conversations"][1]["value"]
 
 
 def test_of_very_many_system_prompts_a_few_are_remembered():

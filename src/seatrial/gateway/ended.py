@@ -69,7 +69,7 @@ class EndedCall(TypedDict):
 def checked(call: EndedCall) -> ModelCall:
     """The same as a ModelCall, without what is nested too deeply."""
     values: dict[str, Any] = dict(call)
-    deep = [name for name in ("request", "response") if _is_too_deep(values.get(name))]
+    deep = [name for name in ("request", "response") if is_too_deep(values.get(name))]
     return ModelCall(**{**values, **dict.fromkeys(deep, _NOT_KEPT)})
 
 
@@ -94,7 +94,7 @@ def as_line(values: dict[str, Any]) -> bytes:
             return line
     except TypeError:  # nested too deeply even to be written
         line = b""
-    deep = [name for name in _CONTENT if _is_too_deep(values.get(name))]
+    deep = [name for name in _CONTENT if is_too_deep(values.get(name))]
     if line and not deep:
         return line
     values.update(dict.fromkeys(deep, _NOT_KEPT))
@@ -108,7 +108,8 @@ def as_line(values: dict[str, Any]) -> bytes:
     return orjson.dumps(values, option=_FORMAT)
 
 
-def _is_too_deep(value: Any) -> bool:
+def is_too_deep(value: Any) -> bool:
+    """Whether it is nested deeper than what is kept of a call may be."""
     # Level by level, and only containers: a walk from value to value takes several times as long.
     level: list[Any] = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_JSON_DEPTH + 1):

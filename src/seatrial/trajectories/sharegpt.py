@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from seatrial.gateway.dialects.fields import dump, parse_object
+from seatrial.gateway.ended import is_too_deep
 from seatrial.trajectories.chat_lines import said_text
 from seatrial.trajectories.dialogue import Dialogue
 from seatrial.trajectories.items import Item, Thought, ToolOutput, ToolUse, Words, as_text, is_model_side, plain_words
@@ -43,7 +44,10 @@ def _value(item: Item) -> str:
         return f"<tool_response>\n{said_text(Words('tool', item.pieces))}\n</tool_response>"
     if isinstance(item, ToolUse):
         given = parse_object(item.arguments) if isinstance(item.arguments, str) else item.arguments
-        call = {"name": item.name, "arguments": as_text(item.arguments) if given is None else given}
+        call = {
+            "name": item.name,
+            "arguments": as_text(item.arguments) if given is None or is_too_deep(given) else given,
+        }
         return f"<tool_call>\n{dump(call)}\n</tool_call>"
     if isinstance(item, Thought):
         return f"<think>\n{item.text}\n</think>" if item.text else ""

@@ -8,8 +8,10 @@ import orjson
 
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.dialects.fields import count
+from seatrial.gateway.ended import is_too_deep
 from seatrial.gateway.neutral.losses import Losses
 from seatrial.gateway.neutral.types import Parts, Text, Untranslatable
+from seatrial.model.base import MAX_JSON_DEPTH
 
 HINTS = frozenset(
     {
@@ -107,6 +109,8 @@ def arguments_object(arguments: str, where: str) -> Payload:
         raise Untranslatable(where, NOT_JSON)
     if not exact:
         raise Untranslatable(where, "it holds a number that JSON parsers round")
+    if is_too_deep(value):  # then an answer that holds them could not be written
+        raise Untranslatable(where, f"it is nested deeper than {MAX_JSON_DEPTH} levels")
     return value
 
 

@@ -28,19 +28,23 @@ SOLVE = f"python3 -c {shlex.quote((TASK / 'solution/solve.py').read_text())} > /
 
 
 class Real(NamedTuple):
-    """An agent as its users know it: which tool runs a command, how that is called, and which dialect it speaks."""
+    """An agent as its users know it: which tool runs a command and by which argument, which dialect it speaks, which
+    other one the model speaks in a test, and the command by which it hands in its work, if it has to.
+    """
 
     name: str
     tool: str
     argument: str
     dialect: Dialect
     foreign: Dialect
+    hands_in: str | None = None
 
 
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 AGENTS = [
     Real("claude-code", "Bash", "command", "anthropic", "openai_chat"),
     Real("codex", "exec_command", "cmd", "openai_responses", "anthropic"),
-    Real("pi", "bash", "command", "openai_chat", "google"),
+    Real("mini-swe-agent", "bash", "command", "openai_chat", "google", SUBMIT),
 ]
 
 
@@ -50,11 +54,12 @@ def says(agent: Real) -> dict[str, Any]:
     def runs(command: str) -> dict[str, Any]:
         return {"text": "I try.", "tool_calls": [{"name": agent.tool, "arguments": {agent.argument: command}}]}
 
+    end = runs(agent.hands_in) if agent.hands_in else "The report is written."
     return {
         "rules": [
             {"when": {"tools": agent.tool, "turn": 1}, "say": runs("pwd; cat /nowhere")},
             {"when": {"tools": agent.tool, "turn": 2, "contains": "No such file"}, "say": runs(SOLVE)},
-            {"when": {"tools": agent.tool, "by": "tool"}, "say": "The report is written."},
+            {"when": {"tools": agent.tool, "by": "tool"}, "say": end},
         ]
     }
 
@@ -96,7 +101,8 @@ def check(agent: Real, outcome: JobOutcome) -> Path:
     assert {call.dialect for call in calls} == {agent.dialect}
     assert [call.error for call in calls] == [None] * len(calls)
     steps = json.loads((folder / "agent/trajectory.json").read_text())["steps"]
-    assert [call["function_name"] for step in steps for call in step.get("tool_calls", ())] == [agent.tool] * 2
+    used = [call["function_name"] for step in steps for call in step.get("tool_calls", ())]
+    assert used == [agent.tool] * (3 if agent.hands_in else 2)
     return folder
 
 

@@ -158,6 +158,7 @@ def request(**payload: Any) -> ModelRequest:
         ({"max_output_tokens": 7}, 2**18 + 23),
         ({"n": 2}, 2 * 2**18 + 7),
         ({"max_tokens": 7, "tools": [{"type": "web_search"}]}, float("inf")),
+        ({"max_tokens": 7, "tools": [{"type": []}]}, float("inf")),
         ({"max_tokens": 7, "messages": [{"image_url": "https://host/large.png"}]}, float("inf")),
     ],
 )

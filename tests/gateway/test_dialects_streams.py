@@ -270,6 +270,13 @@ def test_damaged_events_never_raise(dialect, events):
     DIALECTS[dialect].finish_reason(answer)
 
 
+def test_tool_calls_that_are_text_are_no_text_of_the_answer():
+    said = SseEvent(None, '{"choices":[{"index":0,"delta":{"tool_calls":"x"}}]}')
+    answer = assemble("openai_chat", [said, said]).response()
+    assert answer is not None
+    assert "tool_calls" not in answer["choices"][0]["message"]
+
+
 def test_deep_nesting_never_raises():
     deep = '{"delta":' * 900 + "1" + "}" * 900
     data = '{"choices":[{"index":0,"delta":{"x":' + deep + '}}],"type":"content_block_delta","delta":' + deep + "}"

@@ -101,6 +101,21 @@ def test_a_table_is_not_taken_for_the_only_entry_of_a_list(tmp_path):
     assert whole_request(calls, 1) == asked[1].request
 
 
+@pytest.mark.parametrize("stop", [[0] * 1000, [[]] * 5000])
+def test_lists_of_tiny_entries_are_written_again_for_that_takes_less_room(tmp_path, stop):
+    asked = [call(index, [], {"stop": stop}) for index in range(2)]
+    calls = written(tmp_path, *asked)
+    assert calls[1].known_parts == []
+    assert [whole_request(calls, each.index) for each in asked] == [each.request for each in asked]
+
+
+def test_of_far_too_many_messages_nothing_is_remembered(tmp_path):
+    asked = [call(index, [index] + [0] * 70_000) for index in (0, 0)]
+    calls = written(tmp_path, *asked)
+    assert [each.known for each in calls] == [None, None]
+    assert calls[1].messages == asked[1].messages
+
+
 def test_an_old_file_has_everything_in_place(tmp_path):
     asked = session(2)
     lines = [each.model_dump_json(exclude={"known_parts", "marks"}, exclude_none=True) for each in asked]

@@ -26,6 +26,7 @@ def test_a_link_of_a_known_type_stays_one():
         "data:image/png;base64,not base64 at all",
         "data:,plain",
         "https://example.com/no-type",
+        "https://[example.com/no-type",
         "../../etc/shadow.png",
     ],
 )
@@ -42,3 +43,11 @@ def test_the_same_picture_is_one_file_with_a_name_of_ours():
     (name,) = gallery.files
     assert name.startswith("images/")
     assert name.endswith(".png")
+
+
+def test_of_very_many_pictures_the_first_are_kept(monkeypatch):
+    monkeypatch.setattr("seatrial.trajectories.pictures.MOST_FILES", 2)
+    gallery = Gallery()
+    told = gallery.content(tuple(Picture(f"data:image/png;base64,{name}AAA") for name in "ABCA"))
+    assert [part.type for part in told if isinstance(part, AtifPart)] == ["image", "image", "text", "image"]
+    assert len(gallery.files) == 2

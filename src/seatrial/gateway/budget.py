@@ -150,7 +150,8 @@ def _most_input(request: ModelRequest) -> float:
 
 
 def _is_the_providers(tool: dict[str, Any]) -> bool:
-    return tool.get("type", "custom") not in _OWN_TOOLS or not _GOOGLES_TOOLS.isdisjoint(tool)
+    kind = tool.get("type", "custom")
+    return not isinstance(kind, str) or kind not in _OWN_TOOLS or not _GOOGLES_TOOLS.isdisjoint(tool)
 
 
 def _most_output(request: ModelRequest) -> float:

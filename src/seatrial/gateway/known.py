@@ -12,9 +12,13 @@ import orjson
 from seatrial.gateway.marks import FoundMark, take_marks
 
 _CONVERSATIONS = 4
+_MESSAGES = 2**16
+"""Of one conversation; no agent has as many, and millions of tiny ones would fill the memory."""
 _PARTS = 2048
 _LEAST_PART = 256
 """Bytes of a field that is worth a look; a reference to it has about 50."""
+_LEAST_ENTRY = 64
+"""Bytes of an entry of a list, on average: to refer to smaller ones would take more room than to write them again."""
 _MOST_MARKS = 64
 
 
@@ -75,7 +79,7 @@ class EarlierCalls:
 
     def _reduce_messages(self, reduced: Reduced, marks: list[dict[str, Any]]) -> None:
         entries = _entries(reduced.values["messages"])
-        if entries is None:  # nested too deeply to be written at all
+        if entries is None:  # nested too deeply to be written at all, or far too many
             return
         messages, reduced.fingerprints, found = entries
         marks += [{"message": place, **mark} for place, mark in found]
@@ -160,16 +164,22 @@ class Entries(NamedTuple):
 
 
 def _entries(values: list[Any], least: int = 0) -> Entries | None:
-    """None if the list cannot be written, or has fewer bytes than `least`."""
+    """None if the list cannot be written, or is not worth it: too long, less than `least` bytes, or tiny entries."""
+    if len(values) > (_PARTS if least else _MESSAGES):
+        return None
     plain, marks = _unmarked(values)
     try:
         # A hash is of 64 bits, by a key of this process: enough to tell a few calls apart, and no agent can aim.
         if not least:
             return Entries(plain, [hash(orjson.dumps(each)) for each in plain], marks)
-        written = [orjson.dumps(each) for each in plain]
+        fingerprints, size = [], 0
+        for each in plain:
+            written = orjson.dumps(each)  # let go of at once: orjson takes a kilobyte or more for it, however short
+            size += len(written)
+            fingerprints.append(hash(written))
     except TypeError:
         return None
-    return Entries(plain, [*map(hash, written)], marks) if sum(map(len, written)) >= least else None
+    return Entries(plain, fingerprints, marks) if size >= max(least, _LEAST_ENTRY * len(plain)) else None
 
 
 def _unmarked(values: list[Any]) -> tuple[list[Any], list[tuple[int, FoundMark]]]:

@@ -6,10 +6,10 @@ after a compaction, an agent begins again with words that are the answer to the 
 end of its conversation still has its beginning.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, Literal, NamedTuple
 
 from seatrial.gateway.dialects.fields import dump, parse_object, text
@@ -26,12 +26,14 @@ from seatrial.trajectories.items import (
     is_model_side,
     plain_words,
 )
-from seatrial.trajectories.paths import Node, below
+from seatrial.trajectories.paths import MOST_PROMPTS, Node, below
 from seatrial.trajectories.reading import read_answer, read_message, read_messages, read_system
 
 _LEAST_PROMPT = 8  # of characters: shorter arguments of tools are in many a text
 _LEAST_LINE = 40
 _MOST_REMEMBERED = 400
+_MOST_PLACES = 32  # on the way back through a conversation: what an agent goes on from is one of the last
+_MOST_PARTS = 256  # messages of one answer
 
 How = Literal["continues", "compacted", "rewritten"]
 
@@ -73,6 +75,7 @@ class Linker:
         self._families: dict[int, tuple[bool, frozenset[str]]] = {}
         self._links: dict[int, Link] = {}
         self._uses: list[_Use] = []
+        self._last_said: dict[Node, Node | None] = {}
 
     def add(self, call: ModelCall) -> Link:
         """Where `call` comes from, by those that were added before."""
@@ -102,9 +105,9 @@ class Linker:
 
     def _link(self, call: ModelCall) -> Link:
         end = self._ends[call.index]
-        repeated = [index for index in end.calls if self._is_alike(index, call.index)]
-        if repeated:
-            return replace(self._links[repeated[0]], repeats=repeated[0])
+        repeated = next((index for index in end.calls if self._is_alike(index, call.index)), None)
+        if repeated is not None:
+            return replace(self._links[repeated], repeats=repeated)
         earlier = self._by_id.get(text(self._requests[call.index].get("previous_response_id")) or "")
         if earlier is None:
             earlier = self._continued(call.index, end)
@@ -125,19 +128,22 @@ class Linker:
 
         Without the answer it has to be alike: it may have had none, or the agent may have thrown it away.
         """
-        way: list[Any] = []
+        way: deque[Any] = deque(maxlen=_MOST_PARTS)
+        places = 0
         for node in end.up():
-            way.append(node.message)
+            way.appendleft(node.message)
             before = node.parent
             if before is None or not before.calls:
                 continue
-            said = _leading_answer(reversed(way))
-            for earlier in reversed(before.calls):
+            if (places := places + 1) > _MOST_PLACES:
+                break
+            said = _leading_answer(way)
+            for earlier in islice(reversed(before.calls), _MOST_REMEMBERED):
                 if echoes(said, self.answer(earlier)):
                     return earlier
-            alike = [earlier for earlier in before.calls if self._is_alike(earlier, index)]
-            if alike:
-                return alike[-1]
+            alike = next((earlier for earlier in reversed(before.calls) if self._is_alike(earlier, index)), None)
+            if alike is not None:
+                return alike
         return None
 
     def _last_answer(self, index: int, end: Node, earlier: int | None) -> int | None:
@@ -147,12 +153,28 @@ class Linker:
         """
         if end.opening is None:
             return None
-        for found in reversed(self._by_answer.get(answer_key(_last_run(end)), ())):
+        last = self._find_last_said(end)
+        for found in reversed(self._by_answer.get(answer_key(_last_run(last) if last else ()), ())):
             if earlier is not None and found <= earlier:
                 break
             if self._ends[found].opening is end.opening and self._is_alike(found, index):
                 return found
         return None
+
+    def _find_last_said(self, end: Node) -> Node | None:
+        """The last message of a conversation that the model said. Each place on the way is looked at once."""
+        passed: list[Node] = []
+        found: Node | None = None
+        for node in end.up():
+            if node in self._last_said:
+                found = self._last_said[node]
+                break
+            passed.append(node)
+            if _is_models(node.message):
+                found = node
+                break
+        self._last_said.update(dict.fromkeys(passed, found))
+        return found
 
     def _starter(self, opened: Sequence[str]) -> Starter | None:
         for use in reversed(self._uses):
@@ -213,15 +235,10 @@ def _leading_answer(messages: Iterable[Any]) -> list[Item]:
     return read_messages(found[: leading_answer(found)])
 
 
-def _last_run(end: Node) -> list[Item]:
-    """What the model said last in a conversation."""
-    run: list[Any] = []
-    for node in end.up():
-        if leading_answer([node.message]):
-            run.append(node.message)
-        elif run:
-            break
-    return read_messages(reversed(run))
+def _last_run(last: Node) -> list[Item]:
+    """What the model said up to this message of its own, without a word of somebody else in between."""
+    run = takewhile(_is_models, (node.message for node in islice(last.up(), _MOST_PARTS)))
+    return read_messages(reversed(list(run)))
 
 
 def answer_key(items: Sequence[Item]) -> Hashable:
@@ -278,4 +295,4 @@ def _opened(end: Node) -> list[str]:
 
 def _family(request: Mapping[str, Any], end: Node) -> tuple[bool, frozenset[str]]:
     inside = [as_text(content) for content in end.system]
-    return bool(request.get("tools")), frozenset((*read_system(request), *inside))
+    return bool(request.get("tools")), frozenset((*read_system(request)[:MOST_PROMPTS], *inside))

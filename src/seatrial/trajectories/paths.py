@@ -11,6 +11,8 @@ from seatrial.gateway.dialects.fields import dump
 from seatrial.gateway.marks import take_marks
 from seatrial.model.trace import ModelCall
 
+MOST_PROMPTS = 64
+"""System prompts by which calls of one agent are known; each call remembers them, and a stranger may send millions."""
 _SYSTEM_ROLES = ("system", "developer")
 
 
@@ -19,7 +21,7 @@ class Node:
 
     `print` is the message's fingerprint.
 
-    `opening` is the first message on the way that is not a system prompt; `system` are those before it.
+    `opening` is the first message on the way that is not a system prompt; `system` are those before it, the first few.
     """
 
     __slots__ = ("calls", "depth", "following", "message", "opening", "parent", "print", "system")
@@ -34,10 +36,10 @@ class Node:
         self.opening: Node | None = parent.opening if parent else None
         self.system: tuple[Any, ...] = parent.system if parent else ()
         if parent and self.opening is None:
-            if isinstance(message, dict) and message.get("role") in _SYSTEM_ROLES:
-                self.system = (*self.system, message.get("content"))
-            else:
+            if not isinstance(message, dict) or message.get("role") not in _SYSTEM_ROLES:
                 self.opening = self
+            elif len(self.system) < MOST_PROMPTS:
+                self.system = (*self.system, message.get("content"))
 
     def next(self, message: Any) -> "Node":
         """The place of `message` after this one."""

@@ -11,6 +11,8 @@ from seatrial.model.atif import AtifContent, AtifImage, AtifPart, ImageType
 from seatrial.trajectories.items import Picture, Pieces
 
 FOLDER = "images"
+MOST_FILES = 10_000
+"""Of one trajectory: a stranger may show half a million pictures of three bytes, each a file on the disk."""
 _TYPES: tuple[ImageType, ...] = get_args(ImageType)
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.-]+)*;base64,")
 _SHOWN = 200
@@ -46,12 +48,15 @@ class Gallery:
         except (binascii.Error, ValueError):
             return None
         name = f"{FOLDER}/{hashlib.sha256(content).hexdigest()[:24]}.{kind.removeprefix('image/')}"
+        if name not in self.files and len(self.files) == MOST_FILES:
+            return None
         self.files[name] = content
         return AtifImage(media_type=kind, path=name)
 
 
 def _linked(piece: Picture) -> AtifImage | None:
     """A picture of the web. The format wants to know its type, which only its name can tell."""
-    told = piece.media_type or mimetypes.guess_type(piece.url.partition("?")[0])[0]
+    name = piece.url.partition("?")[0].rpartition("/")[2]  # alone: of some whole addresses Python 3.13 says ValueError
+    told = piece.media_type or mimetypes.guess_type(name)[0]
     kind = next((each for each in _TYPES if each == told), None)
     return AtifImage(media_type=kind, path=piece.url) if kind and "://" in piece.url else None

@@ -5,6 +5,7 @@ what is not understood is kept as it is, so that nothing is left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from seatrial.trajectories.items import (
@@ -199,12 +200,13 @@ def _picture(part: Any) -> Picture | None:
 def _joined(items: Iterable[Item], speaker: str | None = None) -> list[Item]:
     """The items of one message, with neighbouring pieces of its text together."""
     found: list[Item] = []
-    for item in items:
-        last = found[-1] if found else None
-        if isinstance(item, Words) and isinstance(last, Words):
-            found[-1] = Words(last.role, last.pieces + item.pieces, speaker)
+    for is_text, group in groupby(items, lambda item: isinstance(item, Words)):
+        run = list(group)
+        words = [item for item in run if isinstance(item, Words)]
+        if is_text:  # at once: to add piece by piece takes hours where a stranger sends a million of them
+            found.append(Words(words[0].role, tuple(piece for each in words for piece in each.pieces), speaker))
         else:
-            found.append(Words(item.role, item.pieces, speaker) if isinstance(item, Words) else item)
+            found += run
     return found
 
 

@@ -1,6 +1,7 @@
 """A thread as the steps of a trajectory: who said what, and what the tools that a step called gave back."""
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -37,13 +38,16 @@ References = Mapping[Starter, Sequence[str]]
 
 @dataclass(slots=True)
 class _Draft:
-    """A step that may still get the results of its tool calls; `open` are those that have none yet."""
+    """A step that may still get the results of its tool calls."""
 
     values: dict[str, Any]
     call: int | None = None
     tools: list[AtifToolCall] = field(default_factory=list)
-    open: list[AtifToolCall] = field(default_factory=list)
     results: list[AtifResult] = field(default_factory=list)
+
+
+_Waiting = defaultdict[str, list[tuple[_Draft, AtifToolCall]]]
+"""Tool calls that may have no result yet, by their ids or names: a search through all steps could take hours."""
 
 
 class StepWriter:
@@ -54,6 +58,9 @@ class StepWriter:
         self._references = references
         self._drafts: list[_Draft] = []
         self._system: set[str] = set()
+        self._by_id: _Waiting = defaultdict(list)
+        self._by_name: _Waiting = defaultdict(list)
+        self._observed: set[int] = set()
         self.failed: list[dict[str, Any]] = []
 
     def add(self, each: ThreadCall) -> None:
@@ -98,12 +105,13 @@ class StepWriter:
 
     def _observe(self, output: ToolOutput, at: str) -> None:
         """Put a result to the call that it answers; one that nobody called for stands beside the last step."""
-        for draft in reversed(self._drafts):
-            for call in draft.open:
-                if call.tool_call_id == output.id if output.id else call.function_name == output.name:
-                    draft.open.remove(call)
-                    draft.results.append(self._result(output, draft, call))
-                    return
+        waiting = (self._by_id.get(output.id) if output.id else self._by_name.get(output.name)) or []
+        while waiting:
+            draft, call = waiting.pop()
+            if id(call) not in self._observed:
+                self._observed.add(id(call))
+                draft.results.append(self._result(output, draft, call))
+                return
         if not self._drafts:
             self._say("user", (), at)
         self._drafts[-1].results.append(self._result(output, self._drafts[-1], None))
@@ -127,7 +135,11 @@ class StepWriter:
         used = [item for item in items if isinstance(item, ToolUse)]
         tools = [_tool_call(item, f"call-{len(self._drafts) + 1}-{number}") for number, item in enumerate(used, 1)]
         said = {"message": self._gallery.content(pieces), "reasoning_content": "\n".join(thoughts) or None}
-        self._drafts.append(_Draft({"source": "agent", **said, **facts}, call, tools, list(tools)))
+        draft = _Draft({"source": "agent", **said, **facts}, call, tools)
+        self._drafts.append(draft)
+        for tool in reversed(tools):  # a result belongs to the last step that waits for it, and there to the first call
+            self._by_id[tool.tool_call_id].append((draft, tool))
+            self._by_name[tool.function_name].append((draft, tool))
 
     def _facts(self, each: ThreadCall) -> dict[str, Any]:
         call = each.call

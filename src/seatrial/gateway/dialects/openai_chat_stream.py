@@ -176,7 +176,7 @@ def _only_news(chunk: Payload) -> News | None:
     if not isinstance(said.pop("role", ""), str) or len(said) != 1 or not said.keys().isdisjoint(_FIXED_TEXTS):
         return None
     ((name, value),) = said.items()
-    return News(name, value) if isinstance(value, str) and value else None
+    return News(name, value) if isinstance(value, str) and value and name != "tool_calls" else None
 
 
 def _read_only_news(data: str) -> News | None:

@@ -92,7 +92,7 @@ def save(name: str, file: Path) -> None:
 
 
 @command.command("load", short_help="Take the tree of an agent from a file.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def load(file: Path) -> None:
     """Take the tree of an agent from FILE, which `bake -o` or `save` wrote on a machine like this one."""
 

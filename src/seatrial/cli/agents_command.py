@@ -33,7 +33,12 @@ command.add_command(show_agent)
 @_NAME
 @FOLDER
 @click.option(
-    "-o", "--output", "target", type=click.Path(path_type=Path), metavar="FILE", help="Also write it to a file."
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write it to a file.",
 )
 @click.option("--ca-file", metavar="FILE", help="Certificates (PEM) to trust meanwhile.")
 @click.option("--use-proxy", is_flag=True, help="Go through the proxy of this machine (HTTPS_PROXY).")
@@ -78,7 +83,7 @@ async def _bake(
 
 @command.command("save", short_help="Write the tree of an agent to a file.")
 @_NAME
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @FOLDER
 def save(name: str, file: Path, agents_dir: Path | None) -> None:
     """Write the tree of an agent, baked before, to FILE, for machines without a registry."""

@@ -41,7 +41,12 @@ _REFUSABLE: Mapping[Dialect, Mapping[str, tuple[str, ...]]] = {
         "text.verbosity": ("verbosity",),
         "parallel_tool_calls": ("parallel",),
     },
-    "anthropic": {"effort": _THOUGHT, "output_config.effort": _THOUGHT, "thinking": _THOUGHT},
+    "anthropic": {
+        "effort": _THOUGHT,
+        "output_config.effort": _THOUGHT,
+        "thinking": _THOUGHT,
+        "top_p": ("top_p",),  # newer models refuse it beside a temperature, and agents of other dialects send both
+    },
     "google": dict.fromkeys(("thinking", "thinkingConfig", "thinkingLevel", "thinkingBudget"), _THOUGHT),
 }
 
@@ -103,7 +108,8 @@ def without_refused(session: Session, outgoing: ModelRequest, status: int, body:
     if not isinstance(model, str):
         return False
     known = session.omissions.refused.get(model, frozenset())
-    refused = {field for word, fields in _REFUSABLE[outgoing.dialect].items() if _names(said, word) for field in fields}
+    found = {field for word, fields in _REFUSABLE[outgoing.dialect].items() if _names(said, word) for field in fields}
+    refused = found - session.options.sampling.keys()  # what the run itself has set is not for us to drop
     if refused <= known:
         return False
     session.omissions.refused[model] = known | refused

@@ -12,6 +12,7 @@ import orjson
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.bodies import read_json
 from seatrial.gateway.budget import estimate_of
 from seatrial.gateway.dialects import DIALECTS, call_body, call_path
 from seatrial.gateway.dialects.fields import table, text
@@ -117,19 +118,12 @@ def without_refused(session: Session, outgoing: ModelRequest, status: int, body:
 
 
 def _what_it_is_about(body: bytes) -> str:
-    error = table(_read(body).get("error"))
+    error = table(table(read_json(body)).get("error"))
     return f"{text(error.get('param')) or ''} {text(error.get('message')) or body[:2000].decode(errors='replace')}"
 
 
 def _names(said: str, word: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", said, re.IGNORECASE) is not None
-
-
-def _read(body: bytes) -> dict[str, Any]:
-    try:
-        return table(orjson.loads(body))
-    except orjson.JSONDecodeError:
-        return {}
 
 
 def answer_in_dialect(response: Any, outgoing: ModelRequest, target: Dialect) -> bytes:

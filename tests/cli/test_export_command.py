@@ -119,3 +119,4 @@ def test_damaged_calls_are_named_and_the_others_exported(seatrial: Seatrial, job
     shown = seatrial("export", job, "--format", "sharegpt", "-o", tmp_path / "x")
     assert (shown.code, len(lines(tmp_path / "x"))) == (1, 2)
     assert f"{path} is damaged and left out" in shown.err
+    assert "pydantic" not in shown.err

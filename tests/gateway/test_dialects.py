@@ -109,7 +109,7 @@ def test_openai_tells_what_it_stored_beside_what_it_had(stored):
         assert (counts["input_tokens"], counts.get("cache_write_tokens")) == (9, 7 if stored == 7 else None)
 
 
-@pytest.mark.parametrize("odd", [-1, "12", 1.5, True, None, 2**70, [3]])
+@pytest.mark.parametrize("odd", [-1, "12", 1.5, True, None, 2**62, [3]])
 @pytest.mark.parametrize("name", ["input", "output"])
 def test_an_odd_count_is_none(name, odd):
     usage = {"input_tokens": 8, "output_tokens": 2, f"{name}_tokens": odd}

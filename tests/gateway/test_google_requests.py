@@ -74,6 +74,16 @@ def test_a_conversation():
     )
 
 
+def test_results_belong_to_the_first_open_call_of_their_id_or_name_among_thousands():
+    count = 10_000
+    called = [{"functionCall": {"name": f"f{number % 2}", "id": f"c{number}"}} for number in range(count)]
+    given = [{"functionResponse": {"name": "f1", "id": "c1"}}, {"functionResponse": {"name": "f0", "id": "x"}}]
+    given += [{"functionResponse": {"name": "f1"}}] * (count // 2)
+    found, _ = read(contents=[{"role": "model", "parts": called}, {"role": "user", "parts": given}])
+    answered = [item.id for item in found.items if isinstance(item, Returned)]
+    assert answered == ["c1", "c0", *(f"c{number}" for number in range(3, count, 2)), "call_f1"]
+
+
 def test_ids_stay_when_a_conversation_goes_on():
     turns = [
         {"role": "model", "parts": [{"functionCall": {"name": "ls"}}]},

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from seatrial.gateway.recorded import RecordedCalls
 from seatrial.trajectories.chat_lines import chat_line
 from seatrial.trajectories.dialogue import dialogues
 from seatrial.trajectories.sharegpt import sharegpt_line
@@ -15,7 +16,7 @@ every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: ty
 
 def first(trial):
     main, *_ = find_threads(trial.calls)
-    return next(dialogues(trial.calls, main))
+    return next(dialogues(RecordedCalls(trial.calls), main))
 
 
 @every_dialect
@@ -58,5 +59,5 @@ def test_each_stretch_between_compactions_is_a_dialogue_and_cut_answers_are_none
     main.asks("I go on.", ALSO)
     main.gets(ALSO, "/work").call()
     (thread,) = find_threads(trial.calls)
-    lines = [chat_line(each)["messages"] for each in dialogues(trial.calls, thread)]
+    lines = [chat_line(each)["messages"] for each in dialogues(RecordedCalls(trial.calls), thread)]
     assert [messages[-1]["content"] for messages in lines] == [summary, "I go on."]

@@ -54,6 +54,7 @@ def test_answers_systems_and_tools_of_each_dialect(dialect):
             [ToolOutput("t", "", ("x",), failed=True)],
         ),
         ({"role": "user", "content": [{"type": "hologram"}]}, [Unread("user", "hologram", {"type": "hologram"})]),
+        ({"parts": [{"text": "a"}, {"text": "b"}]}, [Words("user", ("a", "b"))]),
         (7, [Unread("user", "message", 7)]),
     ],
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from pydantic import ValidationError
 
 from seatrial.cli.export_files import Sink, open_sink
 from seatrial.cli.export_filter import Where, parse_where
@@ -85,5 +86,6 @@ def _export(sink: Sink, store: JobStore, entry: TrialEntry) -> bool:
             sink.write(talk)
         except ValueError as error:
             sink.damaged += 1
-            click.echo(f"Warning: {harmless(f'{talk.path} is damaged and left out: {error}')}", err=True)
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            click.echo(f"Warning: {harmless(f'{talk.path} is damaged and left out: {reason}')}", err=True)
     return not talks

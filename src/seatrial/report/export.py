@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from seatrial.gateway.calls import CALLS_FILE, read_calls
+from seatrial.gateway.recorded import RecordedCalls
 from seatrial.model.record import TrialRecord
 from seatrial.trajectories.atif import TrajectoryFiles, make_trajectory, session_of
 from seatrial.trajectories.chat_lines import chat_line
@@ -92,10 +93,11 @@ def training_lines(talk: TrialTalk, form: LineFormat, *, threads: Literal["main"
     Raises OSError, or ValueError for damaged calls.
     """
     calls = read_calls(talk.path)
+    recorded = RecordedCalls(calls)
     for thread in find_threads(calls):
         if threads == "main" and thread.name != MAIN:
             continue
-        for dialogue in dialogues(calls, thread):
+        for dialogue in dialogues(recorded, thread):
             facts = {**talk.facts, "thread": dialogue.thread, "part": dialogue.number, "model": dialogue.model}
             yield TrainingLine(_WRITERS[form](dialogue), facts)
 

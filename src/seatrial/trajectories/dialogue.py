@@ -3,12 +3,11 @@
 After a compaction the model saw something else than before, so each stretch between compactions is a dialogue.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from seatrial.gateway.recorded import RecordedCalls
-from seatrial.model.trace import ModelCall
 from seatrial.trajectories.asked import read_tools
 from seatrial.trajectories.items import Item, Words
 from seatrial.trajectories.reading import read_messages, read_system
@@ -26,9 +25,8 @@ class Dialogue:
     items: tuple[Item, ...]
 
 
-def dialogues(calls: Sequence[ModelCall], thread: Thread) -> Iterator[Dialogue]:
+def dialogues(recorded: RecordedCalls, thread: Thread) -> Iterator[Dialogue]:
     """The dialogues of a thread that have an answer. Raises ValueError if a call builds on one that is not there."""
-    recorded = RecordedCalls(calls)
     for number, last in enumerate(_last_answered(thread), 1):
         system = [Words("system", (block,)) for block in read_system(last.request)]
         said = read_messages(recorded.plain_messages(last.call.index))

@@ -37,9 +37,9 @@ def read_message(message: Any) -> list[Item]:
         return [Words("user", (message,))]
     if not isinstance(message, dict):
         return [Unread("user", "message", message)]
-    if not isinstance(message.get("role"), str):
+    if not isinstance(message.get("role"), str) and not isinstance(message.get("parts"), list):
         return _joined(_part("assistant" if _is_called(message) else "user", message))
-    role = message["role"]
+    role = _text(message.get("role")) or "user"  # which Google's agents need not say
     if role in _TOOL_ROLES:
         name = _text(message.get("name"))
         return [ToolOutput(_text(message.get("tool_call_id")), name, read_pieces(message.get("content")))]

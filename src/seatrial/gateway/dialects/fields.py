@@ -9,7 +9,7 @@ import orjson
 from seatrial.gateway.dialects.api import Payload, ToldError
 from seatrial.gateway.ended import TokenCounts
 
-_MAX_COUNT = 2**63 - 1
+_MAX_COUNT = 2**40  # no call has so many tokens, and the sum over a trial must fit into its record
 _SHOWN = 80
 
 

@@ -5,6 +5,7 @@ conversation that goes on keeps them; what a tool gave back belongs to the first
 """
 
 import re
+from collections import defaultdict, deque
 from typing import Any, Literal
 
 from seatrial.gateway.dialects.api import Payload
@@ -36,7 +37,9 @@ class PartsReader:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._count = 0
-        self._open: list[tuple[str, str]] = []  # calls without a result: id and name
+        self._open: dict[int, str] = {}  # the ids of calls without a result, by their numbers
+        self._by_id: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._by_name: defaultdict[str, deque[int]] = defaultdict(deque)
 
     def read(self, role: Literal["system", "user", "assistant"], parts: Any, where: str) -> list[Item]:
         """The items of one content."""
@@ -77,8 +80,10 @@ class PartsReader:
         name = need_text(call.get("name"), f"{where}.functionCall.name")
         given = need_table({} if call.get("args") is None else call["args"], f"{where}.functionCall.args")
         call_id = text(call.get("id")) or f"call_{self._count}"
+        self._open[self._count] = call_id
+        self._by_id[call_id].append(self._count)
+        self._by_name[name].append(self._count)
         self._count += 1
-        self._open.append((call_id, name))
         return Called(call_id, name, arguments_text(given, f"{where}.functionCall.args"))
 
     def _read_result(self, result: Payload, where: str) -> Returned:
@@ -91,12 +96,11 @@ class PartsReader:
 
     def _answered(self, call_id: str | None, name: str) -> str:
         """The id of the call that a result belongs to."""
-        found = next((call for call in self._open if call[0] == call_id), None)
-        found = found or next((call for call in self._open if call[1] == name), None)
-        if found is None:
-            return call_id or f"call_{name}"
-        self._open.remove(found)
-        return found[0]
+        for numbers in (self._by_id.get(call_id or ""), self._by_name.get(name)):
+            while numbers:
+                if (found := self._open.pop(numbers.popleft(), None)) is not None:
+                    return found
+        return call_id or f"call_{name}"
 
     def _read_data(self, part: Payload, where: str) -> ImagePart | None:
         name = "inlineData" if part.get("inlineData") is not None else "fileData"

@@ -143,7 +143,7 @@ async def first_call(
         if install:
             lines = [f"mkdir -p {home}/.config/pip"]
             lines += [f"cat > {home}/{name} <<'END'\n{text}\nEND" for name, text in settings.files.items()]
-            env = {**settings.variables, **where_settings_are(home), "PATH": DEFAULT_PATH}
+            env = {**settings.variables, **where_settings_are(home, settings), "PATH": DEFAULT_PATH}
             line = "\n".join([*lines, install])
             done = await sandbox.exec(ExecSpec(("/bin/sh", "-c", line), env=env, network=Network("public")))
             assert done.exit_code == 0, done.stderr.decode()

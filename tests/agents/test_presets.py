@@ -123,3 +123,31 @@ def test_entry_points_give_presets_or_their_paths(tmp_path, monkeypatch, kind):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(UsageError, match="the preset cannot be read"):
         read_preset(tmp_path / "none.toml")
+
+
+def test_the_users_own_have_other_names_too(home):
+    (home / "mine.toml").write_text(f'{MINIMAL}aliases = ["my-own"]\n')
+    found = find_preset("my-own")
+    assert found is not None
+    assert (found.name, found.source) == ("mine", str(home / "mine.toml"))
+
+
+def test_what_is_no_file_is_no_preset(home):
+    (home / "folder.toml").mkdir()
+    (home / "gone.toml").symlink_to("nowhere")
+    (home / ".toml").write_text("")
+    assert preset_names() == sorted(OURS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('name = "codex"', "mine.toml: name: expected 'mine', as the file is called, found 'codex'"),
+        ('skills = "../../x"', "mine.toml: skills: expected a path below the agent's home"),
+        ('mcp = { style = "usual", file = "a/../../x" }', "mine.toml: mcp.file: expected a path below"),
+    ],
+)
+def test_it_stays_below_its_own_home(home, text, said):
+    (home / "mine.toml").write_text(f"{MINIMAL}{text}\n")
+    with pytest.raises(UsageError, match=said):
+        find_preset("mine")

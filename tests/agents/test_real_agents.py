@@ -28,19 +28,23 @@ SOLVE = f"python3 -c {shlex.quote((TASK / 'solution/solve.py').read_text())} > /
 
 
 class Real(NamedTuple):
-    """An agent as its users know it: which tool runs a command, how that is called, and which dialect it speaks."""
+    """An agent as its users know it: which tool runs a command and by which argument, which dialect it speaks, which
+    other one the model speaks in a test, and the command by which it hands in its work, if it has to.
+    """
 
     name: str
     tool: str
     argument: str
     dialect: Dialect
     foreign: Dialect
+    hands_in: str | None = None
 
 
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 AGENTS = [
     Real("claude-code", "Bash", "command", "anthropic", "openai_chat"),
     Real("codex", "exec_command", "cmd", "openai_responses", "anthropic"),
-    Real("pi", "bash", "command", "openai_chat", "google"),
+    Real("mini-swe-agent", "bash", "command", "openai_chat", "google", SUBMIT),
 ]
 
 
@@ -50,11 +54,12 @@ def says(agent: Real) -> dict[str, Any]:
     def runs(command: str) -> dict[str, Any]:
         return {"text": "I try.", "tool_calls": [{"name": agent.tool, "arguments": {agent.argument: command}}]}
 
+    end = runs(agent.hands_in) if agent.hands_in else "The report is written."
     return {
         "rules": [
             {"when": {"tools": agent.tool, "turn": 1}, "say": runs("pwd; cat /nowhere")},
             {"when": {"tools": agent.tool, "turn": 2, "contains": "No such file"}, "say": runs(SOLVE)},
-            {"when": {"tools": agent.tool, "by": "tool"}, "say": "The report is written."},
+            {"when": {"tools": agent.tool, "by": "tool"}, "say": end},
         ]
     }
 
@@ -71,10 +76,10 @@ def script(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return file
 
 
-async def run_job(agent: Real, upstream: str, folder: Path) -> JobOutcome:
+async def run_job(agent: Real, upstream: str, folder: Path, task: Path = TASK) -> JobOutcome:
     spec = JobSpec(
         name="real",
-        tasks=(str(TASK),),
+        tasks=(str(task),),
         agents=(AgentOptions(name=agent.name, model="claude-sonnet-4-5"),),
         trial=TrialOptions(network="none", image="host"),
         model=ModelOptions(upstream=upstream),
@@ -96,7 +101,8 @@ def check(agent: Real, outcome: JobOutcome) -> Path:
     assert {call.dialect for call in calls} == {agent.dialect}
     assert [call.error for call in calls] == [None] * len(calls)
     steps = json.loads((folder / "agent/trajectory.json").read_text())["steps"]
-    assert [call["function_name"] for step in steps for call in step.get("tool_calls", ())] == [agent.tool] * 2
+    used = [call["function_name"] for step in steps for call in step.get("tool_calls", ())]
+    assert used == [agent.tool] * (3 if agent.hands_in else 2)
     return folder
 
 
@@ -121,3 +127,45 @@ def test_an_agent_solves_a_task_with_a_model_of_another_dialect_and_again_from_i
     folder = check(agent, asyncio.run(run()))
     assert {call.dialect for call in read_calls(tmp_path / "calls.jsonl")} == {agent.foreign}
     check(agent, asyncio.run(run_job(agent, f"replay:{folder / 'calls.jsonl'}", tmp_path / "again")))
+
+
+MCP_TASK = """
+[environment]
+workdir = "/workspace"
+[[environment.mcp_servers]]
+name = "bench"
+transport = "stdio"
+command = "python3"
+args = ["/workspace/server.py"]
+"""
+MCP_SERVER = """
+import json, sys
+TOOL = {"name": "measure", "description": "Measures.", "inputSchema": {"type": "object", "properties": {}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    answers = {
+        "initialize": {"protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                       "capabilities": {"tools": {}}, "serverInfo": {"name": "bench", "version": "1"}},
+        "tools/list": {"tools": [TOOL]},
+        "tools/call": {"content": [{"type": "text", "text": "It is 4711."}]},
+    }
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}), flush=True)
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)
+def test_an_agent_uses_a_tool_of_its_task(agent, script, make_task, tmp_path):
+    tests = "#!/bin/sh\ngrep -q 4711 /workspace/answer && echo 1 >/logs/verifier/reward.txt\n"
+    task = make_task("measure", toml=MCP_TASK, files={"environment/server.py": MCP_SERVER, "tests/test.sh": tests})
+    measure = {"tool_calls": [{"name": "mcp__bench__measure", "arguments": {}}]}
+    write = {"tool_calls": [{"name": "Bash", "arguments": {"command": "echo 4711 >/workspace/answer"}}]}
+    rules = [
+        {"when": {"tools": "mcp__bench__measure", "turn": 1}, "say": measure},
+        {"when": {"contains": "It is 4711.", "turn": 2}, "say": write},
+        {"when": {"by": "tool"}, "say": "Done."},
+    ]
+    script.write_text(json.dumps({"rules": rules}))
+    outcome = asyncio.run(run_job(agent, f"scripted:{script}", tmp_path / "job", task))
+    assert [entry.reward for entry in outcome.store.entries()] == [1.0]

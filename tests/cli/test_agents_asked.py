@@ -82,3 +82,16 @@ def test_a_preset_of_a_folder_is_taken_from_there(tmp_path):
     assert made.preset is not None
     assert (made.preset["title"], made.preset["source"]) == ("Mine", str(tmp_path / "codex.toml"))
     assert agents_asked({"agents": ("pi",), "agents_dir": tmp_path}, None) == [{"name": "pi"}]
+    (tmp_path / "codex.toml").write_text(f'{MINIMAL}aliases = ["mine"]\n')
+    (agent,) = agents_asked({"agents": ("mine",), "agents_dir": tmp_path}, None)
+    assert agent["preset"]["name"] == "codex"
+
+
+def test_versions_of_one_agent_are_told_apart():
+    assert [title for title, _, _ in titles(agents=("pi", "pi@1.0", "pi@2.0"))] == ["pi", "pi-1.0", "pi-2.0"]
+    assert [title for title, _, _ in titles(agents=("pi@1.0", "codex@1.0"))] == ["pi", "codex"]
+
+
+def test_what_has_no_versions_is_not_asked_for_one():
+    with pytest.raises(JobError, match="-a oracle@1: oracle comes with Seatrial and has no versions"):
+        agents_asked({"agents": ("oracle@1",)}, None)

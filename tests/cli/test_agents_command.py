@@ -18,7 +18,7 @@ RECIPE = LayerRecipe(name="pi", version="1.0", programs={"pi": "pi"})
 def store(tmp_path, monkeypatch):
     """A store with the tree of an agent that has a preset."""
 
-    def recipe_of(name: str, version: str | None) -> LayerRecipe:
+    def recipe_of(name: str, version: str | None, _: object) -> LayerRecipe:
         if name != "pi":
             raise UsageError(f"there is no agent {name!r}")
         return RECIPE.model_copy(update={"version": version or "1.0"})

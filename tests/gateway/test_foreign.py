@@ -66,6 +66,18 @@ def test_a_setting_that_the_model_refuses_is_left_out_from_then_on(tmp_path, her
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(("sampling", "status"), [({}, 200), ({"top_p": 0.5}, 400)])
+def test_sampling_that_the_model_refuses_is_left_out_unless_the_run_has_set_it(tmp_path, sampling, status):
+    upstream = StrictUpstream("anthropic", ["one"], refuses=["top_p"])
+
+    async def scenario() -> None:
+        async with open_gateway(upstream, tmp_path, sampling=sampling) as gateway:
+            assert (await asked(gateway, "openai_responses", temperature=1, top_p=0.9))[0] == status
+        assert ("top_p" in gateway.session.usage.omitted) == (status == 200)
+
+    asyncio.run(scenario())
+
+
 def test_a_strict_translation_leaves_nothing_out(tmp_path):
     upstream = StrictUpstream("openai_chat", ["one"], refuses=["reasoning_effort"])
     effort = {

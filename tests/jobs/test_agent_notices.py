@@ -2,7 +2,7 @@
 
 from seatrial.agents.api import with_own_setup
 from seatrial.jobs.agent_notices import agent_notices
-from seatrial.model.job import AgentOptions, TrialOptions
+from seatrial.model.job import AgentLayer, AgentOptions, TrialOptions
 from seatrial.model.preset import Preset
 from seatrial.tasks.load import read_folder
 from seatrial.tasks.outline import TaskOutline
@@ -43,3 +43,15 @@ def test_one_of_the_users_own_in_the_place_of_ours_is_said(make_task):
     assert said(make_task, own) == [
         "the agent 'codex' is that of /mine/codex.toml, before the one that comes with Seatrial"
     ]
+
+
+def test_a_layer_that_verifiers_would_use_too_is_said(tmp_path):
+    (tmp_path / "opt/mine").mkdir(parents=True)
+    (tmp_path / "opt/mine/agent").touch()
+    agent = AgentOptions(name="command", command="x", layer=AgentLayer(source=str(tmp_path)))
+    assert agent_notices([agent], [], TrialOptions()) == []
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "usr/bin/python3").touch()
+    (tmp_path / "usr/bin/sh").symlink_to("/opt/mine/agent")
+    (line,) = agent_notices([agent], [], TrialOptions())
+    assert "the layer of the agent 'command' brings '/usr/bin/python3' and 1 more outside of /opt" in line

@@ -39,3 +39,10 @@ def test_commands_of_this_machine_are_fine_where_they_run_on_it(tmp_path, monkey
     with pytest.raises(JobError, match=r"a\.py is on this machine"):
         with_locked_agents(spec)
     assert with_locked_agents(spec.model_copy(update={"trial": TrialOptions(backend="local")})).agents
+
+
+def test_where_there_are_no_images_no_tree_can_be_laid_over_one():
+    preset = AgentOptions(name="claude-code", model="m")
+    spec = JobSpec(name="j", tasks=("/t",), agents=(preset,), trial=TrialOptions(backend="local"))
+    with pytest.raises(JobError, match=r"'claude-code' runs from a tree .* the local backend has no images"):
+        with_locked_agents(spec)

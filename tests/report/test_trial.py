@@ -2,9 +2,14 @@
 
 import pytest
 
-from seatrial.model.record import LimitSpec, ModelUsage, ResourceUse, SandboxRef, VerifierRun
+from seatrial.model.record import AgentRef, LimitSpec, ModelUsage, ResourceUse, SandboxRef, VerifierRun
 from seatrial.report.trial import evidence, headline, machine
 from tests.cli.job_folders import BROKEN, record
+
+
+def test_an_agent_is_named_with_its_version_and_model():
+    agent = AgentRef(name="codex", version="0.166.0", model="gpt-5")
+    assert dict(headline(record("t", 1.0).model_copy(update={"agent": agent})))["agent"] == "codex 0.166.0 · gpt-5"
 
 
 def test_a_reward_of_a_verifier_that_could_not_judge_is_not_counted():

@@ -122,5 +122,11 @@ def test_lint_names_them_as_warnings_with_a_way_out(make_task):
     assert "`url`" in (said["mcp-server"].fix or "")
 
 
+def test_lint_names_servers_that_hide_each_other(make_task):
+    servers = '[{name = "a", url = "http://x"}, {name = "a", url = "http://y"}]'
+    said = lint(load_task(make_task(toml=f"[environment]\nmcp_servers = {servers}\n")), {})
+    assert "several MCP servers are called 'a'" in str([problem.message for problem in said])
+
+
 def test_every_code_has_a_reason():
     assert all(REASONS.values())

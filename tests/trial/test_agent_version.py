@@ -33,7 +33,12 @@ def ask(say, images=("a",), titles=("x",)) -> list[str]:
         ("1.0.0-rc.1+build5", "1.0.0-rc.1+build5"),
         ("no number at all", "no number at all"),
         ("", ""),
+        ("\x1b[31m7.1\x07", "7.1"),
+        ("\x1b]0;odd\x07", "]0;odd"),
+        ("1.0." + "a" * 2**20, "1.0." + "a" * 76),
+        ("1" * 2**20, "1" * 80),
     ],
+    ids=lambda said: said[:30],
 )
 def test_the_first_that_looks_like_a_version_is_it(said, version):
     assert ask(lambda *_: answer(said)) == [version]
@@ -60,3 +65,8 @@ def test_one_that_fails_is_asked_again_in_the_next_trial():
         ask(lambda *_: answer(exit_code=1, stderr="boom"))
     with pytest.raises(AgentUnfitError, match="did not answer within 120 s"):
         ask(lambda *_: answer(exit_code=None))
+
+
+def test_what_a_terminal_would_obey_is_not_repeated():
+    with pytest.raises(AgentUnfitError, match=r"and said: \[31mno\n \[2J\. "):
+        ask(lambda *_: answer(exit_code=1, stderr="\x1b[31mno\n\x1b[2J"))

@@ -24,7 +24,7 @@ _SHOWN = 80
 
 def preset_names(folder: Path | None = None) -> list[str]:
     """The names of all presets there are, and of those in one more folder."""
-    found = {path.stem for each in (*_folders(folder), _SHIPPED) for path in each.glob("*.toml")}
+    found = {path.stem for each in (*_folders(folder), _SHIPPED) for path in _files_in(each)}
     return sorted(found.union(plugin_names(ENTRY_POINTS)))
 
 
@@ -38,7 +38,7 @@ def find_preset(name: str, folder: Path | None = None) -> Preset | None:
             return read_preset(path).model_copy(update={"source": str(path.absolute())})
     if (registered := find_plugin(ENTRY_POINTS, name)) is not None:
         return _of_plugin(name, registered)
-    return _shipped(name)
+    return _shipped(name) or _other_name(name, folder)
 
 
 def is_shipped(name: str) -> bool:
@@ -46,11 +46,11 @@ def is_shipped(name: str) -> bool:
     return "/" not in name and (_SHIPPED / f"{name}.toml").is_file()
 
 
-def recipe_of(name: str, version: str | None = None) -> LayerRecipe:
+def recipe_of(name: str, version: str | None = None, folder: Path | None = None) -> LayerRecipe:
     """How the tree of a preset is made, in its pinned version or in another. Raises UsageError for an unknown name."""
-    preset = find_preset(name)
+    preset = find_preset(name, folder)
     if preset is None:
-        raise UsageError(f"there is no preset called {name!r}; there are: {', '.join(preset_names())}")
+        raise UsageError(f"there is no preset called {name!r}; there are: {', '.join(preset_names(folder))}")
     return preset_recipe(preset, version)
 
 
@@ -82,6 +82,8 @@ def read_preset(path: Path) -> Preset:
         raise UsageError(f"{path}: the preset cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not TOML: {error}") from error
+    if (name := values.get("name", path.stem)) != path.stem:
+        raise UsageError(f"{path}: name: expected {path.stem!r}, as the file is called, found {name!r:.80}")
     return _validated({"name": path.stem, **values}, str(path))
 
 
@@ -118,6 +120,18 @@ def _folders(folder: Path | None) -> list[Path]:
     named = [Path(each) for each in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if each]
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - there may be no home
     return [*([folder] if folder else []), *named, Path(settings) / "seatrial" / "agents"]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("[!.]*.toml") if path.is_file())
+
+
+def _other_name(name: str, folder: Path | None) -> Preset | None:
+    """The preset in a user's folders that has a name as another one."""
+    for path in (path for each in _folders(folder) for path in _files_in(each)):
+        if name in (preset := read_preset(path)).aliases:
+            return preset.model_copy(update={"source": str(path.absolute())})
+    return None
 
 
 def _of_plugin(name: str, registered: Any) -> Preset:

@@ -53,14 +53,18 @@ def _versioned(text: str, options: Mapping[str, Any]) -> Agent:
     name, at, version = text.partition("@")
     if at and not (name and version):
         raise JobError(f"-a {text}: expected NAME or NAME@VERSION, such as claude-code@2.1.325")
+    if at and name in WITHOUT_MODEL:
+        raise JobError(f"-a {text}: {name} comes with Seatrial and has no versions; give -a {name}")
     agent: Agent = {"name": name, "version": version} if at else {"name": name}
+    if at and sum(each.partition("@")[0] == name for each in options["agents"]) > 1:
+        agent["label"] = f"{name}-{version}"
     folder: Path | None = options.get("agents_dir")
-    if folder is None or not (folder / f"{name}.toml").is_file():
+    if folder is None or name in WITHOUT_MODEL:
         return agent
     from seatrial.agents.presets import as_json, find_preset  # noqa: PLC0415 - most jobs do without
 
     preset = find_preset(name, folder)
-    return {**agent, "preset": as_json(preset)} if preset else agent
+    return {**agent, "preset": as_json(preset)} if preset and preset.source else agent
 
 
 def _labels(commands: Sequence[str], taken: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.agents_view import list_agents, show_agent
+from seatrial.cli.agents_view import FOLDER, list_agents, show_agent
 from seatrial.errors import UsageError
 from seatrial.model.job import LayerRecipe
 
@@ -31,8 +31,14 @@ command.add_command(show_agent)
 
 @command.command("bake", short_help="Make the tree of an agent from its packages.")
 @_NAME
+@FOLDER
 @click.option(
-    "-o", "--output", "target", type=click.Path(path_type=Path), metavar="FILE", help="Also write it to a file."
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write it to a file.",
 )
 @click.option("--ca-file", metavar="FILE", help="Certificates (PEM) to trust meanwhile.")
 @click.option("--use-proxy", is_flag=True, help="Go through the proxy of this machine (HTTPS_PROXY).")
@@ -40,13 +46,19 @@ command.add_command(show_agent)
     "--host-settings", is_flag=True, help="Use your own settings of npm and pip, which packages then could read."
 )
 @click.option("--again", is_flag=True, help="Even if there is one already.")
-def bake(
-    name: str, target: Path | None, ca_file: str | None, use_proxy: bool, host_settings: bool, again: bool
+def bake(  # noqa: PLR0913, PLR0917 - one for each option
+    name: str,
+    agents_dir: Path | None,
+    target: Path | None,
+    ca_file: str | None,
+    use_proxy: bool,
+    host_settings: bool,
+    again: bool,
 ) -> None:
     """Make the tree of an agent from its packages, in a sandbox, unless it is there already."""
     from seatrial.sandbox.way_out import WayOut  # noqa: PLC0415 - help needs none of it
 
-    recipe = recipe_named(name)
+    recipe = recipe_named(name, agents_dir)
     way_out = WayOut(ca_file, "host" if use_proxy else "direct")
     asyncio.run(_bake(recipe, way_out, target, host_settings=host_settings or None, again=again))
 
@@ -71,10 +83,11 @@ async def _bake(
 
 @command.command("save", short_help="Write the tree of an agent to a file.")
 @_NAME
-@click.argument("file", type=click.Path(path_type=Path))
-def save(name: str, file: Path) -> None:
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@FOLDER
+def save(name: str, file: Path, agents_dir: Path | None) -> None:
     """Write the tree of an agent, baked before, to FILE, for machines without a registry."""
-    recipe = recipe_named(name)
+    recipe = recipe_named(name, agents_dir)
 
     async def work() -> None:
         from seatrial.images.baking.agent_layers import find_baked  # noqa: PLC0415 - as above
@@ -92,7 +105,7 @@ def save(name: str, file: Path) -> None:
 
 
 @command.command("load", short_help="Take the tree of an agent from a file.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def load(file: Path) -> None:
     """Take the tree of an agent from FILE, which `bake -o` or `save` wrote on a machine like this one."""
 
@@ -107,12 +120,12 @@ def load(file: Path) -> None:
     click.echo(asyncio.run(work()))
 
 
-def recipe_named(name: str) -> LayerRecipe:
+def recipe_named(name: str, folder: Path | None = None) -> LayerRecipe:
     """The recipe of `NAME` or `NAME@VERSION`. Raises UsageError."""
     from seatrial.agents.presets import recipe_of  # noqa: PLC0415 - help needs no agents
 
     agent, _, version = name.partition("@")
-    return recipe_of(agent, version or None)
+    return recipe_of(agent, version or None, folder)
 
 
 def _line(recipe: LayerRecipe, digest: str, size: int) -> str:

@@ -20,7 +20,7 @@ _SPEAKS = {
     "openai_chat": "OpenAI's chat completions",
     "openai_responses": "OpenAI's responses",
 }
-_FOLDER = click.option(
+FOLDER = click.option(
     "--agents-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
@@ -30,7 +30,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command("list", short_help="List the agents that are ready to run.")
-@_FOLDER
+@FOLDER
 @_JSON
 def list_agents(agents_dir: Path | None, as_json: bool) -> None:
     """List the agents that are ready to run: those that come with Seatrial, and your own."""
@@ -51,7 +51,7 @@ def list_agents(agents_dir: Path | None, as_json: bool) -> None:
 
 @click.command("show", short_help="Show everything about one agent.")
 @click.argument("name")
-@_FOLDER
+@FOLDER
 @_JSON
 def show_agent(name: str, agents_dir: Path | None, as_json: bool) -> None:
     """Show everything about the agent NAME: what it is made of, how it is run, its options, what it can use."""

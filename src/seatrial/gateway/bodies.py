@@ -9,7 +9,9 @@ import os
 import tempfile
 from collections.abc import AsyncIterator
 from io import FileIO
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
+
+import orjson
 
 from seatrial.gateway.limits import Limits
 
@@ -203,6 +205,14 @@ class Bodies:
             file.close()
             raise
         return file
+
+
+def read_json(body: bytes) -> Any:
+    """What a body says; None if it is no JSON."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _not_kept(error: OSError) -> BodyTooLargeError | SpoolError:

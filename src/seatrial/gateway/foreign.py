@@ -12,6 +12,7 @@ import orjson
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.bodies import read_json
 from seatrial.gateway.budget import estimate_of
 from seatrial.gateway.dialects import DIALECTS, call_body, call_path
 from seatrial.gateway.dialects.fields import table, text
@@ -41,7 +42,12 @@ _REFUSABLE: Mapping[Dialect, Mapping[str, tuple[str, ...]]] = {
         "text.verbosity": ("verbosity",),
         "parallel_tool_calls": ("parallel",),
     },
-    "anthropic": {"effort": _THOUGHT, "output_config.effort": _THOUGHT, "thinking": _THOUGHT},
+    "anthropic": {
+        "effort": _THOUGHT,
+        "output_config.effort": _THOUGHT,
+        "thinking": _THOUGHT,
+        "top_p": ("top_p",),  # newer models refuse it beside a temperature, and agents of other dialects send both
+    },
     "google": dict.fromkeys(("thinking", "thinkingConfig", "thinkingLevel", "thinkingBudget"), _THOUGHT),
 }
 
@@ -103,7 +109,8 @@ def without_refused(session: Session, outgoing: ModelRequest, status: int, body:
     if not isinstance(model, str):
         return False
     known = session.omissions.refused.get(model, frozenset())
-    refused = {field for word, fields in _REFUSABLE[outgoing.dialect].items() if _names(said, word) for field in fields}
+    found = {field for word, fields in _REFUSABLE[outgoing.dialect].items() if _names(said, word) for field in fields}
+    refused = found - session.options.sampling.keys()  # what the run itself has set is not for us to drop
     if refused <= known:
         return False
     session.omissions.refused[model] = known | refused
@@ -111,19 +118,12 @@ def without_refused(session: Session, outgoing: ModelRequest, status: int, body:
 
 
 def _what_it_is_about(body: bytes) -> str:
-    error = table(_read(body).get("error"))
+    error = table(table(read_json(body)).get("error"))
     return f"{text(error.get('param')) or ''} {text(error.get('message')) or body[:2000].decode(errors='replace')}"
 
 
 def _names(said: str, word: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", said, re.IGNORECASE) is not None
-
-
-def _read(body: bytes) -> dict[str, Any]:
-    try:
-        return table(orjson.loads(body))
-    except orjson.JSONDecodeError:
-        return {}
 
 
 def answer_in_dialect(response: Any, outgoing: ModelRequest, target: Dialect) -> bytes:

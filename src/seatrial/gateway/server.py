@@ -16,11 +16,12 @@ from seatrial.errors import ProviderError
 from seatrial.gateway.bodies import BodyTooLargeError, Content, Held, SpoolError
 from seatrial.gateway.connections import BACKLOG, Connections
 from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.exchange import FINAL, carry
+from seatrial.gateway.exchange import carry
 from seatrial.gateway.requests import UPGRADE_REQUIRED, RefusedError, admitted, read_request, read_spooled
 from seatrial.gateway.routes import Route, error_dialect, shown, split_key
 from seatrial.gateway.session import Session
 from seatrial.gateway.spill import takes_files
+from seatrial.gateway.way_back import FINAL
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Where a user's images are kept."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -25,7 +26,15 @@ def cache_root() -> Path:
 def usable(root: Path) -> Path:
     """A directory for a store, made if needed. Raises HostUnsupportedError for one that cannot be used."""
     # Not for others: it holds programs that are setuid root.
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE):  # of the machine, for the moment
+            raise
+        raise HostUnsupportedError(
+            f"{root}, the place for images, cannot be made: {error.strerror}; set SEATRIAL_CACHE to a directory of "
+            "your own"
+        ) from error
     root = root.resolve()
     status = root.stat()
     if status.st_uid != os.geteuid() or any(character in str(root) for character in ":,\\"):

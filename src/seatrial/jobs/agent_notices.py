@@ -11,9 +11,10 @@ if TYPE_CHECKING:  # most jobs do without
 
 
 def agent_notices(agents: Iterable[AgentOptions], tasks: Sequence[TaskOutline], options: TrialOptions) -> list[str]:
-    """Which agents have less memory than they need, cannot use tools that tasks offer, or are not the usual ones."""
+    """Which agents have less memory than they need, cannot use tools of tasks, bring programs, or are not the usual."""
     notices: list[str] = []
     for agent in agents:
+        notices += _layer(agent)
         if agent.preset is not None:
             from seatrial.agents.presets import is_shipped, preset_from  # noqa: PLC0415 - as above
 
@@ -24,6 +25,20 @@ def agent_notices(agents: Iterable[AgentOptions], tasks: Sequence[TaskOutline], 
                 )
             notices += [*_memory(title, preset, tasks, options), *_tools(title, preset, tasks)]
     return notices
+
+
+def _layer(agent: AgentOptions) -> Iterator[str]:
+    """What a layer brings for verifiers to use as well: it is part of the image, so nothing of it is put back."""
+    if agent.layer is None:
+        return
+    from seatrial.images.baking.own_layer import beside_opt  # noqa: PLC0415 - as above
+
+    if found := beside_opt(agent.layer):
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        yield (
+            f"the layer of the agent {agent.title!r} brings {found[0]!r}{more} outside of /opt: verifiers take that "
+            "for the image's own, so a reward is worth as much as the layer is"
+        )
 
 
 def _memory(title: str, preset: "Preset", tasks: Sequence[TaskOutline], options: TrialOptions) -> Iterator[str]:

@@ -15,7 +15,20 @@ def with_locked_agents(spec: JobSpec) -> JobSpec:
     if spec.trial.backend != "local":  # there, commands run on this machine
         for agent in spec.agents:
             check_command(agent)
-    return spec.model_copy(update={"agents": tuple(map(locked_agent, spec.agents))})
+    agents = tuple(map(locked_agent, spec.agents))
+    if spec.trial.backend == "local":
+        _refuse_trees(agents)
+    return spec.model_copy(update={"agents": agents})
+
+
+def _refuse_trees(agents: Iterable[AgentOptions]) -> None:
+    """Where commands run on this machine, there is no image to lay a tree over."""
+    for agent in agents:
+        if agent.recipe or agent.layer:
+            raise JobError(
+                f"the agent {agent.title!r} runs from a tree that is laid over an image, and the local backend has no "
+                "images; use the embedded, docker or podman backend"
+            )
 
 
 def locked_agent(agent: AgentOptions) -> AgentOptions:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from seatrial.model.base import JsonObject, StrictModel
 
@@ -29,7 +29,14 @@ PLACEHOLDERS: dict[str, str] = {
 
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
-Below = Annotated[str, Field(pattern=r"^[^/\x00\n][^\x00\n]*$")]
+
+def _stays_below(path: str) -> str:
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError("expected a path below the agent's home, without '.' and '..'")
+    return path
+
+
+Below = Annotated[str, Field(pattern=r"^[^/\x00\n][^\x00\n]*$"), AfterValidator(_stays_below)]
 """A path below the agent's home."""
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 OptionName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -40,13 +47,6 @@ class PresetFile(StrictModel):
 
     path: Below
     content: JsonObject = Field(default_factory=dict)
-
-    @field_validator("path")
-    @classmethod
-    def _stays_below(cls, path: str) -> str:
-        if any(part in ("", ".", "..") for part in path.split("/")):
-            raise ValueError("expected a path below the agent's home, without '.' and '..'")
-        return path
 
 
 class PresetAddition(StrictModel):

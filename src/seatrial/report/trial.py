@@ -7,6 +7,7 @@ from typing import Any
 from seatrial.model.annotation import Annotation
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import (
+    AgentRef,
     FileChanges,
     LimitSpec,
     ModelUsage,
@@ -42,7 +43,7 @@ def headline(record: TrialRecord) -> list[Fact]:
     facts = [
         ("trial", record.trial_id),
         ("task", record.task.id),
-        ("agent", " · ".join(filter(None, (record.agent.name, record.agent.model, _command(record.agent.command))))),
+        ("agent", _agent(record.agent)),
         ("attempt", f"{record.attempt}, after {record.tries} tries" if record.tries > 1 else str(record.attempt)),
         ("outcome", record.outcome),
         ("reward", _reward(record)),
@@ -51,6 +52,11 @@ def headline(record: TrialRecord) -> list[Fact]:
         facts.append(("failure", failure_in_words(record.failure)))
     facts += [("warning", f"{warning.code}: {warning.message}") for warning in record.warnings]
     return [(label, harmless(value)) for label, value in facts]
+
+
+def _agent(agent: AgentRef) -> str:
+    name = f"{agent.name} {agent.version}" if agent.version else agent.name
+    return " · ".join(filter(None, (name, agent.model, _command(agent.command))))
 
 
 def _command(command: str | None) -> str | None:

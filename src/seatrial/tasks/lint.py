@@ -130,12 +130,16 @@ def _unmet_needs(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
         yield _problem(need.code, "warning", (need.file, need.key), message, need.fix)
 
 
-def _servers_without_way(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+def _odd_servers(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    where = ("task.toml", "environment.mcp_servers")
+    names = [server.name for server in task.config.environment.mcp_servers]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        message = f"several MCP servers are called {name!r}; agents get only the last one"
+        yield _problem("mcp-server", "warning", where, message, "give each a name of its own")
     for server in task.config.environment.mcp_servers:
         lacks = "command" if server.transport == "stdio" else "url"
         if not getattr(server, lacks):
             message = f"the MCP server {server.name!r} has the transport {server.transport!r} and no {lacks}"
-            where = ("task.toml", "environment.mcp_servers")
             yield _problem("mcp-server", "warning", where, message, f"give it a `{lacks}`, or another transport")
 
 
@@ -156,5 +160,5 @@ CHECKS: tuple[Check, ...] = (
     _bad_schema,
     _uncertain_output,
     _unmet_needs,
-    _servers_without_way,
+    _odd_servers,
 )

@@ -14,8 +14,9 @@ from seatrial.sandbox.api import ExecResult, ExecSpec, Image, Sandbox
 
 _TIMEOUT_SEC = 120.0
 _VERSION = re.compile(r"\d+\.\d+(?:[.+-]?[0-9A-Za-z]+)*")
+_MOST_READ = 4096  # looking for a version takes the square of this, at worst
 _MOST_SAID = 500
-_NO_VERSION = 80
+_LONGEST = 80
 
 
 @dataclass(eq=False, slots=True)
@@ -46,14 +47,20 @@ async def _ask(title: str, image: Image, sandbox: Sandbox, command: ExecSpec) ->
     result = await sandbox.exec(command)
     if result.timed_out or result.exit_code != 0:
         raise AgentUnfitError(_explanation(title, image.reference, result))
-    said = (result.stdout + b"\n" + result.stderr).decode(errors="replace").strip()
+    said = _shown(result.stdout[:_MOST_READ] + b"\n" + result.stderr[:_MOST_READ])
     found = _VERSION.search(said)
-    return found[0] if found else said[:_NO_VERSION]
+    return (found[0] if found else said)[:_LONGEST]
+
+
+def _shown(said: bytes) -> str:
+    """What a program said, without what a terminal would obey."""
+    text = said.decode(errors="replace").strip()
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text).strip()
 
 
 def _explanation(title: str, image: str, result: ExecResult) -> str:
     ended = f"did not answer within {_TIMEOUT_SEC:g} s" if result.timed_out else f"ended with {result.exit_code}"
-    said = (result.stderr or result.stdout).decode(errors="replace").strip()[-_MOST_SAID:]
+    said = _shown(result.stderr or result.stdout)[-_MOST_SAID:]
     answer = f"{ended} and said: {said}" if said else ended
     return (
         f"the agent {title!r} does not start in the image {image!r}: asked for its version, it {answer}. "

@@ -3,6 +3,7 @@
 Each step is noted in the trial's log, so that its record says how far it came whoever drives it.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,6 +24,7 @@ from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
 from seatrial.sandbox.session import open_sandbox
 from seatrial.tasks.allowed import allowed_variables
+from seatrial.tasks.environ import templates_in
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.agent_version import version_command
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
@@ -38,7 +40,16 @@ from seatrial.trial.snapshot import keep_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
-from seatrial.trial.work import DID_NOTHING, AgentCommand, Work, merge_changes, run_agent, take_stock, write_changes
+from seatrial.trial.work import (
+    DID_NOTHING,
+    AgentCommand,
+    Work,
+    hide_in_logs,
+    merge_changes,
+    run_agent,
+    take_stock,
+    write_changes,
+)
 from seatrial.verify.fetch import list_files
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
@@ -174,6 +185,8 @@ class Turn:
             work = await take_stock(
                 trial.sandbox, self.round, trial.place, agent_result, self._folder, alone=not trial.outlived
             )
+            if secrets := self._told_by_headers():
+                await asyncio.to_thread(hide_in_logs, self._folder, secrets)
             trial.changes.append(work.changes)
             trial.outlived = trial.outlived or bool(work.survivors)
             trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
@@ -218,6 +231,12 @@ class Turn:
     def _allowed(self) -> Mapping[str, str]:
         """What of this machine's variables the task may have."""
         return allowed_variables(self.trial.spec.options.allow_env)
+
+    def _told_by_headers(self) -> list[str]:
+        """What of this machine's variables is in headers of MCP servers, and so in settings among the agent's logs."""
+        servers = self.round.task.config.environment.mcp_servers
+        names = {name for server in servers for name, _ in templates_in(server.headers)}
+        return [self._allowed[name] for name in names if name in self._allowed]
 
     @property
     def _folder(self) -> Path:

@@ -1,6 +1,7 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
-from collections.abc import Sequence, Set
+import json
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_ar
 
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
 _AGENT_LOGS = "/logs/agent"
+_LEAST_SECRET = 8
 CHANGES = "changes.json"
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
@@ -132,6 +134,21 @@ async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
         raise_if_short(error)
         folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one line
         (folder / "not-kept.txt").write_text(f"{error}\n")
+
+
+def hide_in_logs(folder: Path, secrets: Iterable[str]) -> None:
+    """Have no secret in the logs that were kept of an agent: stars, as many, so that databases stay readable."""
+    long = [secret for secret in secrets if len(secret) >= _LEAST_SECRET]
+    written = {form for secret in long for form in (secret, json.dumps(secret, ensure_ascii=False)[1:-1])}
+    for file in (folder / "agent" / "logs").rglob("*") if written else ():
+        if file.is_symlink() or not file.is_file():
+            continue
+        file.chmod(0o644)  # whatever the agent made of it
+        content = hidden = file.read_bytes()
+        for each in sorted((form.encode(errors="replace") for form in written), key=len, reverse=True):
+            hidden = hidden.replace(each, b"*" * len(each))
+        if hidden != content:
+            file.write_bytes(hidden)
 
 
 def merge_changes(rounds: Sequence[FileChanges]) -> FileChanges:

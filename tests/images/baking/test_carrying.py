@@ -1,11 +1,14 @@
 """Baked trees as files: what comes out is what went in, and nothing else is taken for one."""
 
 import asyncio
+import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Mapping
 
 import pytest
+import zstandard
 
 from seatrial.errors import ImageError, UsageError
 from seatrial.images.baking.agent_layers import find_baked
@@ -39,18 +42,40 @@ def loaded(tmp_path, file):
     return asyncio.run(work())
 
 
-def rewritten(file, change):
-    """The same archive with another configuration."""
+def rewritten(file, change, others: Mapping[str, bytes] | None = None):
+    """The same archive with another configuration, and perhaps other content."""
     with tarfile.open(file) as tar:
         content = {name: (tar.extractfile(name) or io.BytesIO()).read() for name in tar.getnames()}
     config = json.loads(content["config.json"])
     change(config)
-    content["config.json"] = json.dumps(config).encode()
+    content = {**content, **(others or {}), "config.json": json.dumps(config).encode()}
     with tarfile.open(file, "w") as tar:
         for name, raw in content.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(raw)
-            tar.addfile(member, io.BytesIO(raw))
+            info = tarfile.TarInfo(name)
+            info.size = len(raw)
+            tar.addfile(info, io.BytesIO(raw))
+
+
+def forged(tmp_path, *members: tarfile.TarInfo):
+    """The file of a tree whose layer somebody packed by hand, with a digest that fits."""
+    file, layer = saved(tmp_path), io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for each in members:
+            tar.addfile(each, io.BytesIO(bytes(each.size)))
+    rewritten(
+        file,
+        lambda config: config["rootfs"].update(diff_ids=[f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"]),
+        {"layer.tar.zst": zstandard.compress(layer.getvalue())},
+    )
+    return file
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, **more: object) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(f"{tree_of(RECIPE)[1:]}/{name}".rstrip("/"))
+    made.type = kind
+    for key, value in {"mode": 0o755, **more}.items():
+        setattr(made, key, value)
+    return made
 
 
 def test_a_tree_is_the_same_on_another_machine(tmp_path):
@@ -89,3 +114,37 @@ def test_content_that_was_changed_on_the_way_is_noticed(tmp_path):
 def test_nothing_of_it_may_lie_elsewhere(tmp_path):
     with pytest.raises(UsageError, match="'usr', which is not in the tree of pi"):
         loaded(tmp_path, saved(tmp_path, beside="usr/local/bin/git"))
+
+
+def test_nothing_of_it_may_get_elsewhere_through_a_link(tmp_path):
+    through = [member("a", tarfile.SYMTYPE, linkname="/usr/bin", mode=0o777), member("a/python3", size=1)]
+    with pytest.raises(UsageError, match="a/python3', which is not in the tree of pi"):
+        loaded(tmp_path, forged(tmp_path, *through))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        member("su", mode=0o4755),
+        member("own", uid=1000),
+        member("", tarfile.DIRTYPE, mode=0o777),
+        member("null", tarfile.CHRTYPE),
+        member("pipe", tarfile.FIFOTYPE),
+        member("hard", tarfile.LNKTYPE, linkname="/etc/shadow"),
+        member(".wh.bin"),
+    ],
+    ids=lambda odd: odd.name.rpartition("/")[2],
+)
+def test_only_what_is_baked_is_taken(tmp_path, odd):
+    with pytest.raises(UsageError, match="nothing that a baked tree has"):
+        loaded(tmp_path, forged(tmp_path, odd))
+
+
+def test_an_empty_one_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="is empty"):
+        loaded(tmp_path, forged(tmp_path))
+
+
+def test_names_that_lead_upwards_are_refused_with_the_file(tmp_path):
+    with pytest.raises(UsageError, match=r"pi\.tar: it has .*\.\./x', which is not in the tree"):
+        loaded(tmp_path, forged(tmp_path, member("../x")))

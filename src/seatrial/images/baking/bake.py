@@ -149,7 +149,7 @@ async def _run(sandbox: Sandbox, means: BakeMeans, recipe: LayerRecipe) -> None:
         result = await sandbox.exec(
             ExecSpec(
                 (f"{root}/env/bin/python", "-m", _INSIDE, _ORDER),
-                env={**means.settings.variables, **where_settings_are(_HOME), **trusted, **own},
+                env={**means.settings.variables, **where_settings_are(_HOME, means.settings), **trusted, **own},
                 cwd=_WORKSHOP,
                 user="0",
                 timeout_sec=_TIMEOUT_SEC,

@@ -15,7 +15,7 @@ from seatrial.images.baking.layout import RECIPE_LABEL, image_name, title_of, tr
 from seatrial.images.baking.tidy import entries_of_folder, rewound, write_layer
 from seatrial.images.compression import BROKEN
 from seatrial.images.config import ImageDocument, read_document
-from seatrial.images.layers import safe_parts
+from seatrial.images.layers import WHITEOUT, LayerBounds, safe_parts
 from seatrial.images.platforms import host_platform
 from seatrial.images.store import Store
 from seatrial.images.stored import StoredImage, StoredLayer
@@ -24,6 +24,8 @@ from seatrial.model.job import LayerRecipe
 _MANIFEST, _CONFIG, _LAYER = "manifest.json", "config.json", "layer.tar.zst"
 _MAX_DOCUMENT = 2**20
 _LEVEL = 3
+_CHUNK = 2**20
+_PLAIN = (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE, tarfile.SYMTYPE)
 _UNREADABLE = (tarfile.TarError, KeyError, ValueError, ArithmeticError, *BROKEN)
 
 
@@ -110,7 +112,13 @@ def _unpack(tar: tarfile.TarFile, layer: IO[bytes]) -> None:
     packed = tar.extractfile(tar.getmember(_LAYER))
     if packed is None:
         raise ValueError(f"{_LAYER} is no file")
-    zstandard.ZstdDecompressor().copy_stream(packed, layer)
+    left = LayerBounds().max_bytes
+    with zstandard.ZstdDecompressor().stream_reader(packed) as stream:
+        while chunk := stream.read(_CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                raise ValueError(f"it unpacks to more than {LayerBounds().max_bytes} bytes")
+            layer.write(chunk)
     layer.flush()
 
 
@@ -126,10 +134,25 @@ def _check(path: Path, document: ImageDocument, recipe: LayerRecipe) -> None:
 
 
 def _check_names(path: Path, layer: IO[bytes], recipe: LayerRecipe) -> None:
-    """Nothing in it may lie anywhere but in its tree."""
+    """Nothing in it may lie anywhere but in its tree, nor be other than what `write_layer` writes."""
     wanted = safe_parts(tree_of(recipe))
+    ends: set[tuple[str, ...]] = set()  # what nothing can be below: through a link, it would lie elsewhere
     with tarfile.open(fileobj=layer, mode="r:") as tar:
         for member in tar:
-            found = safe_parts(member.name)
-            if found[: len(wanted)] != wanted[: len(found)] or (len(found) <= len(wanted) and not member.isdir()):
+            found = safe_parts(member.name) if ".." not in member.name.split("/") else ()
+            outside = found[: len(wanted)] != wanted[: len(found)] or (len(found) <= len(wanted) and not member.isdir())
+            if not found or outside or any(found[:end] in ends for end in range(len(found))):
                 raise UsageError(f"{path}: it has {member.name!r}, which is not in the tree of {title_of(recipe)}")
+            if not _is_plain(member):
+                raise UsageError(f"{path}: {member.name!r} in it is nothing that a baked tree has; bake it anew")
+            if not member.isdir():
+                ends.add(found)
+    if not ends:
+        raise UsageError(f"{path}: the tree of {title_of(recipe)} in it is empty; bake it anew")
+
+
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    """Whether something is as trees have it: owned by root, for all to read, with no rights of its own."""
+    usual = member.mode in (0o755, 0o644) or (member.issym() and member.mode == 0o777)
+    hides = any(part.startswith(WHITEOUT) for part in member.name.split("/"))
+    return usual and not hides and not member.uid and not member.gid and member.type in _PLAIN

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from seatrial.errors import UsageError
 from seatrial.sandbox.ca_file import VARIABLES
 
 ALLOWED_BY = "SEATRIAL_HOST_SETTINGS"
@@ -27,7 +28,7 @@ class HostSettings:
 
 
 def settings_here(environ: Mapping[str, str] | None = None, *, allowed: bool | None = None) -> HostSettings:
-    """The settings of this user, none of them where that is not allowed. Raises OSError."""
+    """The settings of this user, none of them where that is not allowed. Raises UsageError and OSError."""
     environ = os.environ if environ is None else environ
     if not (environ.get(ALLOWED_BY, "") not in ("", "0") if allowed is None else allowed):
         return HostSettings()
@@ -36,7 +37,14 @@ def settings_here(environ: Mapping[str, str] | None = None, *, allowed: bool | N
     pips = [environ.get("PIP_CONFIG_FILE", ""), *_PIP_FILES]
     pip = next((path for path in (Path(name).expanduser() for name in pips if name) if path.is_file()), None)
     files = {_NPM_FILE: npm if npm.is_file() else None, _PIP_FILE: pip}
-    return HostSettings(variables, {name: path.read_text() for name, path in files.items() if path})
+    return HostSettings(variables, {name: _text_of(path) for name, path in files.items() if path})
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise UsageError(f"{path}: the settings for baking are no text: {error}") from error
 
 
 def _is_taken(name: str) -> bool:
@@ -44,11 +52,13 @@ def _is_taken(name: str) -> bool:
     return prefix is not None and name.removeprefix(prefix).upper() not in _NOT_TAKEN
 
 
-def where_settings_are(home: str) -> dict[str, str]:
-    """The variables by which npm and pip find the settings below a home, and no others of the machine."""
+def where_settings_are(home: str, settings: HostSettings) -> dict[str, str]:
+    """The variables by which npm and pip find settings that lie below a home, and no others of the machine."""
+    # By this name alone, pip leaves out /etc/pip.conf too.
+    pip = f"{home}/{_PIP_FILE}" if _PIP_FILE in settings.files else os.devnull
     return {
         "HOME": home,
-        "PIP_CONFIG_FILE": f"{home}/{_PIP_FILE}",
+        "PIP_CONFIG_FILE": pip,
         "NPM_CONFIG_USERCONFIG": f"{home}/{_NPM_FILE}",
         "NPM_CONFIG_GLOBALCONFIG": f"{home}/.npmrc-of-nobody",
     }

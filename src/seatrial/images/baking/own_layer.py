@@ -16,6 +16,7 @@ from seatrial.images.layers import LayerBounds
 from seatrial.model.job import AgentLayer
 
 _CHUNK = 2**20
+_OPT = "/opt/"
 _UNREADABLE = (tarfile.TarError, ValueError, ArithmeticError, *BROKEN)
 
 
@@ -54,6 +55,16 @@ def has_changed(layer: AgentLayer) -> bool:
         return _digest(Path(layer.source)) != layer.digest
     except JobError:
         return True
+
+
+def beside_opt(layer: AgentLayer) -> list[str]:
+    """The files and links of a layer that programs of the image may load, since they do not lie in /opt."""
+    try:
+        with _entries(Path(layer.source)) as entries:
+            brought = [f"/{each.path}" for each in entries if each.kind != "folder"]
+    except (OSError, ImageError, *_UNREADABLE):  # which is said where it is laid out
+        return []
+    return sorted(path for path in brought if not path.startswith(_OPT))
 
 
 def pack_layer(layer: AgentLayer, archive: IO[bytes]) -> None:

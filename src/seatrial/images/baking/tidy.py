@@ -109,9 +109,8 @@ def entries_of_archive(tar: tarfile.TarFile, below: str = "") -> Iterator[LayerE
 
     Raises ImageError for what no layer may hold.
     """
+    files = _files_in(tar)
     for member in tar:
-        if member.size < 0:  # it would lead the tarfile module backwards, for ever
-            raise ImageError(f"the size of {member.name!r} in it is negative")
         path = "/".join(filter(None, (below, *_safe(member.name))))
         if not path:
             continue
@@ -121,20 +120,26 @@ def entries_of_archive(tar: tarfile.TarFile, below: str = "") -> Iterator[LayerE
         elif member.issym():
             yield LayerEntry(path, "link", target=member.linkname)
         elif member.isreg() or member.islnk():
-            yield _file_of(tar, member, path)
+            yield _file_of(tar, member, path, files)
         else:
             raise ImageError(f"/{path} is neither a file nor a folder nor a link; take it out")
 
 
-def _file_of(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> LayerEntry:
-    content = member
-    if member.islnk():
-        try:
-            content = tar.getmember(member.linkname)
-        except KeyError:
-            raise ImageError(f"/{path} is a hard link to {member.linkname!r}, which is not in it") from None
-        if not content.isreg():
-            raise ImageError(f"/{path} is a hard link to {member.linkname!r}, which is no file")
+def _files_in(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    """The files of an archive by their names; the tarfile module would look through all of them for each hard link."""
+    files = {}
+    for member in tar:
+        if member.size < 0:  # it would lead the module backwards, for ever
+            raise ImageError(f"the size of {member.name!r} in it is negative")
+        if member.isreg():
+            files[member.name] = member
+    return files
+
+
+def _file_of(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, files: dict[str, tarfile.TarInfo]) -> LayerEntry:
+    if member.islnk() and member.linkname not in files:
+        raise ImageError(f"/{path} is a hard link to {member.linkname!r}, which is not in it or no file")
+    content = files[member.linkname] if member.islnk() else member
 
     def open_content() -> AbstractContextManager[IO[bytes]]:
         opened = tar.extractfile(content)

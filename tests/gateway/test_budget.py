@@ -94,6 +94,16 @@ def test_leaving_before_the_count_comes_makes_nothing_free(tmp_path):
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
+def test_a_count_of_nothing_makes_nothing_free(tmp_path):
+    said = Raw(b'{"choices":[{"message":{"content":"hello"}}],"usage":{"prompt_tokens":0,"completion_tokens":0}}')
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, said, max_tokens=20) as (gateway, _):
+            assert [(await post(gateway, CHAT, call().body))[0] for _ in range(2)] == [200, 429]
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("usage", [b"null", b'{"prompt_tokens":-99,"completion_tokens":-99}', b'{"prompt_tokens":"8"}'])
 def test_what_has_no_count_that_can_be_is_estimated_and_its_cost_unknown(tmp_path, usage):
     said = Raw(b'{"choices":[{"message":{"content":"hello"}}],"usage":%s}' % usage)

@@ -73,6 +73,17 @@ def test_an_error_that_comes_in_pieces_is_the_providers_too(tmp_path):
     asyncio.run(scenario())
 
 
+def test_an_answer_that_is_only_nested_too_deeply_is_the_agents_affair(tmp_path):
+    deep = b'{"choices": [{"message": {"content": "x"}, "more": ' + b"[" * 2000 + b"]" * 2000 + b"}]}"
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, Raw(deep)) as (gateway, _):
+            status, said = await post(gateway, PATHS["openai_chat"], call().body)
+            assert (status, b"nested too deeply" in said, gateway.session.failure) == (413, True, None)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("dialect", "body"),
     [

@@ -215,6 +215,15 @@ def read_json(body: bytes) -> Any:
         return None
 
 
+def is_nested_too_deeply(body: bytes) -> bool:
+    """Whether a body cannot be read only because of how deeply it is nested."""
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return str(error).startswith("depth limit")
+    return False
+
+
 def _not_kept(error: OSError) -> BodyTooLargeError | SpoolError:
     # Agents can fill a disk with what they send. Where the machine itself is short of it, its watch says so.
     if error.errno in _FULL:

@@ -11,7 +11,7 @@ from typing import Any
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.array_stream import ArrayWay, wants_array
-from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer, read_json
+from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer, is_nested_too_deeply, read_json
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.foreign import (
     answer_in_dialect,
@@ -155,6 +155,8 @@ def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: byt
     if status >= 300:
         notes.failed("agent", status, _message(response, body), "provider")
     elif not isinstance(response, dict):
+        if is_nested_too_deeply(body):  # as an agent may ask its model to answer, and its trial must count
+            raise BodyTooLargeError("the model's answer is nested too deeply to be read")
         raise ProviderError("the provider's answer is not a JSON object")
     elif not DIALECTS[outgoing.dialect].holds_answer(response):
         raise ProviderError(f"the provider answered {status} with no answer of a model in it: {body[:_SHOWN_BYTES]!a}")

@@ -170,7 +170,7 @@ class Session:
             self.log.write(call)
 
     def _settle(self, call: EndedCall, request: ModelRequest, held: Amount) -> None:
-        if "usage" in call:
+        if "usage" in call and any(call["usage"].values()):  # one that counts nothing counts for nothing
             counts = call["usage"]
             self.budget.spend(Amount(counts["input_tokens"] + counts["output_tokens"], call.get("cost_usd", 0.0)))
         elif call.get("status", 200) < 300 and _is_nobodys_failure(call):

@@ -138,7 +138,7 @@ def test_programs_that_the_agent_removed_are_not_missed(desk, tmp_path):
 
 
 def test_holes_and_links_take_no_more_room_than_they_did(desk, tmp_path):
-    command = f"echo right > {ANSWER}; cd /app; truncate -s 8G sparse; head -c 1000000 /dev/urandom > a; ln a b; ln a c"
+    command = f"echo right > {ANSWER}; cd /app; truncate -s 1G sparse; head -c 1000000 /dev/urandom > a; ln a b; ln a c"
     spec = trial_spec(write_task(tmp_path / "task"), command, keep="snapshot")
     ran = desk.run_spec(spec)
     assert ran.reward == 1.0

@@ -27,7 +27,7 @@ from seatrial.gateway.side_requests import pass_by
 from seatrial.gateway.spill import lightened, spilled, takes_files
 from seatrial.gateway.streaming import pass_on_stream
 from seatrial.gateway.translate import Untranslatable
-from seatrial.gateway.way_back import JSON, Refusal, Way, afforded, refuse
+from seatrial.gateway.way_back import JSON, CallRefusal, Way, afforded, refuse
 from seatrial.model.trace import EndedBy
 
 _SHOWN_BYTES = 80
@@ -58,17 +58,17 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
         outgoing = _prepared(session, request, notes)
         if request.spooled is not None:
             request, outgoing = _without_bodies(session, request, outgoing, notes)
-        if session.budget.limited and not isinstance(outgoing, Refusal):
+        if session.budget.limited and not isinstance(outgoing, CallRefusal):
             outgoing = await afforded(session, outgoing, notes)
-        if isinstance(outgoing, Refusal):
+        if isinstance(outgoing, CallRefusal):
             await refuse(way, notes, dialect, outgoing)
         else:
             await _ask(session, request, outgoing, way, notes)
     except BodyTooLargeError as error:
         # Never the provider's failure: the agent says how much it wants to be told, and its trial must count.
-        await refuse(way, notes, dialect, Refusal(413, "agent", str(error)))
+        await refuse(way, notes, dialect, CallRefusal(413, "agent", str(error)))
     except ProviderError as error:
-        refusal = Refusal(_shown_status(error), "provider", str(error))
+        refusal = CallRefusal(_shown_status(error), "provider", str(error))
         if error.status == 429 and session.waits.flooded_since(notes.wait):
             refusal = refusal._replace(kind="agent")
         else:
@@ -101,23 +101,23 @@ async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, 
     await _ask(session, request, _outgoing(session, request, notes), way, notes)
 
 
-def _prepared(session: Session, request: ModelRequest, notes: CallNotes) -> ModelRequest | Refusal:
+def _prepared(session: Session, request: ModelRequest, notes: CallNotes) -> ModelRequest | CallRefusal:
     assert request.dialect is not None  # noqa: S101 - as above
     if (reason := session.refusal()) is not None:
-        return Refusal(429, "budget", reason)
+        return CallRefusal(429, "budget", reason)
     if (reason := DIALECTS[request.dialect].check(request.payload)) is not None:
-        return Refusal(400, "agent", reason)
+        return CallRefusal(400, "agent", reason)
     try:
         return _outgoing(session, request, notes)
     except Untranslatable as error:
-        return Refusal(400, "agent", str(error))
+        return CallRefusal(400, "agent", str(error))
 
 
 def _without_bodies(
-    session: Session, request: ModelRequest, outgoing: ModelRequest | Refusal, notes: CallNotes
-) -> tuple[ModelRequest, ModelRequest | Refusal]:
+    session: Session, request: ModelRequest, outgoing: ModelRequest | CallRefusal, notes: CallNotes
+) -> tuple[ModelRequest, ModelRequest | CallRefusal]:
     """A large request and what goes out, without what fills the memory; as they are if the upstream needs all of it."""
-    if isinstance(outgoing, Refusal):
+    if isinstance(outgoing, CallRefusal):
         light: ModelRequest = lightened(request)
     elif takes_files(session.upstream):
         light, outgoing = spilled(request, outgoing)

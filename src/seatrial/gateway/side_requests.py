@@ -14,7 +14,7 @@ from seatrial.gateway.notes import CallNotes
 from seatrial.gateway.routes import NoRoute, find_route
 from seatrial.gateway.session import Session
 from seatrial.gateway.spill import lightened, takes_files
-from seatrial.gateway.way_back import FINAL, JSON, Refusal, Way, afforded, refuse
+from seatrial.gateway.way_back import FINAL, JSON, CallRefusal, Way, afforded, refuse
 
 
 async def pass_by(session: Session, request: ModelRequest, way: Way) -> None:
@@ -53,11 +53,11 @@ async def pass_by(session: Session, request: ModelRequest, way: Way) -> None:
         session.end(notes.call(), request, notes.held)
 
 
-async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> Refusal | None:
+async def _refusal_of(session: Session, request: ModelRequest, notes: CallNotes) -> CallRefusal | None:
     if (reason := session.refusal()) is not None:
-        return Refusal(429, "budget", reason)
+        return CallRefusal(429, "budget", reason)
     outgoing = await afforded(session, request, notes) if session.budget.limited else request
-    return outgoing if isinstance(outgoing, Refusal) else None
+    return outgoing if isinstance(outgoing, CallRefusal) else None
 
 
 async def _forward(session: Session, request: ModelRequest, way: Way, copy: HttpAnswer | None = None) -> int:

@@ -37,7 +37,7 @@ class Way(Protocol):
         ...
 
 
-class Refusal(NamedTuple):
+class CallRefusal(NamedTuple):
     """What the agent is told instead of an answer."""
 
     status: int
@@ -45,7 +45,7 @@ class Refusal(NamedTuple):
     message: str
 
 
-async def refuse(way: Way, notes: CallNotes, dialect: Dialect, refusal: Refusal) -> None:
+async def refuse(way: Way, notes: CallNotes, dialect: Dialect, refusal: CallRefusal) -> None:
     """Tell the agent of an error as a provider would; in the middle of a stream as an event of it."""
     status, kind, message = refusal
     notes.failed(kind, status, message)
@@ -57,10 +57,10 @@ async def refuse(way: Way, notes: CallNotes, dialect: Dialect, refusal: Refusal)
     await way.answer(status, FINAL, orjson.dumps(speaker.error_body(status, kind, message)))
 
 
-async def afforded(session: Session, outgoing: ModelRequest, notes: CallNotes) -> ModelRequest | Refusal:
+async def afforded(session: Session, outgoing: ModelRequest, notes: CallNotes) -> ModelRequest | CallRefusal:
     """The request, once there is room for it in the trial's budget."""
     if (reason := session.unpriced(outgoing)) is not None:
-        return Refusal(400, "agent", reason)
+        return CallRefusal(400, "agent", reason)
     notes.held = await session.hold(outgoing)
     reason = session.budget.refusal()  # others may have used it up meanwhile
-    return outgoing if reason is None else Refusal(429, "budget", reason)
+    return outgoing if reason is None else CallRefusal(429, "budget", reason)

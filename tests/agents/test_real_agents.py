@@ -155,12 +155,12 @@ for line in sys.stdin:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", AGENTS[:2], ids=lambda agent: agent.name)
 def test_an_agent_uses_a_tool_of_its_task(agent, script, make_task, tmp_path):
     tests = "#!/bin/sh\ngrep -q 4711 /workspace/answer && echo 1 >/logs/verifier/reward.txt\n"
     task = make_task("measure", toml=MCP_TASK, files={"environment/server.py": MCP_SERVER, "tests/test.sh": tests})
     measure = {"tool_calls": [{"name": "mcp__bench__measure", "arguments": {}}]}
-    write = {"tool_calls": [{"name": "Bash", "arguments": {"command": "echo 4711 >/workspace/answer"}}]}
+    write = {"tool_calls": [{"name": agent.tool, "arguments": {agent.argument: "echo 4711 >/workspace/answer"}}]}
     rules = [
         {"when": {"tools": "mcp__bench__measure", "turn": 1}, "say": measure},
         {"when": {"contains": "It is 4711.", "turn": 2}, "say": write},

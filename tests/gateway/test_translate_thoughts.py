@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from seatrial.gateway.agent_tools import AgentTools, KnownAs
 from seatrial.gateway.dialects.fields import dump
 from seatrial.gateway.sse import SseEvent
 from seatrial.gateway.translate import StreamTranslator, translate, translate_response
@@ -37,7 +38,8 @@ RESPONSE = {"id": "resp_1", "object": "response", "model": "m", "status": "compl
 
 def told(events: list[SseEvent], here: Dialect, there: Dialect, freeform: tuple[str, ...] = ()) -> Any:
     """What a translated stream amounts to; each of its events is one that the SDK knows."""
-    translator = StreamTranslator(here, there, freeform)
+    tools = AgentTools({name: KnownAs(name, freeform=True) for name in freeform})
+    translator = StreamTranslator(here, there, tools)
     out = [each for event in events for each in translator.feed(event)] + translator.close()
     for event in out:
         if event.data != "[DONE]":

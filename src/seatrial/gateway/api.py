@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from seatrial.gateway.agent_tools import PLAIN_TOOLS, AgentTools
 from seatrial.gateway.bodies import Spooled
 from seatrial.model.trace import Dialect
 
@@ -17,8 +18,8 @@ class ModelRequest(NamedTuple):
     """One request of an agent. `payload` is its JSON body, None when it has none; `dialect` is None on other paths.
 
     `spooled` is a large body in a file. To an upstream that `takes_files` it comes without `body`, and its `payload`
-    has only short values. By `trial` an upstream that several trials share can tell them apart. `freeform` are
-    the tools of a translated request whose calls go back to the agent as plain text.
+    has only short values. By `trial` an upstream that several trials share can tell them apart. `agent_tools` of
+    a translated request say how calls go back to the agent.
     """
 
     path: str
@@ -30,7 +31,7 @@ class ModelRequest(NamedTuple):
     stream: bool = False
     spooled: Spooled | None = None
     trial: int = 0
-    freeform: tuple[str, ...] = ()
+    agent_tools: AgentTools = PLAIN_TOOLS
 
 
 class ModelReply(NamedTuple):

@@ -66,7 +66,7 @@ def in_another_dialect(session: Session, request: ModelRequest, target: Dialect,
         payload=payload,
         body=written(target, payload),
         headers={name.lower(): value for name, value in request.headers.items() if _is_of_any_dialect(name)},
-        freeform=translated.freeform,
+        agent_tools=translated.agent_tools,
     )
 
 
@@ -130,7 +130,7 @@ def answer_in_dialect(response: Any, outgoing: ModelRequest, target: Dialect) ->
     """The whole answer as the agent gets it. Raises ProviderError for content that has no place there."""
     assert outgoing.dialect is not None  # noqa: S101 - as above
     try:
-        return orjson.dumps(translate_response(response, outgoing.dialect, target, outgoing.freeform))
+        return orjson.dumps(translate_response(response, outgoing.dialect, target, outgoing.agent_tools))
     except Untranslatable as error:
         raise ProviderError(f"the provider's answer cannot be translated: {error}") from error
 

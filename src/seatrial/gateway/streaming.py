@@ -34,7 +34,7 @@ async def pass_on_stream(
     spoken, heard = DIALECTS[outgoing.dialect], DIALECTS[request.dialect]
     record = _Record(spoken.assembler(), notes)
     foreign = outgoing.dialect != request.dialect
-    translator = StreamTranslator(outgoing.dialect, request.dialect, outgoing.freeform) if foreign else None
+    translator = StreamTranslator(outgoing.dialect, request.dialect, outgoing.agent_tools) if foreign else None
     hiding = heard if _hides_usage(request) else None
     passage = _Passage(way, translator, hiding) if translator or hiding else None
     await _begin(reply, way, notes)

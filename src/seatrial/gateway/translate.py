@@ -9,7 +9,8 @@ refuse content that cannot be said. Some things are said differently and mean th
 - Anthropic's neighbouring messages of one side become one message, and `developer` becomes `system`;
 - a system message in the middle stays there, also for Anthropic, whose older models then refuse it themselves;
 - the output of a tool that failed (`is_error`) begins with "Error: " in the other dialects;
-- a tool that wants plain text is a function with one argument (`neutral.freeform`);
+- a tool that wants plain text is a function with one argument (`neutral.freeform`), and one of an MCP server has its
+  namespace before its name;
 - pictures that a tool gave back are shown to chat completions in a message of the user;
 - calls that Google's agents give no id are numbered; to Gemini 3 and later, calls of other models are marked as such,
   or it would miss its own signatures;
@@ -19,8 +20,9 @@ refuse content that cannot be said. Some things are said differently and mean th
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from seatrial.gateway.agent_tools import PLAIN_TOOLS, AgentTools
 from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.neutral import (
     anthropic_requests,
@@ -67,16 +69,19 @@ _REQUEST_WRITERS: dict[Dialect, Callable[[Request, Losses], Payload]] = {
 }
 
 
+Told = TypeVar("Told", bound=Item | Delta)
+
+
 class Translated(NamedTuple):
     """A request in another dialect.
 
-    `omitted` is what was left out, by the names that the agent gave it. `freeform` are the tools whose calls have to
-    go back to the agent as plain text.
+    `omitted` is what was left out, by the names that the agent gave it. `agent_tools` says how calls go back to the
+    agent.
     """
 
     payload: Payload
     omitted: tuple[str, ...] = ()
-    freeform: tuple[str, ...] = ()
+    agent_tools: AgentTools = PLAIN_TOOLS
 
 
 def translate(
@@ -95,7 +100,7 @@ def translate(
         unset: dict[str, Any] = dict.fromkeys(without)
         request = replace(request, **unset)
     written = _REQUEST_WRITERS[target](request, losses)
-    return Translated(written, losses.omitted, request.freeform)
+    return Translated(written, losses.omitted, request.agent_tools)
 
 
 def translate_request(payload: Payload, source: Dialect, target: Dialect) -> Payload:
@@ -103,18 +108,23 @@ def translate_request(payload: Payload, source: Dialect, target: Dialect) -> Pay
     return payload if source == target else translate(payload, source, target, "strict").payload
 
 
-def translate_response(response: Payload, source: Dialect, target: Dialect, freeform: Collection[str] = ()) -> Payload:
+def translate_response(
+    response: Payload, source: Dialect, target: Dialect, agent_tools: AgentTools = PLAIN_TOOLS
+) -> Payload:
     """The whole answer in the dialect `target`. Raises Untranslatable when its content has no place there."""
     if source == target:
         return response
     answer = read_answer(response, source)
-    if freeform:
-        answer = replace(answer, items=tuple(_for_the_agent(item, freeform) for item in answer.items))
+    if agent_tools:
+        answer = replace(answer, items=tuple(for_the_agent(item, agent_tools) for item in answer.items))
     return write_answer(answer, target)
 
 
-def _for_the_agent(item: Item, freeform: Collection[str]) -> Item:
-    return replace(item, freeform=True) if isinstance(item, Called) and item.name in freeform else item
+def for_the_agent(told: Told, agent_tools: AgentTools) -> Told:
+    """What the model says, with its calls as the agent wants them."""
+    if not isinstance(told, Called | CallStarted) or told.name not in agent_tools.known:
+        return told
+    return replace(told, **agent_tools.known[told.name]._asdict())
 
 
 class StreamTranslator:
@@ -124,9 +134,9 @@ class StreamTranslator:
     completions the count of tokens is always written; `hides` of that dialect tells which event it is.
     """
 
-    def __init__(self, source: Dialect, target: Dialect, freeform: Collection[str] = ()) -> None:
+    def __init__(self, source: Dialect, target: Dialect, agent_tools: AgentTools = PLAIN_TOOLS) -> None:
         self._same = source == target
-        self._freeform = freeform
+        self._agent_tools = agent_tools
         self._reader = STREAM_READERS[source]()
         self._writer = STREAM_WRITERS[target]()
         self._started = False
@@ -145,10 +155,5 @@ class StreamTranslator:
             if not self._started and not isinstance(delta, Started | Failed):
                 events.extend(self._writer.write(Started("", "")))  # a server that never said that it begins
             self._started = self._started or not isinstance(delta, Failed)
-            events.extend(self._writer.write(self._for_the_agent(delta)))
+            events.extend(self._writer.write(for_the_agent(delta, self._agent_tools)))
         return events
-
-    def _for_the_agent(self, delta: Delta) -> Delta:
-        if isinstance(delta, CallStarted) and delta.name in self._freeform:
-            return replace(delta, freeform=True)
-        return delta

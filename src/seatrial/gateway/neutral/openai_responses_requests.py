@@ -6,7 +6,7 @@ from seatrial.gateway.dialects.api import Payload
 from seatrial.gateway.neutral.checks import leave_unread, need_table, need_text, plain_text, tables, without_none
 from seatrial.gateway.neutral.freeform import read_freeform_call
 from seatrial.gateway.neutral.losses import Losses
-from seatrial.gateway.neutral.openai_responses_tools import ADDED_TOOLS, read_offer
+from seatrial.gateway.neutral.openai_responses_tools import ADDED_TOOLS, as_agents_know, read_offer, whole_name
 from seatrial.gateway.neutral.openai_tools import (
     read_user,
     write_choice,
@@ -85,7 +85,7 @@ def read_request(payload: Payload, losses: Losses) -> Request:
         thinking=None if reasoning.get("summary") is None else Thinking(shown=True),
         verbosity=text.get("verbosity"),
         user=read_user(payload.get("user"), losses),
-        freeform=tuple(tool.name for tool in offer.tools or () if tool.freeform),
+        agent_tools=as_agents_know(offer.tools),
     )
 
 
@@ -106,9 +106,9 @@ def _read_item(item: Payload, where: str, losses: Losses) -> list[Item]:
     if kind == "message":
         return _read_message(item, where, losses)
     if kind == "function_call":
-        leave_unread(item, (*_BOOKKEEPING, *_CALL_KEYS), losses, where)
+        leave_unread(item, (*_BOOKKEEPING, *_CALL_KEYS, "namespace"), losses, where)
         call_id, name, arguments = (need_text(item.get(key), f"{where}.{key}") for key in _CALL_KEYS)
-        return [Called(call_id, name, arguments)]
+        return [Called(call_id, whole_name(item.get("namespace"), name), arguments)]
     if kind == ADDED_TOOLS and not losses.strict:
         return []
     if kind == "custom_tool_call" and not losses.strict:

@@ -84,7 +84,8 @@ def _call(call: Called, item_id: str) -> Payload:
         head = {"type": "custom_tool_call", "id": f"ctc_{item_id}", "call_id": call.id, "name": call.name}
         return {**head, "input": freeform_text(call.arguments), "status": "completed"}
     head = {"type": "function_call", "id": f"fc_{item_id}", "call_id": call.id, "name": call.name}
-    return {**head, "arguments": call.arguments, "status": "completed"}
+    within = {"namespace": call.namespace} if call.namespace else {}
+    return {**head, **within, "arguments": call.arguments, "status": "completed"}
 
 
 class _Growing:
@@ -107,7 +108,7 @@ class _Growing:
 
     def _item(self, text: str) -> Item:
         if self.call is not None:
-            return Called(self.call.id, self.call.name, text, self.call.freeform)
+            return Called(self.call.id, self.call.name, text, self.call.freeform, self.call.namespace)
         if self.kind == "text":
             return Said("assistant", (Text(text),))
         return Reasoned(text, self.signature) if self.kind == "reasoning" else Refused(text)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from seatrial.gateway.agent_tools import PLAIN_TOOLS, AgentTools
 from seatrial.gateway.dialects.api import Payload
 from seatrial.model.trace import TokenUsage
 
@@ -52,12 +53,14 @@ class Called:
     """The model calls a tool; `arguments` is the JSON text as it wrote it.
 
     A tool is `freeform` if its agent wants plain text from the model: that text is the argument `FREEFORM_ARGUMENT`.
+    Its agent may know it by a `namespace` beside its name.
     """
 
     id: str
     name: str
     arguments: str
     freeform: bool = False
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +103,14 @@ def _text(item: Said | Reasoned | Refused) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call. `strict` is None where the provider decides; see Called for `freeform`."""
+    """A function that the model may call. `strict` is None where the provider decides; see Called for the rest."""
 
     name: str
     description: str | None
     schema: Payload | None
     strict: bool | None
     freeform: bool = False
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +134,8 @@ class Thinking:
 class Request:
     """A request. What is None was not said; values of sampling are passed on as found, for the provider to judge.
 
-    `effort` is one of the words of `efforts.EFFORTS`, or another one that the agent sent. `freeform` names the tools
-    that the agent wants plain text for.
+    `effort` is one of the words of `efforts.EFFORTS`, or another one that the agent sent. `agent_tools` says
+    how the agent wants calls written.
     """
 
     model: Any
@@ -150,7 +154,7 @@ class Request:
     verbosity: Any = None
     user: str | None = None
     stream: Any = None
-    freeform: tuple[str, ...] = ()
+    agent_tools: AgentTools = PLAIN_TOOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,7 @@ class CallStarted:
     id: str
     name: str
     freeform: bool = False
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

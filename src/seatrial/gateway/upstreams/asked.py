@@ -15,6 +15,7 @@ from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.fields import items, table, text
 from seatrial.gateway.marks import without_marks
+from seatrial.gateway.neutral.openai_responses_tools import whole_name
 
 Speaker = Literal["user", "tool", "model", "system"]
 
@@ -99,7 +100,8 @@ def _tool_names(tool: Any) -> Iterator[str]:
     known = table(tool)
     listed = (known.get(name) for name in ("functionDeclarations", "function_declarations", "tools"))
     inner = [table(each) for several in listed for each in items(several)]
-    yield from filter(None, map(_tool_name, inner or [known]))
+    within = known.get("name") if known.get("type") == "namespace" else None
+    yield from (whole_name(within, name) for name in filter(None, map(_tool_name, inner or [known])))
 
 
 def _tool_name(tool: dict[str, Any]) -> str | None:

@@ -4,17 +4,18 @@ A stream is made from the whole answer, so that a recorded or cached one can be 
 depends on the clock: the same reply gives the same bytes.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from seatrial.gateway.agent_tools import PLAIN_TOOLS, AgentTools
 from seatrial.gateway.dialects.fields import dump
 from seatrial.gateway.neutral.answers import split_answer, write_answer
 from seatrial.gateway.neutral.checks import arguments_object
 from seatrial.gateway.neutral.types import Answer, Called, Item, Reasoned, Said, Text, Untranslatable
 from seatrial.gateway.sse import encode_event
+from seatrial.gateway.translate import for_the_agent
 from seatrial.gateway.upstreams.reply import Reply, ToolCall
 from seatrial.model.trace import Dialect, TokenUsage
 
@@ -34,18 +35,18 @@ def render_response(
     model: str = "scripted",
     serial: int = 0,
     usage: TokenUsage | None = None,
-    freeform: Collection[str] = (),
+    agent_tools: AgentTools = PLAIN_TOOLS,
 ) -> dict[str, Any]:
     """The whole answer a provider of this dialect would give; `serial` makes its ids differ from those of others.
 
-    Calls of the tools `freeform` are written as the plain text that these want.
+    Calls are written as `agent_tools` say.
     """
     items: list[Item] = [Reasoned(reply.reasoning)] if reply.reasoning else []
     if reply.text or not reply.tool_calls:
         items.append(Said("assistant", (Text(reply.text),)))
     for slot, call in enumerate(reply.tool_calls):
         called = _called(dialect, call, f"{serial:08d}_{slot}")
-        items.append(replace(called, freeform=True) if call.name in freeform else called)
+        items.append(for_the_agent(called, agent_tools))
     return write_answer(
         Answer(
             id=f"{_PREFIXES[dialect][0]}{serial:08d}",

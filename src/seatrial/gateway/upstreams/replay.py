@@ -18,7 +18,7 @@ from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.marks import without_marks
-from seatrial.gateway.neutral.openai_responses_tools import freeform_names
+from seatrial.gateway.neutral.openai_responses_tools import agent_tools
 from seatrial.gateway.recorded import RecordedCalls
 from seatrial.gateway.translate import Untranslatable, translate_response
 from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
@@ -149,7 +149,7 @@ def _in_its_dialect(request: ModelRequest, response: dict[str, Any]) -> dict[str
         return response
     spoken = next((dialect for dialect, module in DIALECTS.items() if module.holds_answer(response)), wanted)
     try:
-        return translate_response(response, spoken, wanted, freeform_names(wanted, request.payload or {}))
+        return translate_response(response, spoken, wanted, agent_tools(wanted, request.payload or {}))
     except Untranslatable as error:
         raise final_error(f"this answer cannot be translated: {error}") from error
 

@@ -11,7 +11,7 @@ import orjson
 
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.neutral.openai_responses_tools import freeform_names
+from seatrial.gateway.neutral.openai_responses_tools import agent_tools
 from seatrial.gateway.upstreams.answers import (
     ALL_DIALECTS,
     JSON_HEADERS,
@@ -124,8 +124,8 @@ def say_line(request: ModelRequest, line: ScriptLine, serial: int) -> ModelReply
         return reply_in_pieces(200, JSON_HEADERS, [line.value.encode()])
     assert request.dialect is not None  # noqa: S101 - upstreams answer the others before
     usage, model = estimate_usage(request.payload, line), asked_model(request, "scripted")
-    freeform = freeform_names(request.dialect, request.payload or {})
-    said = render_response(request.dialect, line, model=model, serial=serial, usage=usage, freeform=freeform)
+    tools = agent_tools(request.dialect, request.payload or {})
+    said = render_response(request.dialect, line, model=model, serial=serial, usage=usage, agent_tools=tools)
     return answer(request, said)
 
 

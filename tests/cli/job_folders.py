@@ -10,7 +10,7 @@ from seatrial.jobs.api import PreparedJob
 from seatrial.jobs.engine import JobOutcome
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
-from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, trial_id
+from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask
 from seatrial.model.record import (
     AgentRef,
     ChangeCounts,
@@ -25,6 +25,7 @@ from seatrial.model.record import (
     TrialRecord,
     VerifierRun,
 )
+from seatrial.model.trial_ids import trial_id
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Observer, PhaseStarted
 from seatrial.trial.spec import TrialSpec

@@ -12,8 +12,9 @@ from seatrial.jobs.engine import JobOutcome
 from seatrial.jobs.places import TrialPlace, memory_of
 from seatrial.jobs.prepare import PreparedJob
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
-from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions, trial_id
+from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions
 from seatrial.model.record import AgentRef, Failure, PhaseTime, SandboxRef, TaskRef, TrialRecord
+from seatrial.model.trial_ids import trial_id
 from seatrial.trial.events import Event, Observer, PhaseStarted, unobserved
 from seatrial.trial.spec import TrialSpec
 

@@ -24,9 +24,10 @@ from seatrial.env.workplace import Workplace
 from seatrial.errors import HookError, SeatrialError, UsageError
 from seatrial.images.choice import why_refused
 from seatrial.images.resolver import ResolvedImage
-from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions, trial_id
+from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
+from seatrial.model.trial_ids import trial_id
 from seatrial.tasks.digest import digest_folder
 
 if TYPE_CHECKING:

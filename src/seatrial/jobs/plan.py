@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from seatrial.model.job import AgentOptions, LeftOut, trial_id, trial_stem
+from seatrial.model.job import AgentOptions, LeftOut
+from seatrial.model.trial_ids import trial_id, trial_stem
 
 __all__ = ["LeftOutCount", "TrialPlan", "count_left_out", "plan_trials", "trial_id"]
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from seatrial.model.job import JobFile, trial_id, trial_stem
+from seatrial.model.job import JobFile
 from seatrial.model.record import TrialRecord
+from seatrial.model.trial_ids import trial_id, trial_stem
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from tests.agents.presets_made import COMMAND, options, preset
+from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import Desk, Ran, trial_spec, write_task
 
 TOOLS = """
@@ -64,6 +65,7 @@ def test_a_program_that_does_not_start_is_no_zero_of_the_agent(desk):
     assert "said: no library. The image has another C library or architecture" in broken.failure.message
 
 
+@needs_root
 def test_settings_belong_to_the_user_that_the_agent_runs_as(desk):
     made = preset(files=FILES, command='test -O "$PWD" || stat -c %U /logs/agent/fake/deep/settings.json; id -un')
     ran = run(desk, made, toml='[agent]\nuser = "nobody"\n')

@@ -37,7 +37,7 @@ def test_what_is_there_is_not_baked_again_and_goes_from_machine_to_machine(store
     assert run(["agents", "bake", "pi", "-o", str(tmp_path / "pi.tar")]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("pi 1.0 sha256:")
-    assert f"written to {tmp_path}/pi.tar, 0 MB" in said.out
+    assert f"written to {tmp_path}/pi.tar, " in said.out
     assert said.err == ""
     assert run(["agents", "save", "pi@1.0", str(tmp_path / "again.tar")]) == 0
     assert (tmp_path / "again.tar").read_bytes() == (tmp_path / "pi.tar").read_bytes()

@@ -61,10 +61,37 @@ def test_trials_that_start_together_ask_once_for_each_agent_and_image():
 
 
 def test_one_that_fails_is_asked_again_in_the_next_trial():
-    with pytest.raises(AgentUnfitError, match="it ended with 1 and said: boom"):
-        ask(lambda *_: answer(exit_code=1, stderr="boom"))
-    with pytest.raises(AgentUnfitError, match="did not answer within 120 s"):
-        ask(lambda *_: answer(exit_code=None))
+    answers = [answer(exit_code=1, stderr="boom"), answer("1.0")]
+
+    async def scenario() -> str:
+        known = KnownVersions()
+        async with (
+            FakeBackend(lambda *_: answers.pop(0)) as backend,
+            open_sandbox(backend, SandboxSpec(Image("a"))) as sandbox,
+        ):
+            with pytest.raises(AgentUnfitError, match="it ended with 1 and said: boom"):
+                await known.ask("x", Image("a"), sandbox, COMMAND)
+            return await known.ask("x", Image("a"), sandbox, COMMAND)
+
+    assert asyncio.run(scenario()) == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "stderr", "reason"),
+    [
+        (None, "", "did not answer within 120 s"),
+        (1, "/lib/libc.so.6: version `GLIBC_2.38' not found", "C library is too old"),
+        (126, "sh: pi: Exec format error", "another architecture than this machine"),
+        (126, "", "another C library or architecture"),
+        (127, "", "no layer or set-up brought it"),
+        (-11, "", "It crashed"),
+        (139, "", "It crashed"),
+        (2, "no such option", "Its program is there and fails"),
+    ],
+)
+def test_why_it_does_not_start_is_said_as_far_as_that_can_be_told(exit_code, stderr, reason):
+    with pytest.raises(AgentUnfitError, match=reason):
+        ask(lambda *_: answer(exit_code=exit_code, stderr=stderr))
 
 
 def test_what_a_terminal_would_obey_is_not_repeated():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial.cli.agents_view import FOLDER, list_agents, show_agent
+from seatrial.cli.images_view import show_size
 from seatrial.errors import UsageError
 from seatrial.model.job import LayerRecipe
 
@@ -129,15 +130,11 @@ def recipe_named(name: str, folder: Path | None = None) -> LayerRecipe:
 
 
 def _line(recipe: LayerRecipe, digest: str, size: int) -> str:
-    return f"{recipe.name} {recipe.version} {digest} {_megabytes(size)}"
+    return f"{recipe.name} {recipe.version} {digest} {show_size(size)}"
 
 
 def _written(file: Path) -> str:
-    return f"written to {file}, {_megabytes(file.stat().st_size)}"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.0f} MB"
+    return f"written to {file}, {show_size(file.stat().st_size)}"
 
 
 def _say(line: str) -> None:

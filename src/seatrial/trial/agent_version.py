@@ -17,6 +17,25 @@ _VERSION = re.compile(r"\d+\.\d+(?:[.+-]?[0-9A-Za-z]+)*")
 _MOST_READ = 4096  # looking for a version takes the square of this, at worst
 _MOST_SAID = 500
 _LONGEST = 80
+_OTHER_MACHINE = "The image is for another architecture than this machine"
+# What loaders and shells say, and what it means.
+_TELLING = {
+    "GLIBC_": "The image's C library is too old for it",
+    "Exec format error": _OTHER_MACHINE,
+    "cannot execute binary file": _OTHER_MACHINE,
+}
+_BY_SIGNAL = {
+    4: "It uses an instruction that this processor does not have",
+    11: "It crashed",
+    31: "A system call is refused to it",
+}
+_BY_EXIT_CODE: dict[int | None, str] = {
+    127: "The program, or what it is started by, is not there: no layer or set-up brought it",
+    126: "The image has another C library or architecture than the program was made for",
+    # Of a shell's child, a signal comes as a number above 128.
+    **{code: meaning for signal, meaning in _BY_SIGNAL.items() for code in (-signal, 128 + signal)},
+}
+_OTHERWISE = "Its program is there and fails: the image may lack a library, or memory"
 
 
 @dataclass(eq=False, slots=True)
@@ -69,8 +88,7 @@ def _explanation(title: str, image: str, result: ExecResult) -> str:
 
 
 def _reason(result: ExecResult) -> str:
-    if result.exit_code == 127:
-        return "The program, or what it is started by, is not there: no layer or set-up brought it"
-    if result.exit_code == 126:
-        return "The image has another C library or architecture than the program was made for"
-    return "Its program is there and fails: the image may lack a library, or memory"
+    said = _shown(result.stderr or result.stdout)
+    if told := next((meaning for words, meaning in _TELLING.items() if words in said), None):
+        return told
+    return _BY_EXIT_CODE.get(result.exit_code, _OTHERWISE)

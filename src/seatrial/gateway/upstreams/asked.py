@@ -81,9 +81,7 @@ def _speaker(message: Any) -> Speaker:
     known = table(message)
     kind, role = text(known.get("type")) or "message", text(known.get("role"))
     inner = [table(each) for each in (*items(known.get("content")), *items(known.get("parts")))]
-    if kind.endswith("_output") or any(
-        each.get("type") == "tool_result" or "functionResponse" in each for each in inner
-    ):
+    if kind.endswith("_output") or any(map(_is_result, inner)):
         return "tool"
     if role is not None:
         return _ROLES.get(role, "user")

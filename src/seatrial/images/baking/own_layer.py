@@ -20,27 +20,16 @@ _OPT = "/opt/"
 _UNREADABLE = (tarfile.TarError, ValueError, ArithmeticError, *BROKEN)
 
 
-class _Digest:
-    """A file that only knows the digest of what was written to it."""
+class _Digesting:
+    """Takes what is written, for a file if there is one, and knows its digest."""
 
-    def __init__(self) -> None:
-        self.hash = hashlib.sha256()
-
-    def write(self, chunk: bytes, /) -> int:
-        self.hash.update(chunk)
-        return len(chunk)
-
-
-class _Both:
-    """A file that also knows the digest of what was written to it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | None = None) -> None:
         self._file = file
         self.hash = hashlib.sha256()
 
     def write(self, chunk: bytes, /) -> int:
         self.hash.update(chunk)
-        return self._file.write(chunk)
+        return self._file.write(chunk) if self._file else len(chunk)
 
 
 def lock_layer(layer: AgentLayer) -> AgentLayer:
@@ -69,7 +58,7 @@ def beside_opt(layer: AgentLayer) -> list[str]:
 
 def pack_layer(layer: AgentLayer, archive: IO[bytes]) -> None:
     """Write the archive of a locked layer. Raises AgentSetupError for one that has changed since."""
-    writer = _Both(archive)
+    writer = _Digesting(archive)
     try:
         _write(Path(layer.source), cast(IO[bytes], writer))
     except JobError as error:
@@ -80,7 +69,7 @@ def pack_layer(layer: AgentLayer, archive: IO[bytes]) -> None:
 
 
 def _digest(source: Path) -> str:
-    digest = _Digest()
+    digest = _Digesting()
     _write(source, cast(IO[bytes], digest))
     return digest.hash.hexdigest()
 

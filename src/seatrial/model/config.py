@@ -122,6 +122,17 @@ class OutputDeclaration(StrictModel):
     max_bytes: Annotated[int, Field(gt=0)] | None = None
 
 
+class CheckSpec(StrictModel):
+    """What a task's author says about the checks of its verifier (`[check]`).
+
+    `accept` are findings that are meant, by their ids; `*` stands for anything. `oracle_reward` is what the solution
+    is to get, where that is not 1.
+    """
+
+    accept: tuple[str, ...] = ()
+    oracle_reward: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+
+
 class ArtifactSpec(StrictModel):
     """A path to keep after the agent phase, besides `/logs/artifacts`."""
 
@@ -170,6 +181,7 @@ class TaskConfig(StrictModel):
     verifier: VerifierPhaseSpec = VerifierPhaseSpec()
     environment: EnvironmentSpec = EnvironmentSpec()
     output: OutputDeclaration = OutputDeclaration()
+    check: CheckSpec = CheckSpec()
     solution_env: EnvTable = Field(default_factory=dict)
     artifacts: tuple[ArtifactSpec, ...] = ()
     steps: tuple[StepSpec, ...] = ()

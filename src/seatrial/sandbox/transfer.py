@@ -63,6 +63,17 @@ def pack_files(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
     return buffer.getvalue()
 
 
+def join_archives(*archives: bytes) -> bytes:
+    """One archive of several; where two have the same name, the later one stays when they are unpacked."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as joined:
+        for archive in archives:
+            with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+                for member in tar:
+                    joined.addfile(member, tar.extractfile(member) if member.isreg() else None)
+    return buffer.getvalue()
+
+
 def _add_files(tar: tarfile.TarFile, files: Mapping[str, bytes], mode: int = 0o644) -> None:
     for name, content in files.items():
         member = tarfile.TarInfo(name)

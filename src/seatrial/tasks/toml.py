@@ -11,6 +11,7 @@ from seatrial.model.config import (
     AgentSpec,
     ArtifactSpec,
     Author,
+    CheckSpec,
     CollectHook,
     OutputDeclaration,
     PackageSpec,
@@ -50,6 +51,7 @@ def _config(table: Table) -> TaskConfig:
         verifier=table.read("verifier", _verifier),
         environment=table.read("environment", read_environment),
         output=table.read("output", _output),
+        check=_check(table),
         solution_env=table.read("solution", _solution),
         artifacts=_artifacts(table),
         steps=steps,
@@ -188,6 +190,21 @@ def _collect(table: Table) -> CollectHook | None:
         table.report.wrong(table.key("command"), "a command", None)
         return None
     return CollectHook(**hook)
+
+
+def _check(table: Table) -> CheckSpec:
+    with table.report.forgiving():
+        return table.read("check", _read_check) or CheckSpec()
+
+
+def _read_check(table: Table) -> CheckSpec:
+    reward = table.number("oracle_reward", least=0.0)
+    if reward is not None and reward > 1.0:
+        table.report.wrong(table.key("oracle_reward"), "a number from 0 to 1", reward)
+        reward = None
+    check = given(accept=table.texts("accept"), oracle_reward=reward)
+    table.done()
+    return CheckSpec(**check)
 
 
 def _output(table: Table) -> OutputDeclaration:

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges
-from seatrial.sandbox.api import Network, Sandbox
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.session import open_sandbox
 from seatrial.scoring.findings import Finding, with_finding
@@ -25,9 +24,8 @@ from seatrial.trial.exhaustion import ensure_unspoiled
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.place import choose_network
-from seatrial.trial.rounds import Round, rounds_of
-from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.rounds import Round
+from seatrial.trial.untouched import furnish_untouched
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, take_stock
 
@@ -111,7 +109,7 @@ async def _ask(verification: Verification, machinery: Machinery, host: Attendanc
     folder = verification.folder / "baseline"
     async with open_sandbox(machinery.backend, verification.place.sandbox) as fresh:
         try:
-            await _furnish(verification, fresh)
+            await furnish_untouched(verification, fresh)
         except (AgentSetupError, HealthcheckError):
             if _is_first(verification.round):
                 raise
@@ -124,18 +122,6 @@ async def _ask(verification: Verification, machinery: Machinery, host: Attendanc
     await host.look()
     ensure_unspoiled(host)
     return "silent"
-
-
-async def _furnish(verification: Verification, fresh: Sandbox) -> None:
-    rounds = rounds_of(verification.round.task) if verification.round.step else (verification.round,)
-    await stage_task(fresh, verification.spec, rounds[0], verification.place)
-    for round_ in rounds[: rounds.index(verification.round) + 1]:
-        await stage_round(fresh, verification.spec, round_, verification.place, None, _network(verification, round_))
-
-
-def _network(verification: Verification, round_: Round) -> Network:
-    policy = round_.agent.network or round_.task.config.environment.network
-    return choose_network(policy, verification.spec.options, verification.place.capabilities)
 
 
 def explain_silence(round_: Round, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:

@@ -14,7 +14,7 @@ from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_place import VerifierSandbox, choose_isolation, open_verifier_sandbox, plan_verifier
 from seatrial.verify.run import fetch_files, run_tests
-from seatrial.verify.stage import SOLUTION_DIR, PackedTests, StagedTests, find_tests, stage_tests
+from seatrial.verify.stage import SOLUTION_DIR, PackedTests, StagedTests, find_tests, stage_tests, with_others
 
 
 async def judge(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Judgement:
@@ -49,13 +49,19 @@ async def _run_once(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation) as room:
-        tests = packed_tests(verification.spec.task_digest, verification.round)
+        tests = _tests(verification)
         if shield.isolation not in ("guarded", "kill"):
             await room.sandbox.renew_verifier()
         staged = await _stage(verification, room, tests)
         ended = await run_tests(room.sandbox, staged, plan_verifier(verification), folder)
         files = await fetch_files(room.sandbox, staged, verification.round.judged.verifier, folder / "files")
     return read_judgement(verification, VerifierOutcome(ended, files, tests.digest), shield, logs)
+
+
+def _tests(verification: Verification) -> PackedTests:
+    tests = packed_tests(verification.spec.task_digest, verification.round)
+    others = verification.conditions.tests
+    return with_others(tests, others) if others else tests
 
 
 async def _stage(verification: Verification, room: VerifierSandbox, tests: PackedTests) -> StagedTests:

@@ -3,9 +3,11 @@
 Nothing alive is in it; `judge` takes the sandbox and the machinery beside it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Literal
 
 from seatrial.model.agent import AgentResult
 from seatrial.model.job import TrialOptions
@@ -23,6 +25,23 @@ from seatrial.verify.system.verifier_needs import VerifierNeeds, find_needs
 _MAX_SCRIPT_BYTES = 2**20
 
 
+@dataclass(frozen=True, slots=True)
+class VerifierConditions:
+    """How a verifier is run otherwise than usual, to see whether that matters.
+
+    `env` goes before the verifier's own variables. `tests` are files in `/tests`, instead of the task's own or besides.
+    With `network` of `none` it reaches nobody, whatever the task says. On `one_cpu`, its processes have no other one.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    tests: Mapping[str, bytes] = field(default_factory=dict)
+    network: Literal["task", "none"] = "task"
+    one_cpu: bool = False
+
+
+USUAL_CONDITIONS = VerifierConditions()
+
+
 @dataclass(frozen=True)
 class Verification:
     """One round of a trial after its agent: what that left behind, and the kind of sandbox it worked in.
@@ -38,6 +57,7 @@ class Verification:
     agent_result: AgentResult
     work: Work
     earlier: FileChanges = field(default_factory=FileChanges)
+    conditions: VerifierConditions = USUAL_CONDITIONS
 
     @property
     def options(self) -> TrialOptions:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from seatrial.errors import HostExhaustedError
 from seatrial.images.choice import ImageRequest
+from seatrial.model.config import NetworkPolicy
 from seatrial.model.record import IsolationLevel
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.ca_file import VERIFIER_CA
@@ -81,10 +82,14 @@ def plan_verifier(verification: Verification) -> VerifierPlan:
     phase, config, options = verification.round.verifier, verification.round.task.config, verification.options
     policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
     own = phase.environment.workdir if phase.environment else None
+    conditions = verification.conditions
+    if conditions.network == "none":
+        policy = NetworkPolicy(mode="no-network")
     return VerifierPlan(
         workdir=phase.workdir or config.verifier.workdir or own or verification.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
-        env={**trusted(options, VERIFIER_CA), **task_variables(phase.env, options.allow_env)},
+        env={**trusted(options, VERIFIER_CA), **task_variables(phase.env, options.allow_env), **conditions.env},
         user=verification.round.verifier_user,
         network=choose_network(policy, options, verification.place.capabilities),
+        one_cpu=conditions.one_cpu,
     )

@@ -18,6 +18,7 @@ from seatrial.verify.stage import LOGS_DIR, TESTS_DIR, StagedTests
 MAX_LOG_BYTES = 16 * 2**20
 # By absolute path, from the task's own directory. A shell, because some scripts name no interpreter.
 _COMMAND = ("/bin/sh", "-c", f'"${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"')
+_ON_ONE_CPU = ("/bin/sh", "-c", f'exec taskset -c "$(taskset -pc $$ | sed "s/.*: //; s/[,-].*//")" {TESTS_DIR}/test.sh')
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,14 @@ class VerifierPlan:
     env: Mapping[str, str] = field(default_factory=dict)
     user: str | int | None = None
     network: Network = NO_NETWORK
+    one_cpu: bool = False
 
 
 async def run_tests(sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, logs: Path) -> ExecResult:
     """Run the staged tests; their output goes to `logs`."""
     return await sandbox.exec(
         ExecSpec(
-            _COMMAND,
+            _ON_ONE_CPU if plan.one_cpu else _COMMAND,
             phase=tests.phase,
             env=plan.env,
             cwd=plan.workdir,

@@ -1,14 +1,14 @@
 """Laying out the verifier's files. Only possible once the agent is done: it takes the agent's result."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.errors import VerifierStageError
 from seatrial.model.agent import AgentResult
 from seatrial.sandbox.api import ExecSpec, Phase, Sandbox
-from seatrial.sandbox.transfer import pack_files, pack_trees, put_packed
+from seatrial.sandbox.transfer import join_archives, pack_files, pack_trees, put_packed
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.ignore import ignored_in
 from seatrial.tasks.layout import IGNORED_FOLDERS
@@ -35,6 +35,13 @@ def pack_tests(folders: Sequence[Path]) -> PackedTests:
     digests = [digest_folder(folder) for folder in folders]
     digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
     return PackedTests(pack_trees(*folders, skip=IGNORED_FOLDERS, omit=ignored_in), digest)
+
+
+def with_others(tests: PackedTests, files: Mapping[str, bytes]) -> PackedTests:
+    """The tests with some files instead of their own, or besides them; their digest says so."""
+    archive = join_archives(tests.archive, pack_files(files, mode=0o755))
+    named = "".join(f"{name} {hashlib.sha256(content).hexdigest()}\n" for name, content in sorted(files.items()))
+    return PackedTests(archive, hashlib.sha256(f"{tests.digest}\n{named}".encode()).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)

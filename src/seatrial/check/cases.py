@@ -1,0 +1,132 @@
+"""What a check tries: cases, each one verification of an end state, and the verdict that came of it.
+
+A check is a module with two functions. `cases(subject)` says what to try, without trying it. `findings(subject,
+verdicts)` says what the verdicts mean, by the ids of their cases; a case that was not tried has none. Both are pure.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.output import OutputFormat
+from seatrial.model.record import Outcome
+from seatrial.model.task import Task
+from seatrial.trial.end_state import Edit
+from seatrial.trial.verification import USUAL_CONDITIONS, VerifierConditions
+
+UNTOUCHED = "untouched"
+ORACLE = "oracle"
+"""Names of end states; those of golden answers are `golden/pass`, `golden/fail/NAME` and so on."""
+
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._/+-]+")
+
+
+def case_id(check: CheckId, *parts: str) -> str:
+    """An id that is short, the same in every run, and needs no quotes in a shell."""
+    return "/".join([check, *(_NOT_IN_IDS.sub("_", part)[:60].strip("/") or "_" for part in parts)])
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing to try. The verifier judges `state` after `edits`, under `conditions`.
+
+    With a `command`, an agent runs it in the untouched environment instead, with `edits` laid out before it, and its
+    trial is judged as any other. `worth` says what to try first when time is short: higher ones go first.
+    """
+
+    id: str
+    check: CheckId
+    state: str = UNTOUCHED
+    edits: tuple[Edit, ...] = ()
+    conditions: VerifierConditions = USUAL_CONDITIONS
+    command: str | None = None
+    worth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CaseVerdict:
+    """What a verifier said to a case. `failure` says why it could not be asked; then there is no evaluation.
+
+    `outcome` is what a trial would have been called. `log` is the end of what the verifier printed.
+    """
+
+    case: str
+    evaluation: EvaluationResult | None
+    outcome: Outcome | None = None
+    duration_sec: float = 0.0
+    exit_code: int | None = None
+    timed_out: bool = False
+    failure: str | None = None
+    log: str = ""
+
+    @property
+    def reward(self) -> float | None:
+        """The reward, None where there was no verdict."""
+        return self.evaluation.reward if self.evaluation else None
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The categories of its error tags."""
+        return frozenset(tag.category for tag in (self.evaluation.error_taxonomy if self.evaluation else None) or ())
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedAnswer:
+    """An output file that was accepted: whose it is, where it lies, what it says, and in which format."""
+
+    state: str
+    path: str
+    content: bytes
+    format: OutputFormat | None
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A task as checks see it. `states` are those that exist, each with its own verdict, `tests` its small test files.
+
+    `answers` are the accepted ones: the declared output first, then other files that the solution wrote.
+    `name` is how a user calls the task on the command line.
+    """
+
+    task: Task
+    name: str
+    instruction: str
+    tests: Mapping[str, bytes]
+    states: Mapping[str, CaseVerdict]
+    answers: tuple[AcceptedAnswer, ...] = ()
+    pass_threshold: float = 1.0
+    repeats: int = 5
+    options: Sequence[str] = field(default=())
+    """Other words of the command line that a case needs to be tried again, such as `--image host`."""
+
+    def reproduce(self, case: str) -> str:
+        """The command that tries one case again and shows what the verifier said."""
+        words = ["seatrial", "check", self.name, *self.options, "--case", case]
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What came of a check: how it went, and what it found."""
+
+    outcome: CheckOutcome
+    findings: Sequence[CheckFinding] = ()
+
+
+class Check(Protocol):
+    """A module of this package that tries one thing."""
+
+    CHECK: CheckId
+    TITLE: str
+
+    def cases(self, subject: Subject) -> Iterable[Case]:
+        """What to try."""
+        ...
+
+    def findings(self, subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
+        """What came of it; `tried` and `left_out` are filled in by whoever ran the cases."""
+        ...

@@ -1,0 +1,20 @@
+"""The environment of a round as its agent would find it, in which nobody has done anything."""
+
+from seatrial.sandbox.api import Network, Sandbox
+from seatrial.trial.place import choose_network
+from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.verification import Verification
+
+
+async def furnish_untouched(verification: Verification, fresh: Sandbox) -> None:
+    """Lay out a task in a fresh sandbox, up to the round that is verified; earlier ones are not worked on."""
+    rounds = rounds_of(verification.round.task) if verification.round.step else (verification.round,)
+    await stage_task(fresh, verification.spec, rounds[0], verification.place)
+    for round_ in rounds[: rounds.index(verification.round) + 1]:
+        await stage_round(fresh, verification.spec, round_, verification.place, None, _network(verification, round_))
+
+
+def _network(verification: Verification, round_: Round) -> Network:
+    policy = round_.agent.network or round_.task.config.environment.network
+    return choose_network(policy, verification.spec.options, verification.place.capabilities)

@@ -19,7 +19,7 @@ from seatrial.trial.judgement import Judgement, score
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.snapshot import lay_out_snapshot
 from seatrial.trial.untouched import furnish_untouched
-from seatrial.trial.verification import USUAL_CONDITIONS, VerifierConditions, Verification
+from seatrial.trial.verification import USUAL_CONDITIONS, Verification, VerifierConditions
 from seatrial.verify.fetch import fetch_output
 
 _EDIT_SEC = 60.0

@@ -1,6 +1,5 @@
 """A baseline: findings that are known, so that they fail no build again. Only new ones do."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -43,10 +42,11 @@ def read_baseline(path: Path) -> CheckBaseline:
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(f"{path}: the baseline cannot be read: {why}; --write-baseline {path} makes one") from error
-    except (ValidationError, json.JSONDecodeError) as error:
-        raise UsageError(
-            f"{path}: not a baseline of findings: {error}; --write-baseline {path} makes a new one"
-        ) from error
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        why = f"{where}: {problem['msg']}" if where else problem["msg"]
+        raise UsageError(f"{path}: not a baseline of findings: {why}; --write-baseline {path} makes one") from error
 
 
 def write_baseline(path: Path, checks: Iterable[TaskCheck]) -> int:

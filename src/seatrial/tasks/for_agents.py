@@ -18,7 +18,7 @@ def without_check(config: bytes) -> bytes:
 
     A file that cannot be read as TOML is not the business of this function, and stays as it is.
     """
-    if _TABLE.encode() not in config:
+    if _TABLE.encode() not in config and b"\\" not in config:  # a key may be written with escapes
         return config
     try:
         text = config.decode("utf-8-sig")

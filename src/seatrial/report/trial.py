@@ -84,9 +84,22 @@ def validity_lines(evaluation: EvaluationResult) -> list[str]:
 
 
 def breakdown_rows(evaluation: EvaluationResult) -> list[Row]:
-    """One row per dimension the verifier named; its error tags have a table of their own."""
+    """One row per dimension the verifier named; its error tags and its confidence are told by themselves."""
     found = evaluation.breakdown or {}
-    return [_dimension(name, entry) for name, entry in found.items() if name != _TOLD_AS_TAGS]
+    told = {_TOLD_AS_TAGS, *(["confidence"] if evaluation.confidence else [])}
+    return [_dimension(name, entry) for name, entry in found.items() if name not in told]
+
+
+def confidence(evaluation: EvaluationResult) -> str:
+    """How sure one may be of the reward, as far as somebody said; empty when nobody did."""
+    known = evaluation.confidence.model_dump(exclude_none=True) if evaluation.confidence else {}
+    return ", ".join(f"{harmless(name.replace('_', ' '))} {_number(value)}" for name, value in known.items())
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " to ".join(map(_number, value))
+    return harmless(f"{value:.4g}" if isinstance(value, float) else str(value))
 
 
 def _dimension(name: str, entry: Any) -> Row:

@@ -85,3 +85,9 @@ def test_how_sure_one_may_be_is_told_once():
     told = evaluation.model_copy(update={"confidence": sure, "breakdown": {"confidence": {"annotator_count": 3}}})
     assert confidence(told) == "annotator count 3, agreement metric kappa, confidence interval 0.25 to 1"
     assert breakdown_rows(told) == []
+
+
+def test_verdicts_of_repeats_are_told_with_where_they_were_given():
+    run = VerifierRun(duration_sec=1.0, isolation="guarded", repeats=(1.0, None, 0.5), repeated_in="fresh")
+    facts = dict(evidence(record("t", 0.5, verifier_run=run), None))
+    assert facts["repeats"] == "1, no verdict and 0.5, in a fresh sandbox each; the lowest counts"

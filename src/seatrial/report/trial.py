@@ -19,6 +19,7 @@ from seatrial.model.record import (
 )
 from seatrial.report.reasons import failure_in_words
 from seatrial.report.text import cache_use, counted, format_cost, format_duration, format_reward, harmless
+from seatrial.scoring.repeats import tell_rewards
 
 Fact = tuple[str, str]
 Row = tuple[str, ...]
@@ -137,6 +138,9 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     cut = ", its output was cut" if run.truncated else ""
     yield "verifier", f"{prefix}{end} after {format_duration(run.duration_sec)}{cut}"
     yield "isolation", f"{prefix}{run.isolation}{', with a system of its own' if run.shielded else ''}"
+    if run.repeats:
+        where = "a fresh sandbox each" if run.repeated_in == "fresh" else "the same sandbox"
+        yield "repeats", f"{prefix}{tell_rewards(run.repeats)}, in {where}; the lowest counts"
     if run.baseline:
         yield "baseline", prefix + _BASELINES[run.baseline]
     if run.survivors:

@@ -35,7 +35,11 @@ def chosen_answers(subject: Subject) -> list[AcceptedAnswer]:
 
 
 def _is_asked_for(answer: AcceptedAnswer, subject: Subject) -> bool:
-    return answer.path == subject.task.output.path or posixpath.basename(answer.path) in subject.instruction
+    output = subject.task.output
+    if answer.path == output.path:
+        return True
+    handed_out = {candidate.path for candidate in output.candidates if candidate.role == "input"}
+    return answer.path not in handed_out and posixpath.basename(answer.path) in subject.instruction
 
 
 def is_main(answer: AcceptedAnswer, subject: Subject) -> bool:

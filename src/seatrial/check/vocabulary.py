@@ -30,7 +30,8 @@ _FREEDOM = re.compile(
 )
 _EXACT = re.compile(
     r"byte[- ](?:for|by)[- ]byte|byte[- ]identical|bit[- ]for[- ]bit|verbatim|character[- ](?:for|by)[- ]character|"
-    r"exact(?:ly)? (?:bytes?|format|formatting|output|contents?|text|string|match|this|the following|like|identical)|"
+    r"exact(?:ly)? (?:bytes?|format|formatting|output|contents?|text|string|match|like|identical)|"
+    r"exactly (?:this|the following) (?:bytes|format|output|contents?|text|strings?|lines?)|"
     r"exactly as (?:shown|follows|below|given|described)|exactly match(?:es|ing)?|"
     r"(?:match|matches|identical|equal)(?: to)? exactly|canonical|"
     r"\bmd5\b|\bsha-?(?:1|256|512)\b|checksum|minified|minify|compact json|pretty[- ]?print|\bindent(?:ed|ation)?\b|"

@@ -36,7 +36,10 @@ class Field:
 
 def place_name(path: Steps) -> str:
     """One place as an author would write it; rows count from 1, as everybody but a programmer counts them."""
-    return _joined(tuple(f"[{step + 1}]" if isinstance(step, int) else step for step in path))
+    steps = tuple(f"[{step + 1}]" if isinstance(step, int) else step for step in path)
+    if len(steps) > 1 and isinstance(path[0], int):
+        return f"{_joined(steps[1:])} (row {path[0] + 1})"
+    return _joined(steps)
 
 
 def _joined(steps: Sequence[str]) -> str:

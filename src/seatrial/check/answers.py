@@ -1,81 +1,110 @@
-"""The answers in an end state that was accepted: the output of the task, and other small files that were written.
+"""Accepted answers as checks work on them: which ones are worth it, cases with another file in their place, verdicts.
 
-Archives and folders may be strangers': only plain files are taken, few and small ones.
+A verdict `falls` when its reward is below that of the accepted answer, by however little.
 """
 
 import posixpath
-import tarfile
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-import zstandard
+from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, Subject, case_id
+from seatrial.check.vocabulary import Vocabulary
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.trial.end_state import Edit
 
-from seatrial.check.cases import AcceptedAnswer
-from seatrial.check.golden_files import GoldenAnswer
-from seatrial.model.output import OutputFormat, OutputSpec, format_of
-from seatrial.tasks.layout import read_file
-
-_MOST_BYTES = 2**20
-_MOST_OTHER_BYTES = 128 * 2**10
-_MOST_OTHERS = 4
-_MOST_MEMBERS = 50_000
-_BY_PROGRAMS = (".pyc", ".pyo", ".o", ".so", ".lock", ".log", ".pid", ".sqlite", ".db")
+MAX_ANSWERS = 3
+NO_ANSWER = "no answer is accepted yet, so there is nothing to change about one"
+_LEAST_FALL = 1e-9
 
 
-def kept_answers(archive: Path, state: str, output: OutputSpec, workdir: str, reward: float) -> list[AcceptedAnswer]:
-    """The answers in an end state that was kept, the output first; none where the archive cannot be read."""
-    try:
-        found = dict(_small_files(archive, output.path, workdir))
-    except (OSError, EOFError, tarfile.TarError, zstandard.ZstdError):
-        return []
-    others = sorted((path for path in found if path != output.path), key=lambda path: (path.count("/"), path))
-    chosen = [*([output.path] if output.path in found else []), *others[:_MOST_OTHERS]]
-    return [AcceptedAnswer(state, path, found[path], _format(path, output), reward) for path in chosen if path]
+def vocabulary(subject: Subject) -> Vocabulary:
+    """The words of a task."""
+    return Vocabulary(subject.instruction, subject.tests)
 
 
-def golden_answers(golden: GoldenAnswer, output: OutputSpec, reward: float) -> list[AcceptedAnswer]:
-    """The output in a golden answer."""
-    if output.path is None:
-        return []
-    file = golden.source
-    if golden.target != output.path:
-        within = posixpath.relpath(output.path, golden.target)
-        file = golden.source / within
-    try:
-        if within_link(golden.source, file) or file.stat().st_size > _MOST_BYTES:
-            return []
-        content = read_file(file, _MOST_BYTES)[0]
-    except (OSError, ValueError):
-        return []
-    return [AcceptedAnswer(golden.name, output.path, content, _format(output.path, output), reward)]
+def chosen_answers(subject: Subject) -> list[AcceptedAnswer]:
+    """One accepted answer of each file that the instruction asks for, the declared output first.
+
+    What else a solution wrote is its own business. An answer without a reward cannot fall.
+    """
+    found: dict[str, AcceptedAnswer] = {}
+    for answer in subject.answers:
+        if answer.reward > 0 and _is_asked_for(answer, subject):
+            found.setdefault(answer.path, answer)
+    return list(found.values())[:MAX_ANSWERS]
 
 
-def within_link(root: Path, file: Path) -> bool:
-    """Whether a file is no plain file of a folder, or lies behind a link."""
-    return not file.is_file() or not file.resolve().is_relative_to(root.resolve()) or file.is_symlink()
+def _is_asked_for(answer: AcceptedAnswer, subject: Subject) -> bool:
+    output = subject.task.output
+    if answer.path == output.path:
+        return True
+    handed_out = {candidate.path for candidate in output.candidates if candidate.role == "input"}
+    return answer.path not in handed_out and posixpath.basename(answer.path) in subject.instruction
 
 
-def _small_files(archive: Path, output: str | None, workdir: str) -> Iterator[tuple[str, bytes]]:
-    with zstandard.open(archive, "rb") as packed, tarfile.open(fileobj=packed, mode="r|") as tar:
-        for number, member in enumerate(tar):
-            if number >= _MOST_MEMBERS:
-                return
-            path = posixpath.normpath(f"/{member.name}")
-            most = _MOST_BYTES if path == output else _MOST_OTHER_BYTES
-            if not member.isreg() or member.size > most or not (path == output or _is_work(path, workdir)):
-                continue
-            content = tar.extractfile(member)
-            if content is not None:
-                yield path, content.read()
+def is_main(answer: AcceptedAnswer, subject: Subject) -> bool:
+    """Whether an answer is the output that the task declares or asks for, not only one that it mentions."""
+    output = subject.task.output
+    return answer.path == output.path and output.source in ("declared", "inferred")
 
 
-def _is_work(path: str, workdir: str) -> bool:
-    """Whether somebody may have written a file as work: neither hidden, nor left by a program beside it."""
-    if not path.startswith(f"{workdir.rstrip('/')}/"):
-        return False
-    parts = posixpath.relpath(path, workdir).split("/")
-    return not any(part.startswith((".", "__")) for part in parts) and not path.endswith(_BY_PROGRAMS)
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Other bytes, or another kind of file, in the place of an accepted answer."""
+
+    answer: AcceptedAnswer
+    case: Case
 
 
-def _format(path: str, output: OutputSpec) -> OutputFormat | None:
-    return output.format if path == output.path else format_of(path)
+class Variants:
+    """Makes the cases of one check, each with an id of its own."""
+
+    def __init__(self, check: CheckId) -> None:
+        self._check = check
+        self._ids: set[str] = set()
+
+    def make(self, answer: AcceptedAnswer, edits: Iterable[Edit], *parts: str, worth: int = 0) -> Variant:
+        """A case on an answer's own end state with some edits; `parts` say which one it is."""
+        name = self._free(case_id(self._check, posixpath.basename(answer.path), *parts))
+        return Variant(answer, Case(name, self._check, answer.state, tuple(edits), worth=worth))
+
+    def replaced(self, answer: AcceptedAnswer, content: bytes, *parts: str, worth: int = 0) -> Variant:
+        """A case with other bytes in an answer's place."""
+        return self.make(answer, [Edit(answer.path, content)], *parts, worth=worth)
+
+    def _free(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self._ids:
+            number += 1
+            name = f"{wanted}-{number}"
+        self._ids.add(name)
+        return name
+
+
+def judged(variant: Variant, verdicts: Mapping[str, CaseVerdict]) -> CaseVerdict | None:
+    """What the verifier said, None if it was not asked or could not be."""
+    verdict = verdicts.get(variant.case.id)
+    return verdict if verdict and verdict.evaluation is not None and verdict.failure is None else None
+
+
+def falls(variant: Variant, verdict: CaseVerdict) -> bool:
+    """Whether a verdict is worse than that on the accepted answer."""
+    return (verdict.reward or 0.0) < variant.answer.reward - _LEAST_FALL
+
+
+def outcome(check: CheckId, findings: Iterable[CheckFinding], **figures: object) -> CheckOutcome:
+    """How a check went by what it found; notes fail nothing."""
+    failed = any(finding.weight != "note" for finding in findings)
+    return CheckOutcome(check=check, status="failed" if failed else "passed", figures=dict(figures))
+
+
+def skipped(check: CheckId, reason: str) -> CheckOutcome:
+    """A check that had nothing to try."""
+    return CheckOutcome(check=check, status="skipped", reason=reason)
+
+
+def all_of(groups: Mapping[str, Iterable[Variant]]) -> Iterator[Case]:
+    """The cases of several groups of variants."""
+    for variants in groups.values():
+        for variant in variants:
+            yield variant.case

@@ -10,7 +10,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from seatrial.check import golden, nothing, oracle
+from seatrial.check import (
+    cheats,
+    determinism,
+    equivalents,
+    golden,
+    hostile,
+    instruction,
+    kill_rate,
+    nothing,
+    oracle,
+    shotgun,
+)
 from seatrial.check.cases import Case, Check, CheckResult, Subject
 from seatrial.check.examiner import Examiner
 from seatrial.check.grade import grade_of
@@ -21,7 +32,18 @@ from seatrial.concurrency import first_error
 from seatrial.errors import SeatrialError
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck
 
-CHECKS: tuple[Check, ...] = (oracle, nothing, golden)
+CHECKS: tuple[Check, ...] = (
+    oracle,
+    nothing,
+    golden,
+    determinism,
+    kill_rate,
+    equivalents,
+    shotgun,
+    cheats,
+    hostile,
+    instruction,
+)
 """Every check there is, in the order of the reports. A new one is a module of this package and an entry here."""
 
 _log = logging.getLogger(__name__)

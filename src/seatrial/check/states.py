@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from seatrial.check.answers import golden_answers, kept_answers
 from seatrial.check.case_agent import CaseAgent
 from seatrial.check.cases import ORACLE, UNTOUCHED, AcceptedAnswer, Case, CaseVerdict, case_id
 from seatrial.check.examiner import Examiner, RanTrial
+from seatrial.check.found_answers import golden_answers, kept_answers
 from seatrial.check.golden import LEAST_PASS, PASS
 from seatrial.check.golden_files import START_SCRIPT, GoldenAnswer, find_golden
 from seatrial.check.verdicts import verdict_of_step, verdict_of_trial

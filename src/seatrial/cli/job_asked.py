@@ -45,6 +45,7 @@ _KEYS = {
     "trust": "trial.trust",
     "keep": "trial.keep",
     "verdict": "trial.verdict",
+    "verify_repeats": "trial.verify_repeats",
     "unfit": "trial.unfit",
     "upstream": "model.upstream",
     "temperature": "model.temperature",

@@ -228,6 +228,12 @@ VERIFICATION = OptionGroup(
             type=click.Choice(["task", "exit_status"]),
             help="What counts where a verifier writes no reward: what the task says, or its exit status.  [task]",
         ),
+        click.option(
+            "--verify-repeats",
+            type=click.IntRange(1, 100),
+            metavar="N",
+            help="Ask the verifier N times about the same end state; the lowest reward counts.  [1]",
+        ),
     ),
 )
 PLACE = OptionGroup(

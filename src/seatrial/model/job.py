@@ -128,6 +128,7 @@ class TrialOptions(StrictModel):
     writes no reward file is judged by its exit status, whatever the task says. `allow_env` are the variables of this
     machine that task.toml may take by `${NAME}`. `unfit` tasks have errors that lint names, or ask for what no sandbox
     here has. `cpus`, `memory_mb`, `storage_mb` and `agent_timeout_sec` go before what tasks say of themselves.
+    The verifier is asked `verify_repeats` times about the same end state; the lowest reward counts, and all are kept.
     `ca_file` has the certificates that builds, set-ups, sandboxes and our own clients trust; with a `proxy` of `host`,
     the former three reach the network through the one this machine uses.
     """
@@ -152,6 +153,7 @@ class TrialOptions(StrictModel):
     reward_policy: RewardPolicy = "declared"
     trust: Literal["image", "as_left"] = "image"
     verdict: Literal["task", "exit_status"] = "task"
+    verify_repeats: Annotated[int, Field(ge=1, le=100)] = 1
     solution: Literal["withheld", "staged"] = "withheld"
     allow_env: tuple[VariableName, ...] = ()
     unfit: Literal["refuse", "run"] = "refuse"

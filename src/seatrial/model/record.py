@@ -149,7 +149,9 @@ class VerifierRun(StrictModel):
     verifier did not meet as the agent left them: as in the image, or not at all. When `shielded`, it had a system of
     its own, whatever the survivors did to theirs meanwhile; `trust` says whether that was the agent's by somebody's
     wish. A verifier that said nothing was asked for a `baseline`: one that judged there was silenced by the agent, one
-    that is silent there too is broken.
+    that is silent there too is broken. Where it was asked more than once about the same end state, `repeats` are all
+    rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts. It was
+    `repeated_in` sandboxes that were laid out anew, or in the same one.
     """
 
     exit_code: int | None = None
@@ -168,6 +170,8 @@ class VerifierRun(StrictModel):
     stdout_path: str | None = None
     stderr_path: str | None = None
     baseline: Baseline | None = None
+    repeats: tuple[Fraction01 | None, ...] = ()
+    repeated_in: Literal["fresh", "same"] | None = None
 
 
 class Provenance(StrictModel):

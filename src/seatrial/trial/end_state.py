@@ -17,6 +17,7 @@ from seatrial.sandbox.transfer import put_file, put_tree
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement, score
 from seatrial.trial.machinery import Machinery
+from seatrial.trial.odd_files import OddFile, make_odd_file
 from seatrial.trial.snapshot import lay_out_snapshot
 from seatrial.trial.untouched import furnish_untouched
 from seatrial.trial.verification import USUAL_CONDITIONS, Verification, VerifierConditions
@@ -27,11 +28,15 @@ _EDIT_SEC = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A file of an end state that is to be another one before it is judged; without `content` it is to be gone."""
+    """A file of an end state that is to be another one before it is judged; without `content` it is to be gone.
+
+    With `odd`, something else than a plain file is to be in its place.
+    """
 
     path: str
     content: bytes | None = None
     mode: int = 0o644
+    odd: OddFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,9 @@ class StateBench:
 
 
 async def _apply(sandbox: Sandbox, edit: Edit) -> None:
+    if edit.odd is not None:
+        await make_odd_file(sandbox, edit.path, edit.odd)
+        return
     if edit.content is not None:
         await put_file(sandbox, edit.path, edit.content, mode=edit.mode)
         return

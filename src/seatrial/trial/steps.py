@@ -29,14 +29,14 @@ from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.agent_version import version_command
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
-from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement, score
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, choose_network, find_place
+from seatrial.trial.repeats import judge_repeatedly
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
-from seatrial.trial.snapshot import keep_snapshot
+from seatrial.trial.snapshot import ARCHIVE, keep_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
@@ -190,7 +190,7 @@ class Turn:
             trial.changes.append(work.changes)
             trial.outlived = trial.outlived or bool(work.survivors)
             trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
-            trial.to_keep = self._folder if trial.spec.options.keep == "snapshot" else None
+            trial.to_keep = self._folder if self._is_to_be_kept(work) else None
             if not work.survivors:
                 await trial.keep_end_state()
         return work
@@ -200,13 +200,21 @@ class Turn:
         verification = self._verification(agent_result, work)
         machinery, host = self.trial.machinery, self.trial.host
         with self.trial.log.phase("verify", self.round):
-            judgement = await judge(verification, self.trial.sandbox, machinery)
+            judgement = await self._judge(verification)
             if judgement.verdict.value != 1.0:
                 await host.look()
             judgement = await with_baseline(verification, judgement, machinery, host)
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
             self.notes.disputed = judgement.disputed
         return judgement
+
+    async def _judge(self, verification: Verification) -> Judgement:
+        trial, archive = self.trial, self._folder / ARCHIVE
+        try:
+            return await judge_repeatedly(verification, trial.sandbox, trial.machinery, archive)
+        finally:
+            if trial.spec.options.keep == "record":
+                archive.unlink(missing_ok=True)  # it was for the repeats only
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
         """The evaluation that the verifier's verdict amounts to. Raises HostExhaustedError where it tells nothing."""
@@ -226,6 +234,11 @@ class Turn:
         if broken := broken_verifier(self.round, baseline):
             tell(broken)
         return explain_silence(self.round, explain_missing_tools(evaluation, tools), baseline)
+
+    def _is_to_be_kept(self, work: Work) -> bool:
+        """Whether the end state is wanted, or needed for a while so that each repeat of the verifier begins with it."""
+        options = self.trial.spec.options
+        return options.keep == "snapshot" or (options.verify_repeats > 1 and not work.survivors)
 
     @property
     def _allowed(self) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ import tarfile
 import pytest
 import zstandard
 
-from seatrial.check.answers import golden_answers, kept_answers
+from seatrial.check.found_answers import golden_answers, kept_answers
 from seatrial.check.golden_files import GoldenAnswer
 from seatrial.model.output import OutputSpec
 

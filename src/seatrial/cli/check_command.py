@@ -98,8 +98,8 @@ def _carry_out(run: CheckRun, folder: CheckFolder, *, quiet: bool) -> list[TaskC
     with folder.lock(), CheckProgress(len(run.tasks), quiet=quiet) as progress:
         checks = _wait(run_checks(run, folder, progress))
     if checks is None:
-        done = progress.finished
-        click.echo(f"Interrupted. {counted(done, 'result')} of {len(run.tasks)} are kept in {folder.path}.", err=True)
+        done = f"{progress.finished} of {counted(len(run.tasks), 'task')}"
+        click.echo(f"Interrupted. Results of {done} are kept in {folder.path}.", err=True)
         click.echo(f"Continue with: {command_line('check', *_words_again(folder.path))}", err=True)
         return None
     click.echo(totals_line(checks, time.monotonic() - began), err=True)

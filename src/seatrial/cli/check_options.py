@@ -62,7 +62,7 @@ HOW = (
     only_options(
         LIMITS, "cpus", "memory_mb", "storage_mb", "agent_timeout_sec", "verifier_timeout_multiplier", "enforcement"
     ),
-    VERIFICATION,
+    only_options(VERIFICATION, "isolation", "trust", "pass_threshold", "verdict"),
 )
 OUTPUT = OptionGroup(
     "Output",

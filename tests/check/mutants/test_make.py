@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.check.codecs import read_data, same
@@ -22,6 +22,7 @@ def test_no_bytes_make_it_fail(content, path, instruction):
     rewritten(content, path, None)
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from("abcdefg"), PLAIN, max_size=5), st.sampled_from(DATA_FORMATS))
 def test_mutants_can_be_read_and_differ_from_the_answer_and_from_each_other(value, answer_format):
     content = read_as(value, answer_format)
@@ -37,6 +38,7 @@ def test_mutants_can_be_read_and_differ_from_the_answer_and_from_each_other(valu
     assert made == mutants_of(content, "/app/answer", answer_format, WORDS)
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from("abcdefg"), PLAIN, max_size=5), st.sampled_from(DATA_FORMATS))
 def test_other_forms_mean_the_same(value, answer_format):
     content = read_as(value, answer_format)

@@ -12,9 +12,9 @@ from pathlib import Path
 from seatrial.model.job import TrialOptions
 from seatrial.sandbox.api import Sandbox
 from seatrial.scoring.repeats import RepeatPlace, compare_verdicts, lowest
-from seatrial.trial.end_state import EndState, StateBench
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement, evaluate
+from seatrial.trial.kept import judge_kept
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round
 from seatrial.trial.verification import Verification
@@ -32,14 +32,14 @@ async def judge_repeatedly(
     if count == 1:
         return judgements[0]
     fresh = archive is not None and archive.is_file()  # noqa: ASYNC240 - one look
-    state, bench = EndState(verification, archive), StateBench(machinery)
     for number in range(2, count + 1):
         scratch = verification.folder / f".repeat-{number}"
         try:
-            if fresh:
-                judgement = (await bench.judge(state, scratch)).judgement
+            asked = replace(verification, folder=scratch)
+            if archive is not None and fresh:
+                judgement = await judge_kept(asked, archive, machinery)
             else:
-                judgement = await judge(replace(verification, folder=scratch), sandbox, machinery)
+                judgement = await judge(asked, sandbox, machinery)
             judgements.append(_moved(judgement, verification, scratch, number))
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -93,9 +93,15 @@ def _planned(context: click.Context, spec: JobSpec, chosen: ChosenTasks, options
         repeats=options["repeats"],
         budget=options["budget_sec"],
         trial=spec.trial.model_dump(mode="json"),
+        twins=str(options["twins"].absolute()) if options["twins"] else None,
     )
     plan = BatteryPlan(
-        checks, options["repeats"], TimeToTry(options["budget_sec"], concurrent), words_for_cases(context), digest
+        checks,
+        options["repeats"],
+        TimeToTry(options["budget_sec"], concurrent),
+        words_for_cases(context),
+        options["twins"],
+        digest,
     )
     return CheckRun(chosen.tasks, spec.trial, plan, concurrent)
 

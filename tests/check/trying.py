@@ -46,7 +46,7 @@ class Bench:
         return check.findings(subject, {case.id: self._try(root, case) for case in chosen})
 
     def _try(self, root: Path, case: Case) -> CaseVerdict:
-        lines = [_laid_out(edit.path, edit.content or b"", edit.mode) for edit in case.edits]
+        lines = [_laid_out(edit.path, edit.content or b"", 0o644 if edit.mode is None else edit.mode) for edit in case.edits]
         return verdict_of(case.id, self.desk.run(root, "\n".join([*lines, case.command or "true"])))
 
 

@@ -200,6 +200,18 @@ class FileChanges(StrictModel):
     truncated: bool = False
 
 
+class KeptState(StrictModel):
+    """Whether the sandbox's end state was kept beside the record, and if it was not, why.
+
+    `processes` ran on when the agent had ended; a kept state has their files and not them. `size` is in bytes, packed.
+    """
+
+    kept: bool
+    size: NonNegativeInt = 0
+    reason: str | None = None
+    processes: tuple[str, ...] = ()
+
+
 class ChangeCounts(StrictModel):
     """How many files the agent added, modified and removed; `changes.json` beside the record names them."""
 
@@ -215,6 +227,7 @@ class StepRecord(StrictModel):
     agent_result: AgentResult | None = None
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
+    end_state: KeptState | None = None
     evaluation: EvaluationResult | None = None
 
 
@@ -269,6 +282,7 @@ class TrialRecord(StrictModel):
     provenance: Provenance | None = None
     artifacts: tuple[ArtifactRecord, ...] = ()
     changes: ChangeCounts | None = None
+    end_state: KeptState | None = None
     steps: tuple[StepRecord, ...] = ()
     pass_threshold: Fraction01 = 1.0
     evaluation: EvaluationResult | None = None

@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TypeVar
 
 import click
 
@@ -12,11 +13,13 @@ from seatrial.cli.gates import Gates, missed_gates
 from seatrial.cli.long_run import ending_signals, settle_in
 from seatrial.cli.progress import Beginning, Display, Ended, Ending
 from seatrial.errors import SeatrialError, UsageError
-from seatrial.jobs.api import JobOutcome, PreparedJob, run_prepared
+from seatrial.jobs.api import PreparedJob, run_prepared
 from seatrial.report.summary import planned_trials, summarise_job
 from seatrial.report.text import harmless
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
+
+T = TypeVar("T")
 
 
 def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
@@ -32,7 +35,7 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
         try:
             display.begin(_beginning(job))
             settle_in()
-            outcome = asyncio.run(_run(job, display))
+            outcome = asyncio.run(ended_by_signals(run_prepared(job, display.observe)))
             ended, reason = outcome.stopped, outcome.reason
         finally:
             display.close()
@@ -75,7 +78,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-async def _run(job: PreparedJob, display: Display) -> JobOutcome:
+async def ended_by_signals(work: Coroutine[Any, Any, T]) -> T:
+    """Do some work, which the signals that end us cancel, so that it can tidy up."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - a coroutine that runs is in a task
     loop = asyncio.get_running_loop()
@@ -86,7 +90,7 @@ async def _run(job: PreparedJob, display: Display) -> JobOutcome:
     for number in signals:
         loop.add_signal_handler(number, cancel_once)
     try:
-        return await run_prepared(job, display.observe)
+        return await work
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
@@ -101,5 +105,5 @@ def _beginning(job: PreparedJob) -> Beginning:
 def _ending(job: PreparedJob, ended: Ended, reason: str | None, gates: Gates) -> Ending:
     summary = summarise_job(job.store.entries(), job.store.file)
     reasons = [*filter(None, (reason,)), *missed_gates(summary, gates)]
-    code = _INTERRUPTED if ended == "interrupted" else int(bool(reasons) or ended != "complete")
+    code = INTERRUPTED if ended == "interrupted" else int(bool(reasons) or ended != "complete")
     return Ending(job.store.path, ended, summary, reasons, code)

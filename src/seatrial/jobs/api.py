@@ -1,4 +1,4 @@
-"""The doors to jobs, for the command line and for scripts: prepare, resume, run; or all in one call."""
+"""The doors to jobs, for the command line and for scripts: prepare, resume, run, judge again; or all in one call."""
 
 import datetime as dt
 import itertools
@@ -16,6 +16,8 @@ from seatrial.jobs.machinery import open_machinery
 from seatrial.jobs.models import check_model, with_upstream
 from seatrial.jobs.plan import trial_id
 from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
+from seatrial.jobs.regrade import RegradeOutcome, run_regrade
+from seatrial.jobs.regrade_plan import RegradeOptions, prepare_regrade
 from seatrial.jobs.strangers import check_images
 from seatrial.jobs.variables import check_variables
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
@@ -31,10 +33,13 @@ from seatrial.trial.spec import TrialSpec
 __all__ = [
     "JobOutcome",
     "PreparedJob",
+    "RegradeOptions",
+    "RegradeOutcome",
     "job_name",
     "new_job_folder",
     "prepare_job",
     "prepare_resume",
+    "regrade_job",
     "run_job",
     "run_prepared",
     "run_trial",
@@ -44,6 +49,7 @@ Agents = str | AgentOptions | Sequence[str | AgentOptions]
 _USUAL_TRIAL = TrialOptions()
 _NO_MODEL = ModelOptions()
 _USUAL_RUN = RunOptions()
+_ALL_TRIALS = RegradeOptions()
 
 
 async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobOutcome:
@@ -92,6 +98,17 @@ def run_job(  # noqa: PLR0913 - all that can be said of a job
     )
     prepared = prepare_job(spec, folder)
     return complete(lambda: run_prepared(prepared))
+
+
+def regrade_job(
+    folder: Path | str, options: RegradeOptions = _ALL_TRIALS, *, trust_job: bool = False
+) -> RegradeOutcome:
+    """Judge the trials of a job again and wait for the end. Raises UsageError before anything starts, StoreError later.
+
+    `trust_job` is your word for a job that somebody else made.
+    """
+    prepared = prepare_regrade(Path(folder), options, trust_job=trust_job)
+    return complete(lambda: run_regrade(prepared))
 
 
 def run_trial(

@@ -102,7 +102,8 @@ def test_trials_that_were_judged_again_count_by_their_newest_verdict_beside_the_
         Trial("a", "pass", 1.0, revision=1, first_outcome="infrastructure_error"),
     ]
     tally = summarise(entries, {"a": 3}).total
-    assert (tally.mean, tally.regraded, tally.first_mean) == (pytest.approx(2 / 3), 2, 0.0)
+    assert tally.mean == pytest.approx(2 / 3)
+    assert (tally.regraded, tally.first_mean) == (2, 0.0)
 
 
 def test_what_a_broken_verifier_said_is_in_no_mean_before_it_was_repaired():

@@ -5,6 +5,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seatrial.agents.api import make_agent
 from seatrial.concurrency import complete
@@ -16,8 +17,6 @@ from seatrial.jobs.machinery import open_machinery
 from seatrial.jobs.models import check_model, with_upstream
 from seatrial.jobs.plan import trial_id
 from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
-from seatrial.jobs.regrade import RegradeOutcome, run_regrade
-from seatrial.jobs.regrade_plan import RegradeOptions, prepare_regrade
 from seatrial.jobs.strangers import check_images
 from seatrial.jobs.variables import check_variables
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
@@ -30,11 +29,13 @@ from seatrial.trial.events import Observer, unobserved
 from seatrial.trial.run import run_trial as run_one
 from seatrial.trial.spec import TrialSpec
 
+if TYPE_CHECKING:
+    from seatrial.jobs.regrade import RegradeOutcome
+    from seatrial.jobs.regrade_plan import RegradeOptions
+
 __all__ = [
     "JobOutcome",
     "PreparedJob",
-    "RegradeOptions",
-    "RegradeOutcome",
     "job_name",
     "new_job_folder",
     "prepare_job",
@@ -49,7 +50,6 @@ Agents = str | AgentOptions | Sequence[str | AgentOptions]
 _USUAL_TRIAL = TrialOptions()
 _NO_MODEL = ModelOptions()
 _USUAL_RUN = RunOptions()
-_ALL_TRIALS = RegradeOptions()
 
 
 async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobOutcome:
@@ -101,13 +101,17 @@ def run_job(  # noqa: PLR0913 - all that can be said of a job
 
 
 def regrade_job(
-    folder: Path | str, options: RegradeOptions = _ALL_TRIALS, *, trust_job: bool = False
-) -> RegradeOutcome:
-    """Judge the trials of a job again and wait for the end. Raises UsageError before anything starts, StoreError later.
+    folder: Path | str, options: "RegradeOptions | None" = None, *, trust_job: bool = False
+) -> "RegradeOutcome":
+    """Judge the trials of a job again and wait for the end; without options, all of them by the tests of now.
 
-    `trust_job` is your word for a job that somebody else made.
+    `trust_job` is your word for a job that somebody else made. Raises UsageError before anything starts, StoreError
+    later.
     """
-    prepared = prepare_regrade(Path(folder), options, trust_job=trust_job)
+    from seatrial.jobs.regrade import run_regrade  # noqa: PLC0415 - only who regrades pays for it
+    from seatrial.jobs.regrade_plan import RegradeOptions, prepare_regrade  # noqa: PLC0415 - likewise
+
+    prepared = prepare_regrade(Path(folder), options or RegradeOptions(), trust_job=trust_job)
     return complete(lambda: run_regrade(prepared))
 
 

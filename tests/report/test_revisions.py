@@ -10,6 +10,9 @@ from tests.store.test_revisions import revision
 
 TESTS, OTHERS = Provenance(tests_digest="a" * 64), Provenance(tests_digest="b" * 64)
 FIRST = record(provenance=TESTS)
+NOTHING_ELSE = (
+    "another verdict by the same tests, options and Seatrial: the verifier goes by more than what the agent left"
+)
 SILENT = EvaluationResult(
     reward=0.0, validity=ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=False)
 )
@@ -54,8 +57,7 @@ def by_steps(made, digest: str):
         (
             FIRST,
             later(),
-            "another verdict by the same tests, options and Seatrial: the verifier goes by more than what the agent "
-            "left",
+            NOTHING_ELSE,
         ),
         (
             record(failure=broken_machine()),

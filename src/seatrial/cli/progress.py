@@ -51,7 +51,7 @@ class Beginning:
 class Ending:
     """How a job ended: the summary, None after an error, and why the exit code is what it is.
 
-    `command` is the one of ours that goes on with it, and its arguments.
+    `go_on` says how to go on with one that was stopped; usually that is by `seatrial resume`.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ class Ending:
     summary: JobSummary | None
     reasons: Sequence[str]
     exit_code: int
-    command: tuple[str, ...] = ()
+    go_on: str | None = None
 
 
 class Display(Protocol):
@@ -187,8 +187,8 @@ def conclude_in_words(end: Ending) -> None:
     elif end.ended == "complete":
         click.echo(f"Look at it with: {command_line('show', str(end.folder))}", err=True)
     else:
-        command = end.command or ("resume", str(end.folder))
-        click.echo(f"{_STOPPED[end.ended]} Continue with: {command_line(*command)}", err=True)
+        go_on = end.go_on or f"Continue with: {command_line('resume', str(end.folder))}"
+        click.echo(f"{_STOPPED[end.ended]} {go_on}", err=True)
 
 
 _STOPPED = {

@@ -25,6 +25,7 @@ from seatrial.store.job_store import JobStore
 
 _AT_LEAST_1 = click.IntRange(min=1)
 _NAMED = 5
+_GO_ON = "The same command goes on with it."
 
 _WHAT = OptionGroup(
     "What to judge, and by which tests",
@@ -131,7 +132,7 @@ class _Watched:
         except SeatrialError as error:
             usage = isinstance(error, UsageError)
             ended: Ended = "not started" if usage else "failed"
-            self.display.conclude(Ending(job.store.path, ended, None, [str(error)], 2 if usage else 1, self._again))
+            self.display.conclude(Ending(job.store.path, ended, None, [str(error)], 2 if usage else 1, _GO_ON))
             raise
         reasons = _reasons(outcome.passed_over)
         return self._conclude("complete", reasons, 1 if reasons else 0)
@@ -140,13 +141,9 @@ class _Watched:
         store = self.job.store
         summary = summarise_job(store.entries(), store.file)
         missed = missed_gates(summary, self.gates)
-        end = Ending(store.path, ended, summary, [*reasons, *missed], code or int(bool(missed)), self._again)
+        end = Ending(store.path, ended, summary, [*reasons, *missed], code or int(bool(missed)), _GO_ON)
         self.display.conclude(end)
         return end.exit_code
-
-    @property
-    def _again(self) -> tuple[str, ...]:
-        return ("regrade", str(self.job.store.path))
 
 
 def _reasons(passed_over: Sequence[PassedOver]) -> list[str]:

@@ -46,14 +46,14 @@ class Bench:
         return check.findings(subject, {case.id: self._try(root, case) for case in chosen})
 
     def _try(self, root: Path, case: Case) -> CaseVerdict:
-        lines = [_laid_out(edit.path, edit.content or b"", 0o644 if edit.mode is None else edit.mode) for edit in case.edits]
+        lines = [_laid_out(edit.path, edit.content or b"", edit.mode) for edit in case.edits]
         return verdict_of(case.id, self.desk.run(root, "\n".join([*lines, case.command or "true"])))
 
 
-def _laid_out(path: str, content: bytes, mode: int) -> str:
+def _laid_out(path: str, content: bytes, mode: int | None) -> str:
     octal = "".join(f"\\{byte:03o}" for byte in content)
     place = shlex.quote(path)
-    return f"mkdir -p \"$(dirname {place})\"; printf '{octal}' > {place}; chmod {mode:o} {place}"
+    return f"mkdir -p \"$(dirname {place})\"; printf '{octal}' > {place}; chmod {0o644 if mode is None else mode:o} {place}"
 
 
 def verdict_of(case: str, ran: Ran) -> CaseVerdict:

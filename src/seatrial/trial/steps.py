@@ -16,7 +16,7 @@ from seatrial.agents.environ import agent_variables
 from seatrial.concurrency import unless
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import Baseline, FileChanges, SandboxRef
+from seatrial.model.record import FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
@@ -25,9 +25,8 @@ from seatrial.tasks.allowed import allowed_variables
 from seatrial.tasks.environ import templates_in
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.agent_version import version_command
-from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
-from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
-from seatrial.trial.judgement import Judgement, score
+from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain
+from seatrial.trial.judgement import Judgement
 from seatrial.trial.keeping import forget_state, keep_state, keep_wish
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.machinery import Machinery
@@ -37,8 +36,8 @@ from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
 from seatrial.trial.snapshot import ARCHIVE
 from seatrial.trial.spec import TrialSpec
+from seatrial.trial.verdict import Verdicts
 from seatrial.trial.verification import Verification
-from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
 from seatrial.trial.work import (
     DID_NOTHING,
     AgentCommand,
@@ -195,12 +194,8 @@ class Turn:
     async def verify(self, agent_result: AgentResult, work: Work) -> Judgement:
         """Run the verifier where the agent cannot reach it."""
         verification = self.verification(agent_result, work)
-        machinery, host = self.trial.machinery, self.trial.host
         with self.trial.log.phase("verify", self.round):
-            judgement = await self._judge(verification)
-            if judgement.verdict.value != 1.0:
-                await host.look()
-            judgement = await with_baseline(verification, judgement, machinery, host)
+            judgement = await self._verdicts.confirm(verification, await self._judge(verification))
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
             self.notes.disputed = judgement.disputed
         return judgement
@@ -215,22 +210,15 @@ class Turn:
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
         """The evaluation that the verifier's verdict amounts to. Raises HostExhaustedError where it tells nothing."""
+        assert self.notes.agent_result is not None  # noqa: S101 - it was verified
         with self.trial.log.phase("score", self.round):
-            evaluation = score(self.round, judgement, work.changes, self.trial.spec.options)
-            stands = standing(self.trial.host, evaluation)
-            self.notes.evaluation = self._explain(stands, judgement.run.baseline)
-        return self.notes.evaluation
+            settled = self._verdicts.settle(self.verification(self.notes.agent_result, work), judgement)
+            self.notes.evaluation, self.notes.missing_tools = settled.evaluation, settled.missing_tools
+        return settled.evaluation
 
-    def _explain(self, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
-        """The evaluation with what speaks against the verifier itself, which whoever watches is told too."""
-        tell = self.trial.log.tell
-        tools = find_missing_tools(self.round, evaluation, self._folder / "verifier")
-        self.notes.missing_tools = tools
-        for tool in tools:
-            tell(missing_tool_notice(self.round, tool))
-        if broken := broken_verifier(self.round, baseline):
-            tell(broken)
-        return explain_silence(self.round, explain_missing_tools(evaluation, tools), baseline)
+    @property
+    def _verdicts(self) -> Verdicts:
+        return Verdicts(self.trial.machinery, self.trial.host, self.trial.log.tell)
 
     @property
     def _allowed(self) -> Mapping[str, str]:

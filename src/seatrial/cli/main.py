@@ -17,6 +17,7 @@ COMMANDS = {
     "agents": "List, show, bake, save and load the agents that are ready to run.",
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "calls": "Print what the agent of a trial and its model said to each other.",
+    "check": "Find out whether the verifiers of tasks can be trusted.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
     "export": "Write trajectories or training data from what agents and models said.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
@@ -24,6 +25,7 @@ COMMANDS = {
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
     "init": "Make a new task that works, to change into one of your own.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
+    "regrade": "Judge the trials of a job again, without their agents.",
     "resume": "Continue a job that was stopped, or add to it.",
     "run": "Run agents on tasks, each trial in a sandbox of its own.",
     "schema": "Print the JSON Schema of a stored type.",
@@ -35,8 +37,8 @@ COMMANDS = {
 
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
-    "Results": ("show", "calls", "export", "annotate"),
-    "Tasks": ("init", "tasks", "lint", "score"),
+    "Results": ("show", "regrade", "calls", "export", "annotate"),
+    "Tasks": ("init", "tasks", "lint", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }
 

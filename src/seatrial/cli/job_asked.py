@@ -13,7 +13,7 @@ from seatrial.cli.job_file import build_spec, read_job_file
 from seatrial.cli.job_images import check_images, whole_image
 from seatrial.errors import JobError
 from seatrial.jobs.api import job_name, new_job_folder
-from seatrial.model.job import JobSpec
+from seatrial.model.job import JobSpec, TrialOptions
 
 Options = Mapping[str, Any]
 
@@ -80,6 +80,16 @@ def new_job(options: Options) -> tuple[JobSpec, Path]:
     spec = build_spec(values, str(file) if file else "command line")
     check_images(spec.trial)
     return spec, folder
+
+
+def trial_asked(options: Options, base: Mapping[str, Any]) -> TrialOptions:
+    """What the options say about trials, over what is known already. Raises JobError for what cannot be."""
+    said = {name: options[name] for name, key in _KEYS.items() if key.startswith("trial.") and name in options}
+    values = _overrides({**said, "models": ()}, None)
+    _merge(values, {"trial": {**base, **values.get("trial", {})}})
+    spec = build_spec({"name": "one", "tasks": ["."], "agents": [{"name": "noop"}], **values}, "command line")
+    check_images(spec.trial)
+    return spec.trial
 
 
 def changed_job(spec: JobSpec, options: Options) -> JobSpec:

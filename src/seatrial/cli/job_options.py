@@ -267,16 +267,16 @@ _OF_JOB = (TASKS, AGENTS, MODELS, LIMITS, SANDBOX, VERIFICATION, PLACE)
 NEW_JOB = (*_OF_JOB[:-1], OptionGroup("Output", (*PLACE.options, *DISPLAY.options, gate_options)))
 
 
-def _only(group: OptionGroup, *names: str) -> OptionGroup:
+def only_options(group: OptionGroup, *names: str) -> OptionGroup:
     """The options of a group that give a command one of these names."""
     chosen = (option for option in group.options if OptionGroup(group.title, (option,)).names & set(names))
     return OptionGroup(group.title, tuple(chosen))
 
 
 _OF_RESUMED_JOB = (
-    _only(TASKS, "paths", "attempts"),
+    only_options(TASKS, "paths", "attempts"),
     AGENTS,
-    _only(LIMITS, "concurrent", "engine", "address", "retries", "max_trials", "max_wall_sec"),
+    only_options(LIMITS, "concurrent", "engine", "address", "retries", "max_trials", "max_wall_sec"),
 )
 RESUMED_JOB = (*_OF_RESUMED_JOB, OptionGroup("Output", (*DISPLAY.options, gate_options)))
 

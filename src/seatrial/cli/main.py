@@ -30,13 +30,14 @@ COMMANDS = {
     "score": "Turn what a verifier wrote into an EvaluationResult.",
     "show": "Show the results of a job, or everything about one trial.",
     "tasks": "List the tasks below a path, and what is wrong with them.",
+    "verify": "Judge one end state by a task's tests, without any agent.",
 }
 
 
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
     "Results": ("show", "calls", "export", "annotate"),
-    "Tasks": ("init", "tasks", "lint", "score"),
+    "Tasks": ("init", "tasks", "lint", "verify", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }
 

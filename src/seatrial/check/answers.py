@@ -4,12 +4,12 @@ A verdict `falls` when its reward is below that of the accepted answer, by howev
 """
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, Subject, case_id
 from seatrial.check.vocabulary import Vocabulary
-from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.model.check import CheckId
 from seatrial.trial.end_state import Edit
 
 MAX_ANSWERS = 3
@@ -90,21 +90,3 @@ def judged(variant: Variant, verdicts: Mapping[str, CaseVerdict]) -> CaseVerdict
 def falls(variant: Variant, verdict: CaseVerdict) -> bool:
     """Whether a verdict is worse than that on the accepted answer."""
     return (verdict.reward or 0.0) < variant.answer.reward - _LEAST_FALL
-
-
-def outcome(check: CheckId, findings: Iterable[CheckFinding], **figures: object) -> CheckOutcome:
-    """How a check went by what it found; notes fail nothing."""
-    failed = any(finding.weight != "note" for finding in findings)
-    return CheckOutcome(check=check, status="failed" if failed else "passed", figures=dict(figures))
-
-
-def skipped(check: CheckId, reason: str) -> CheckOutcome:
-    """A check that had nothing to try."""
-    return CheckOutcome(check=check, status="skipped", reason=reason)
-
-
-def all_of(groups: Mapping[str, Iterable[Variant]]) -> Iterator[Case]:
-    """The cases of several groups of variants."""
-    for variants in groups.values():
-        for variant in variants:
-            yield variant.case

@@ -36,7 +36,7 @@ class DataAnswer:
         """Another value as bytes; None where the format cannot say it, or would say something else."""
         try:
             content = self.write(value)
-        except (ValueError, TypeError, RecursionError, csv.Error, UnicodeError):
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, csv.Error):
             return None
         again = read_data(content, self.format)
         return content if again is not None and same(again.value, value) else None

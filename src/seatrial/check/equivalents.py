@@ -9,11 +9,10 @@ from seatrial.check.answers import (
     chosen_answers,
     falls,
     judged,
-    outcome,
-    skipped,
     vocabulary,
 )
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
+from seatrial.check.conclusion import concluded, skipped
 from seatrial.check.forms import Form, forms_of
 from seatrial.model.check import CheckFinding, CheckId
 
@@ -34,14 +33,14 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     """Which forms are worth less, one finding per form."""
     made = _made(subject)
     if not made:
-        return CheckResult(skipped(CHECK, _why_none(subject)))
+        return skipped(CHECK, _why_none(subject))
     found = [
         _finding(subject, answer, form, variant.case.id, verdict)
         for answer, form, variant in made
         for verdict in [judged(variant, verdicts)]
         if verdict and falls(variant, verdict)
     ]
-    return CheckResult(outcome(CHECK, found, forms=len(made), refused=len(found)), found)
+    return concluded(CHECK, found, {"forms": len(made), "refused": len(found)})
 
 
 def _made(subject: Subject) -> list[tuple[AcceptedAnswer, Form, Variant]]:

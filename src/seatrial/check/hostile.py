@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from seatrial.check.answers import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged, outcome, skipped
+from seatrial.check.answers import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
+from seatrial.check.conclusion import concluded, skipped
 from seatrial.check.hostile_files import HostileFile, hostile_files
 from seatrial.model.check import CheckFinding, CheckId, Weight
 
@@ -34,13 +35,13 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     """What hostile files did to the verifier: a reward, no end, or no verdict."""
     made = _made(subject)
     if not made:
-        return CheckResult(skipped(CHECK, NO_ANSWER))
+        return skipped(CHECK, NO_ANSWER)
     seen = [(trial, verdict) for trial in made for verdict in [judged(trial.variant, verdicts)] if verdict]
     replaced = [(trial, verdict) for trial, verdict in seen if not trial.file.beside]
     if replaced and not any(falls(trial.variant, verdict) for trial, verdict in replaced):
-        return CheckResult(skipped(CHECK, _NOT_READ))
+        return skipped(CHECK, _NOT_READ)
     found = [finding for trial, verdict in seen for finding in _findings(subject, trial, verdict)]
-    return CheckResult(outcome(CHECK, found, files=len(seen)), found)
+    return concluded(CHECK, found, {"files": len(seen)})
 
 
 def _made(subject: Subject) -> list[HostileTrial]:

@@ -36,6 +36,21 @@ _TOLERANCE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of the solution, which has whatever the tests need."""
+
+    text: str
+
+    def has(self, word: str) -> bool:
+        """Whether it certainly has a word."""
+        return _plain(word) in self.text
+
+    def may_have(self, word: str) -> bool:
+        """Whether it has a word, or there is no solution that could be without it."""
+        return not self.text.strip() or self.has(word)
+
+
+@dataclass(frozen=True, slots=True)
 class _Told:
     """Everything that an agent can read: the instruction, and the texts and names of the environment's files."""
 
@@ -58,9 +73,6 @@ def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
     """A finding for everything that is checked and nowhere said."""
     if subject.task.steps:
         return skipped(CHECK, "a task with steps has an instruction for each, and tests that may be about all of them")
-    solution = _plain("\n".join(texts_below(subject.task.root, "solution").values()))
-    if not solution:
-        return skipped(CHECK, "without a solution, nobody can tell what the tests need from what they only look at")
     told = _told(subject)
     reads = {
         path: python_reads(content.decode("utf-8", "replace"))
@@ -70,6 +82,7 @@ def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
     unseen = _unseen(subject, told, reads)
     if unseen:  # what is said there, nobody knows here
         return concluded(CHECK, list(_hidden_tolerance(subject)), {"not_read": unseen})
+    solution = _Words(_plain("\n".join(texts_below(subject.task.root, "solution").values())))
     found = [*_hidden_paths(subject, reads, told, solution), *_hidden_keys(subject, reads, told, solution)]
     return concluded(CHECK, [*found, *_hidden_tolerance(subject)])
 
@@ -100,7 +113,7 @@ def _plain(text: str) -> str:
 
 
 def _hidden_paths(
-    subject: Subject, reads: Mapping[str, PythonReads], told: _Told, solution: str
+    subject: Subject, reads: Mapping[str, PythonReads], told: _Told, solution: _Words
 ) -> Iterator[CheckFinding]:
     where = {path: (file, line) for file, found in reads.items() for path, line in found.paths.items()}
     for path, (file, line) in sorted(where.items()):
@@ -108,24 +121,22 @@ def _hidden_paths(
         if _SYSTEM.match(path) or "." not in name or name in told.names:
             continue
         other = _asked_instead(path, subject, told, solution)
-        if told.mentions(name) or _plain(name) not in solution or (other is None and _is_told(path, told, subject)):
+        if told.mentions(name) or not solution.may_have(name) or (other is None and _is_told(path, told, subject)):
             continue
         instead = f"; it asks for {other}, which no test reads" if other else ""
-        message = (
-            f"tests/{file}:{line} reads {path}, which the solution writes and the instruction never names{instead}"
-        )
+        message = f"tests/{file}:{line} reads {path}, which the instruction never names{instead}"
         fix = f"say in the instruction that the result belongs in {path}"
         yield _finding(subject, "path-not-named", path, "major", message, fix)
 
 
-def _asked_instead(path: str, subject: Subject, told: _Told, solution: str) -> str | None:
+def _asked_instead(path: str, subject: Subject, told: _Told, solution: _Words) -> str | None:
     """The output that the instruction asks for in place of a path, and that neither tests nor solution know of."""
     output = subject.task.output
     if output.path is None or output.source != "inferred" or output.path == path:
         return None
     alike = posixpath.dirname(output.path) == posixpath.dirname(path) and output.format == format_of(path)
     name = posixpath.basename(output.path)
-    known = name in told.names or _plain(name) in solution
+    known = name in told.names or solution.has(name)
     tested = any(name.encode() in content for content in subject.tests.values())
     return output.path if alike and not known and not tested else None
 
@@ -139,7 +150,7 @@ def _is_told(path: str, told: _Told, subject: Subject) -> bool:
 
 
 def _hidden_keys(
-    subject: Subject, reads: Mapping[str, PythonReads], told: _Told, solution: str
+    subject: Subject, reads: Mapping[str, PythonReads], told: _Told, solution: _Words
 ) -> Iterator[CheckFinding]:
     where = {
         (path, key): (file, line)
@@ -150,7 +161,7 @@ def _hidden_keys(
     for (path, key), (file, line) in sorted(where.items()):
         if _SYSTEM.match(path) or posixpath.basename(path) in told.names:
             continue
-        if told.mentions(key) or _plain(key) not in solution:
+        if told.mentions(key) or not solution.may_have(key):
             continue
         message = f"tests/{file}:{line} reads the key `{key}` of {path}, which the instruction never names"
         yield _finding(subject, "key-not-named", key, "major", message, f"name `{key}` in the instruction")

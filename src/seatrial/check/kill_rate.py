@@ -10,14 +10,14 @@ from seatrial.check.answers import (
     chosen_answers,
     falls,
     judged,
-    outcome,
-    skipped,
     vocabulary,
 )
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
+from seatrial.check.conclusion import concluded, skipped
 from seatrial.check.mutants.make import MAX_MUTANTS, mutants_of, rewritten
 from seatrial.check.mutants.mutant import Mutant, MutantKind
 from seatrial.check.survivors import Tried, survivors
+from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckId
 
 CHECK: CheckId = "V5"
@@ -53,17 +53,17 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     """What survived, by field, and the kill rate."""
     every = _made(subject)
     if not any(made.mutants for made in every):
-        return CheckResult(skipped(CHECK, _NO_MUTANTS if subject.answers else NO_ANSWER))
+        return skipped(CHECK, _NO_MUTANTS if subject.answers else NO_ANSWER)
     tried = {made.answer.path: _tried(made, verdicts) for made in every if _is_telling(made, verdicts)}
     if not tried:
-        return CheckResult(skipped(CHECK, "the verifier refuses the accepted answer when it is written another way"))
+        return skipped(CHECK, "the verifier refuses the accepted answer when it is written another way")
     telling = [made.answer for made in every if made.answer.path in tried]
     found = [
         finding
         for answer in telling
         for finding in survivors(subject, answer, tried[answer.path], _elsewhere(tried, answer.path))
     ]
-    return CheckResult(outcome(CHECK, found, **_figures(tried.values())), found)
+    return concluded(CHECK, found, _figures(tried.values()))
 
 
 def _made(subject: Subject) -> list[AnswerMutants]:
@@ -100,7 +100,7 @@ def _elsewhere(tried: Mapping[str, list[Tried]], path: str) -> list[Tried]:
     return [one for other, ones in tried.items() if other != path for one in ones]
 
 
-def _figures(every: Iterable[list[Tried]]) -> dict[str, object]:
+def _figures(every: Iterable[list[Tried]]) -> JsonObject:
     tried = [one for ones in every for one in ones]
     killed = sum(one.killed for one in tried)
     fields: dict[str, list[int]] = {}

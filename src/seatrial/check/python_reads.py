@@ -33,7 +33,8 @@ _WRITERS = frozenset(
     }
 )
 _PARSERS = frozenset({"load", "loads", "read_json"})
-_KEY = re.compile(r"[A-Za-z]\w+(?:[ .-]\w+)*")
+_KEY = re.compile(r"[A-Za-z][A-Za-z_-]+")  # one with a number or a dot in it often is one of many that are alike
+_RUNNERS = frozenset({"run", "Popen", "call", "check_call", "check_output", "system", "popen"})
 _PARTS = frozenset({"get", "values"})
 _DEPTH = 10
 _CONDITIONS = (ast.BoolOp, ast.IfExp, ast.If, ast.Try, ast.While)
@@ -59,7 +60,7 @@ def python_reads(source: str) -> PythonReads:
 
 
 def _read_paths(values: PythonValues, found: PythonReads) -> None:
-    doubtful = set()
+    doubtful = set(_handed_over(values))
     for call in (node for node in values.nodes if isinstance(node, ast.Call)):
         name = called(call)
         for path in _paths_of(values, call):
@@ -69,6 +70,15 @@ def _read_paths(values: PythonValues, found: PythonReads) -> None:
                 found.paths.setdefault(path, call.lineno)
     for path in doubtful:
         found.paths.pop(path, None)
+
+
+def _handed_over(values: PythonValues) -> Iterator[str]:
+    """Paths that the tests themselves tell a program of."""
+    for call in (node for node in values.nodes if isinstance(node, ast.Call) and called(node) in _RUNNERS):
+        for argument in call.args:
+            for node in ast.walk(values.meant(argument)):
+                text = values.text(node) if isinstance(node, ast.expr) else None
+                yield from (posixpath.normpath(word) for word in (text or "").split())
 
 
 def _paths_of(values: PythonValues, call: ast.Call) -> Iterator[str]:

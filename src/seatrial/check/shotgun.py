@@ -10,11 +10,10 @@ from seatrial.check.answers import (
     chosen_answers,
     falls,
     judged,
-    outcome,
-    skipped,
     vocabulary,
 )
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
+from seatrial.check.conclusion import concluded, skipped
 from seatrial.check.shots import Shot, shots_of, wrong_answer
 from seatrial.model.check import CheckFinding, CheckId
 
@@ -47,10 +46,10 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     """Which of them are worth as much as the right answer. Where a wrong one is, they say nothing."""
     every = _made(subject)
     if not every:
-        return CheckResult(skipped(CHECK, _NONE if subject.answers else NO_ANSWER))
+        return skipped(CHECK, _NONE if subject.answers else NO_ANSWER)
     telling = [made for made in every if _falls(made.wrong, verdicts)]
     if not telling and all(judged(made.wrong, verdicts) for made in every):
-        return CheckResult(skipped(CHECK, _ANY))
+        return skipped(CHECK, _ANY)
     accepted = [
         (made.answer, shot, variant)
         for made in telling
@@ -58,7 +57,7 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
         if judged(variant, verdicts) and not _falls(variant, verdicts)
     ]
     found = [_finding(subject, answer, shot, variant.case.id) for answer, shot, variant in accepted]
-    return CheckResult(outcome(CHECK, found, shots=sum(len(made.shots) for made in telling)), found)
+    return concluded(CHECK, found, {"shots": sum(len(made.shots) for made in telling)})
 
 
 def _made(subject: Subject) -> list[AnswerShots]:

@@ -85,12 +85,14 @@ class Vocabulary:
         return float(value) in self._numbers
 
     def others_like(self, word: str) -> tuple[str, ...]:
-        """The other words that are quoted in a paragraph that quotes this one: likely its alternatives."""
+        """The other words that are quoted in a paragraph with this one, nearest first: its likely alternatives."""
         found: dict[str, None] = {}
         for paragraph in self.instruction.split("\n\n"):
-            quoted = [a or b for a, b in _QUOTED.findall(paragraph)]
-            if word in quoted:
-                found.update(dict.fromkeys(other for other in quoted if other != word and _is_like(other, word)))
+            quoted = [(match.start(), match[1] or match[2]) for match in _QUOTED.finditer(paragraph)]
+            place = next((start for start, other in quoted if other == word), None)
+            if place is not None:
+                nearest = sorted(quoted, key=lambda pair: abs(pair[0] - place))
+                found.update((other, None) for _, other in nearest if other != word and _is_like(other, word))
         return tuple(found)
 
     def leaves_free(self, field: str) -> bool:

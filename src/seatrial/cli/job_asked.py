@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +82,22 @@ def new_job(options: Options) -> tuple[JobSpec, Path]:
     return spec, folder
 
 
+def job_of_agents(options: Options, name: str, agents: Sequence[str]) -> JobSpec:
+    """What the options say of tasks and trials, for agents that the command itself names. Raises JobError."""
+    values = _overrides(options, None)
+    if not values.get("tasks"):
+        raise JobError("no tasks; name a task or a folder of tasks")
+    named = {"name": name, "agents": [{"name": agent} for agent in agents]}
+    spec = build_spec({**values, **named}, "command line")
+    check_images(spec.trial)
+    return spec
+
+
 def trial_asked(options: Options, base: Mapping[str, Any]) -> TrialOptions:
     """What the options say about trials, over what is known already. Raises JobError for what cannot be."""
-    said = {name: options[name] for name, key in _KEYS.items() if key.startswith("trial.") and name in options}
-    values = _overrides({**said, "models": ()}, None)
-    _merge(values, {"trial": {**base, **values.get("trial", {})}})
-    spec = build_spec({"name": "one", "tasks": ["."], "agents": [{"name": "noop"}], **values}, "command line")
+    trial = {**base, **_overrides(options, None).get("trial", {})}
+    values = {"name": "one", "tasks": ["."], "agents": [{"name": "noop"}], "trial": trial}
+    spec = build_spec(values, "command line")
     check_images(spec.trial)
     return spec.trial
 

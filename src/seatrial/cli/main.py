@@ -17,6 +17,7 @@ COMMANDS = {
     "agents": "List, show, bake, save and load the agents that are ready to run.",
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "calls": "Print what the agent of a trial and its model said to each other.",
+    "check": "Find out whether the verifiers of tasks can be trusted.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
     "export": "Write trajectories or training data from what agents and models said.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
@@ -37,7 +38,7 @@ COMMANDS = {
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
     "Results": ("show", "calls", "export", "annotate"),
-    "Tasks": ("init", "tasks", "lint", "verify", "score"),
+    "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }
 

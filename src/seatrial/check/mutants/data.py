@@ -1,6 +1,7 @@
 """Mutants of data: every field gets one strong mutant before any gets a second one."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from seatrial.check.codecs import DataAnswer
@@ -22,7 +23,9 @@ from seatrial.check.mutants.values import (
     far_off,
     is_answer_word,
     is_number,
+    is_small_count,
     nonsense,
+    one_more,
     opposite,
     scaled,
 )
@@ -39,7 +42,9 @@ class DataMutants:
     def __init__(self, answer: DataAnswer, words: Vocabulary) -> None:
         self._answer = answer
         self._words = words
-        self._fields = [field for field in fields_of(answer.value) if self._matters(field)]
+        fields = fields_of(answer.value)
+        self._names = {step for field in fields for step in field.path}
+        self._fields = [field for field in fields if self._matters(field)]
 
     def rounds(self) -> Iterator[Iterable[Mutant]]:
         """All mutants, those that say most first."""
@@ -88,17 +93,23 @@ class DataMutants:
             yield from self._changed(field, "opposite", turned)
         else:
             beside = list(dict.fromkeys(field.values))
-            others = [another_word(str(value), beside, self._words) or value for value in field.values]
+            others = [another_word(str(value), beside, self._alternatives(value)) or value for value in field.values]
             yield from self._changed(field, "other", others)
+
+    def _alternatives(self, word: str) -> Iterator[str]:
+        """Words that the instruction quotes beside one, without names of fields."""
+        return (other for other in self._words.others_like(word) if other not in self._names)
 
     def _scaled(self, field: Field, kind: MutantKind, factor: float) -> Iterator[Mutant]:
         if not is_number(field.values[0]) or self._words.widest_tolerance >= factor - 1:
             return
-        wrong = [scaled(value, factor) for value in field.values]
-        if all(value is None for value in wrong):
+        if all(map(is_small_count, field.values)):
+            if kind == "closer":
+                yield from self._changed(field, kind, list(map(one_more, field.values)), "1")
             return
+        wrong = [scaled(value, factor) for value in field.values]
         kept = [old if new is None else new for old, new in zip(field.values, wrong, strict=True)]
-        yield from self._changed(field, kind, kept)
+        yield from self._changed(field, kind, kept, f"{round((factor - 1) * 100)} %")
 
     def _missing(self, field: Field) -> Iterator[Mutant]:
         if field.path and field.path[-1] != "[]":
@@ -170,13 +181,14 @@ class DataMutants:
         change = f"`{one.name}` and `{other.name}` are swapped"
         yield from self._mutant("swapped", one, f"{one.name}+{other.name}", change, value)
 
-    def _changed(self, field: Field, kind: MutantKind, wrong: list[Any]) -> Iterator[Mutant]:
+    def _changed(self, field: Field, kind: MutantKind, wrong: list[Any], label: str = "") -> Iterator[Mutant]:
         if wrong == list(field.values):
             return
         value = with_values(self._answer.value, list(zip(field.places, wrong, strict=True)))
         shown = next(index for index, new in enumerate(wrong) if new != field.values[index])
         change = f"`{field.name}` is {_show(wrong[shown])} instead of {_show(field.values[shown])}"
-        yield from self._mutant(kind, field, field.name, change, value)
+        for mutant in self._mutant(kind, field, field.name, change, value):
+            yield replace(mutant, label=label)
 
     def _mutant(self, kind: MutantKind, field: Field, subject: str, change: str, value: Any) -> Iterator[Mutant]:
         content = self._answer.written(value)

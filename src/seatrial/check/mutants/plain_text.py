@@ -14,6 +14,7 @@ from seatrial.check.vocabulary import Vocabulary
 _NUMBER = re.compile(r"(?<![\w.:/,-])[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?(?![\w:/,-]|\.\d)")
 _LABEL = re.compile(r"([A-Za-z][\w .()/-]{0,40}?)\s*[:=>\"]\s*$")
 _XML_LABEL = re.compile(r"<([\w:.-]+)[^<>]*>\s*$|([\w:.-]+)\s*=\s*[\"']\s*$")
+_OFF = {"closer": "20 %", "close": "50 %"}
 _MAX_TEXT = 4096
 _MAX_NUMBERS = 12
 _MAX_LIST_WORDS = 3
@@ -51,7 +52,8 @@ class TextMutants:
             if wrong is not None:
                 content = f"{self._text[: found.start()]}{wrong}{self._text[found.end() :]}".encode()
                 named = self._words.names(label) or len(self._lines) == 1
-                yield Mutant(kind, label, label, f"{label} is {wrong} instead of {found[0]}", content, named)
+                change = f"{label} is {wrong} instead of {found[0]}"
+                yield Mutant(kind, label, label, change, content, named, _OFF.get(kind, ""))
 
     def _wrong(self, number: str, kind: MutantKind) -> str | None:
         if kind == "far":

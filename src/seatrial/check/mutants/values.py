@@ -9,6 +9,7 @@ from seatrial.check.vocabulary import Vocabulary
 
 NUMBER_TEXT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 CLOSE, CLOSER = 1.5, 1.2
+_SMALL = 20
 _MAX_WORD = 60
 _MAX_WORDS_IN_A_NAME = 3
 _HEX = re.compile(r"[0-9a-f]{16,}|[0-9A-F]{16,}")
@@ -44,12 +45,24 @@ def opposite(value: Any) -> Any | None:
 
 
 def scaled(value: Any, factor: float) -> Any | None:
-    """The number some per cent off; None where a whole number would hardly change, or an absolute tolerance decides."""
+    """The number some per cent off; None where rounding changes that much, or an absolute tolerance would decide."""
     number = _number(value)
     if number is None or abs(number) < 0.05:
         return None
-    wrong = _like(value, number * factor)
-    return wrong if abs((_number(wrong) or 0.0) - number) >= 0.9 * abs(number) * (factor - 1) else None
+    wrong, meant = _like(value, number * factor), abs(number) * (factor - 1)
+    return wrong if 0.8 * meant <= abs((_number(wrong) or 0.0) - number) <= 1.2 * meant else None
+
+
+def is_small_count(value: Any) -> bool:
+    """Whether a value is a whole number so small that one more is another answer."""
+    number = _number(value)
+    is_whole = isinstance(value, int) or (isinstance(value, str) and value.strip().isdigit())
+    return is_whole and number is not None and 0 < number < _SMALL
+
+
+def one_more(value: Any) -> Any:
+    """The next whole number."""
+    return _like(value, (_number(value) or 0.0) + 1)
 
 
 def _like(value: Any, number: float) -> Any:
@@ -80,7 +93,7 @@ def nonsense(value: str) -> str:
     return "WRONG_VALUE" if value.isupper() else "wrong_value"
 
 
-def another_word(value: str, beside: Iterable[Any], words: Vocabulary) -> str | None:
+def another_word(value: str, elsewhere: Iterable[Any], quoted: Iterable[str]) -> str | None:
     """Another word that could stand here: one of the same field elsewhere, or one the instruction quotes beside it."""
-    elsewhere = [other for other in beside if isinstance(other, str) and other != value]
-    return next(iter([*elsewhere, *words.others_like(value)]), None)
+    others = (other for other in (*elsewhere, *quoted) if isinstance(other, str) and other != value)
+    return next(others, None)

@@ -37,7 +37,6 @@ class CheckTools:
     """What the checks of all tasks share: sandboxes, room for so many verifications at once, and how they are run."""
 
     machinery: Machinery
-    bench: StateBench
     admission: Admission
     options: TrialOptions
     verified: Callable[[int], None] = lambda _: None
@@ -68,7 +67,23 @@ class Examiner:
     baseline: Baseline = "judged"
     verifications: int = 0
     verifying_sec: float = 0.0
+    machinery: Machinery = field(init=False)
+    bench: StateBench = field(init=False)
+    """Keeps sandboxes for the next verification while it is open."""
+    _agents: dict[str, Agent] = field(default_factory=dict)
+    _judged: dict[int, EndState] = field(default_factory=dict)
+    """Every end state that was judged, by its identity: they have parts that cannot be compared fast."""
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        shared = self.tools.machinery
+        self.machinery = Machinery(shared.backend, shared.images, agents=self._agents, versions=shared.versions)
+        self.bench = StateBench(self.machinery)
+
+    @property
+    def rebuilt(self) -> int:
+        """How often an end state was laid out that had been laid out before."""
+        return max(0, self.bench.laid_out - len(self._judged))
 
     @property
     def round(self) -> Round:
@@ -82,18 +97,17 @@ class Examiner:
 
     async def place(self) -> Place:
         """The kind of sandbox that the task has. Raises TrialError or UsageError."""
-        return await find_place(self.spec(AgentOptions(name="noop")), self.tools.machinery)
+        return await find_place(self.spec(AgentOptions(name="noop")), self.machinery)
 
     async def run(self, options: AgentOptions, given: Agent | None = None) -> RanTrial:
         """Run a whole trial, with a `given` agent or the one that the options name."""
-        shared = self.tools.machinery
-        agents = {options.title: given} if given else {}
-        machinery = Machinery(shared.backend, shared.images, agents=agents, versions=shared.versions)
+        if given:
+            self._agents[options.title] = given
         for tries in range(1, _TRIES + 1):
             spec = self.spec(options)
             folder = self.new_folder()
             async with self._room():
-                record = await run_trial(spec, machinery, folder)
+                record = await run_trial(spec, self.machinery, folder)
             if record.failure is None or tries == _TRIES:
                 break
         self._count(sum(run.duration_sec for run in record.verifier_runs), len(record.verifier_runs))
@@ -110,11 +124,12 @@ class Examiner:
     async def judge(self, case: Case, end: EndState) -> CaseVerdict:
         """What the verifier says to an end state with the edits of a case, under its conditions."""
         failure = ""
+        self._judged[id(end)] = end
         for _ in range(_TRIES):
             folder = self.new_folder()
             try:
                 async with self._room():
-                    judged = await self.tools.bench.judge(end, folder, case.edits, case.conditions)
+                    judged = await self.bench.judge(end, folder, case.edits, case.conditions)
             except (TrialError, UsageError, OSError) as error:
                 if isinstance(error, OSError) and not is_shortage(error):
                     raise
@@ -130,8 +145,10 @@ class Examiner:
     async def _try_command(self, case: Case, command: str) -> CaseVerdict:
         tree = self.new_folder() / "laid-out"
         removals = await asyncio.to_thread(lay_out, case.edits, tree)
-        agent = CaseAgent("check", "\n".join(filter(None, (removals, command))), tree)
-        ran = await self.run(AgentOptions(name="command", label="check", command=command), agent)
+        options = AgentOptions(name="command", label=f"check-{next(self._numbers)}", command=command)
+        agent = CaseAgent(options.title, "\n".join(filter(None, (removals, command))), tree)
+        ran = await self.run(options, agent)
+        del self._agents[options.title]
         verdict = verdict_of_trial(case.id, ran.record, ran.folder)
         for folder in (tree.parent, ran.folder):
             await self.drop(folder)

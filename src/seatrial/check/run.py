@@ -146,4 +146,5 @@ async def open_tools(run: CheckRun, tell: Listener) -> AsyncIterator[CheckTools]
         capabilities = await machinery.backend.probe()
         check_enforceable((each.outline.task() for each in run.tasks), options, capabilities)
         admission = Admission(affordable(run.concurrent, notice), machine_memory_mb())
-        yield CheckTools(machinery, StateBench(machinery), admission, options, lambda runs: tell(Verified(runs)))
+        async with StateBench(machinery) as bench:
+            yield CheckTools(machinery, bench, admission, options, lambda runs: tell(Verified(runs)))

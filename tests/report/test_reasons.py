@@ -103,3 +103,11 @@ def test_a_failure_says_what_happened_before_where():
 
 def test_a_reason_is_not_endless():
     assert len(reason(judged(0.0, tag("x", "y" * 5000)))) < 300
+
+
+def test_a_verifier_that_differs_from_itself_is_told_also_of_a_pass():
+    said = "asked 2 times about the same end state, the verifier gave 1 each time, but its breakdown differs in `a`"
+    tag = ErrorTag(category="nondeterministic_verifier", description=said, source=ErrorSource.MECHANICAL)
+    passed = record("t", 1.0).evaluation
+    assert passed is not None
+    assert reason(record("t", 1.0, evaluation=passed.model_copy(update={"error_taxonomy": [tag]}))) == said

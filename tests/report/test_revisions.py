@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
-from seatrial.model.record import Provenance, StepRecord
+from seatrial.model.record import Provenance, StepRecord, VerifierRun
 from seatrial.report.revisions import compare, revision_rows
 from tests.jobs.samples import broken_machine, evaluation, record
 from tests.store.test_revisions import revision
@@ -22,6 +22,12 @@ def later(reward: float = 0.5, provenance: Provenance = TESTS, **changes):
     """A revision by the same Seatrial, with changes of how it came about."""
     made = revision(1, reward, provenance=provenance)
     return made.model_copy(update={"regrade": made.regrade.model_copy(update=changes) if made.regrade else None})
+
+
+def asked_twice(*rewards: float):
+    """A revision whose verifier was asked more than once."""
+    run = VerifierRun(duration_sec=1.0, isolation="guarded", repeats=rewards, repeated_in="fresh")
+    return later().model_copy(update={"verifier_run": run})
 
 
 def by_steps(made, digest: str):
@@ -51,7 +57,7 @@ def by_steps(made, digest: str):
         ),
         (
             FIRST,
-            later(rewards=(0.5, 1.0)),
+            asked_twice(0.5, 1.0),
             "another verdict, by a verifier that gave different rewards in 2 runs of it",
         ),
         (
@@ -72,6 +78,6 @@ def test_what_differs_is_named(before, after, told):
 
 def test_a_row_for_each_revision_and_none_where_there_is_one():
     assert revision_rows([FIRST], "0.2") == []
-    first, second = revision_rows([FIRST, later(rewards=(0.5, 0.25))], "0.2")
+    first, second = revision_rows([FIRST, asked_twice(0.5, 0.25)], "0.2")
     assert first[:4] == ("0", "pass", "1", "a" * 12)
     assert second[:3] == ("1", "partial", "0.5, 0.25")

@@ -2,8 +2,9 @@
 
 import pytest
 
+from seatrial.model.evaluation import ConfidenceMetadata
 from seatrial.model.record import AgentRef, LimitSpec, ModelUsage, ResourceUse, SandboxRef, VerifierRun
-from seatrial.report.trial import evidence, headline, machine
+from seatrial.report.trial import breakdown_rows, confidence, evidence, headline, machine
 from tests.cli.job_folders import BROKEN, record
 
 
@@ -74,3 +75,19 @@ def test_the_models_share_is_told_with_its_cost():
     facts = dict(machine(record("t", 1.0, model_usage=usage)))
     assert facts["left out"] == "store, tools[3] (web_search) (the model's dialect has no place for it)"
     assert facts["model"] == "3 calls, 100 tokens in, 20 out, 0.0123 USD"
+
+
+def test_how_sure_one_may_be_is_told_once():
+    evaluation = record("t", 1.0).evaluation
+    assert evaluation is not None
+    assert confidence(evaluation) == ""
+    sure = ConfidenceMetadata(annotator_count=3, confidence_interval=(0.25, 1.0), agreement_metric="kappa")
+    told = evaluation.model_copy(update={"confidence": sure, "breakdown": {"confidence": {"annotator_count": 3}}})
+    assert confidence(told) == "annotator count 3, agreement metric kappa, confidence interval 0.25 to 1"
+    assert breakdown_rows(told) == []
+
+
+def test_verdicts_of_repeats_are_told_with_where_they_were_given():
+    run = VerifierRun(duration_sec=1.0, isolation="guarded", repeats=(1.0, None, 0.5), repeated_in="fresh")
+    facts = dict(evidence(record("t", 0.5, verifier_run=run), None))
+    assert facts["repeats"] == "1, no verdict and 0.5, in a fresh sandbox each; the lowest counts"

@@ -1,8 +1,10 @@
 """Files in and out, with real archives and real files: on the local backend."""
 
 import asyncio
+import io
 import os
 import stat
+import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +14,16 @@ import pytest
 from seatrial.errors import OversizeError, SandboxError
 from seatrial.sandbox.api import ExecSpec, Network, SandboxSpec
 from seatrial.sandbox.local import LocalBackend, LocalSandbox
-from seatrial.sandbox.transfer import get_file, get_tree, new_archive, pack_trees, put_file, put_tree
+from seatrial.sandbox.transfer import (
+    get_file,
+    get_tree,
+    join_archives,
+    new_archive,
+    pack_files,
+    pack_trees,
+    put_file,
+    put_tree,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::seatrial.sandbox.local.UnisolatedWarning")
 
@@ -138,3 +149,11 @@ def test_more_than_fits_into_memory_is_not_packed(tmp_path):
 def test_a_pipe_that_is_packed_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert pack_trees(tmp_path)
+
+
+def test_of_archives_that_are_joined_the_later_file_stays(tmp_path):
+    joined = join_archives(pack_files({"a": b"old", "b": b"kept"}), pack_files({"a": b"new"}, mode=0o755))
+    with tarfile.open(fileobj=io.BytesIO(joined)) as tar:
+        tar.extractall(tmp_path, filter="data")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"new", "b": b"kept"}
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755

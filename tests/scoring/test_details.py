@@ -71,25 +71,13 @@ def test_details_that_were_too_large_to_read_say_so():
     assert "1,000,000,000 bytes" in finding.message
 
 
-def test_a_verifier_names_its_own_error_categories():
-    tags = [{"category": "wrong clause", "description": "cites the 2018 code"}, "arithmetic"]
-    details = read(details_json=json.dumps({"error_taxonomy": tags}).encode())
-    assert [(tag.category, tag.description, tag.source) for tag in details.tags] == [
-        ("wrong clause", "cites the 2018 code", "mechanical"),
-        ("arithmetic", None, "mechanical"),
-    ]
-
-
-def test_a_verifier_cannot_speak_as_a_human():
-    content = json.dumps({"error_taxonomy": [{"category": "x", "source": "human"}]}).encode()
-    assert [tag.source for tag in read(details_json=content).tags] == ["mechanical"]
-
-
-@pytest.mark.parametrize("odd", [[{}], [{"category": ""}], [{"category": 3}], [None], 7, [["x"]]])
-def test_an_odd_category_is_noted_and_not_used(odd):
-    details = read(details_json=json.dumps({"error_taxonomy": odd}).encode())
-    assert details.tags == ()
-    assert [finding.kind for finding in details.findings] == ["note"]
+def test_what_a_verifier_claims_stays_in_the_breakdown_too():
+    told = {"error_taxonomy": ["arithmetic"], "confidence": {"sample_size": 3}}
+    details = read(details_json=json.dumps(told).encode())
+    assert details.breakdown == told
+    assert [tag.category for tag in details.tags] == ["arithmetic"]
+    assert details.confidence is not None
+    assert details.confidence.sample_size == 3
 
 
 def test_a_test_report_is_summed_up():

@@ -27,7 +27,6 @@ def revision(number: int, reward: float, regrade: str = "r1", **changes) -> Tria
         finished_at=NOON + dt.timedelta(seconds=1),
         first=FirstVerdict(outcome="pass", reward=1.0),
         task_digest=DIGEST,
-        rewards=(reward,),
     )
     values = {"revision": number, "parent": revision_name(TRIAL, number - 1), "regrade": how}
     return record(**{**values, "evaluation": evaluation(reward), **changes})

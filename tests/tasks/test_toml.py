@@ -312,3 +312,15 @@ def test_a_verdict_of_an_unknown_kind_is_an_error_that_names_the_known_ones():
     (problem,) = report.problems
     assert (problem.severity, problem.key) == ("error", "verifier.verdict")
     assert "one of reward, exit_status" in problem.message
+
+
+def test_an_author_may_accept_findings_and_say_what_the_solution_gets():
+    config = config_of('[check]\naccept = ["V5/*:note"]\noracle_reward = 0.8\n')
+    assert (config.check.accept, config.check.oracle_reward) == (("V5/*:note",), 0.8)
+
+
+@pytest.mark.parametrize("text", ["oracle_reward = 1.5", "oracle_reward = -1", 'accept = "V5"'])
+def test_a_wrong_check_table_is_named_and_stops_nothing(text):
+    assert config_of(f"[check]\n{text}\n").check == TaskConfig().check
+    assert [complaint.partition(":")[0] for complaint in complaints(f"[check]\n{text}\n", "warning")]
+    assert complaints(f"[check]\n{text}\n") == []

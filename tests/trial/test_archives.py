@@ -37,3 +37,12 @@ def test_a_task_that_has_changed_since_its_job_began_is_judged_by_nothing_else(m
     (spec.task.root / "tests/test.sh").write_text("echo 0 > /logs/verifier/reward.txt")
     with pytest.raises(TaskFormatError, match="has changed since the job began"):
         packed_tests(spec.task_digest, Round(spec.task))
+
+
+def test_what_a_verifier_does_not_look_at_is_not_told_to_agents(make_task):
+    spec = trial_spec(make_task("task", toml="[agent]\ntimeout_sec = 9.0\n\n[check]\naccept = ['V2/*']\n"))
+    archive = packed_for_agent(spec, Round(spec.task), {})
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        file = tar.extractfile("task/task.toml")
+        assert file is not None
+        assert file.read() == b"[agent]\ntimeout_sec = 9.0\n\n"

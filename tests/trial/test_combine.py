@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.trial.combine import combine
 
 
@@ -37,3 +37,14 @@ def test_whatever_the_steps_were_there_is_an_evaluation(strategy, rewards):
     combined = combine(steps, strategy)
     assert 0.0 <= combined.reward <= 1.0
     assert combined.breakdown == {"steps": {name: {"reward": step.reward} for name, step in steps.items()}}
+
+
+def test_repeats_of_all_steps_tell_how_sure_their_mean_is():
+    def sure(repeats: int, spread: float) -> EvaluationResult:
+        told = ConfidenceMetadata(verifier_repeats=repeats, verifier_reward_sd=spread, annotator_count=2)
+        return evaluation().model_copy(update={"confidence": told})
+
+    steps = {"a": sure(3, 0.3), "b": sure(5, 0.4)}
+    assert combine(steps, "mean").confidence == ConfidenceMetadata(verifier_repeats=3, verifier_reward_sd=0.25)
+    assert combine(steps, "final").confidence == steps["b"].confidence
+    assert combine({**steps, "c": evaluation()}, "mean").confidence is None

@@ -5,6 +5,7 @@ verdicts)` says what the verdicts mean, by the ids of their cases; a case that w
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -89,7 +90,9 @@ class Subject:
     """A task as checks see it. `states` are those that exist, each with its own verdict, `tests` its small test files.
 
     `answers` are the accepted ones: the declared output first, then other files that the solution wrote.
-    `name` is how a user calls the task on the command line.
+    `name` is how a user calls the task on the command line. `trials` are verdicts on whole trials of a task with steps,
+    whose `states` are those of its last step. `missing` are states that could not be made, and `remarks` other things
+    that were left out, each with the reason.
     """
 
     task: Task
@@ -102,11 +105,17 @@ class Subject:
     repeats: int = 5
     options: Sequence[str] = field(default=())
     """Other words of the command line that a case needs to be tried again, such as `--image host`."""
+    trials: Mapping[str, CaseVerdict] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def reproduce(self, case: str) -> str:
         """The command that tries one case again and shows what the verifier said."""
-        words = ["seatrial", "check", self.name, *self.options, "--case", case]
-        return " ".join(words)
+        return shlex.join(["seatrial", "check", self.name, *self.options, "--case", case])
+
+    def whole_trial(self, state: str) -> CaseVerdict | None:
+        """The verdict on all that was done for a state; in a task with steps, on all of them together."""
+        return self.trials.get(state) or self.states.get(state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from seatrial.cli.job_file import build_spec, read_job_file
 from seatrial.cli.job_images import check_images, whole_image
 from seatrial.errors import JobError
 from seatrial.jobs.api import job_name, new_job_folder
-from seatrial.model.job import JobSpec
+from seatrial.model.job import JobSpec, TrialOptions
 
 Options = Mapping[str, Any]
 
@@ -45,6 +45,7 @@ _KEYS = {
     "trust": "trial.trust",
     "keep": "trial.keep",
     "verdict": "trial.verdict",
+    "verify_repeats": "trial.verify_repeats",
     "unfit": "trial.unfit",
     "upstream": "model.upstream",
     "temperature": "model.temperature",
@@ -79,6 +80,26 @@ def new_job(options: Options) -> tuple[JobSpec, Path]:
     spec = build_spec(values, str(file) if file else "command line")
     check_images(spec.trial)
     return spec, folder
+
+
+def job_of_agents(options: Options, name: str, agents: Sequence[str]) -> JobSpec:
+    """What the options say of tasks and trials, for agents that the command itself names. Raises JobError."""
+    values = _overrides(options, None)
+    if not values.get("tasks"):
+        raise JobError("no tasks; name a task or a folder of tasks")
+    named = {"name": name, "agents": [{"name": agent} for agent in agents]}
+    spec = build_spec({**values, **named}, "command line")
+    check_images(spec.trial)
+    return spec
+
+
+def trial_asked(options: Options, base: Mapping[str, Any]) -> TrialOptions:
+    """What the options say about trials, over what is known already. Raises JobError for what cannot be."""
+    trial = {**base, **_overrides(options, None).get("trial", {})}
+    values = {"name": "one", "tasks": ["."], "agents": [{"name": "noop"}], "trial": trial}
+    spec = build_spec(values, "command line")
+    check_images(spec.trial)
+    return spec.trial
 
 
 def changed_job(spec: JobSpec, options: Options) -> JobSpec:

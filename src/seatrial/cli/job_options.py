@@ -228,6 +228,12 @@ VERIFICATION = OptionGroup(
             type=click.Choice(["task", "exit_status"]),
             help="What counts where a verifier writes no reward: what the task says, or its exit status.  [task]",
         ),
+        click.option(
+            "--verify-repeats",
+            type=click.IntRange(1, 100),
+            metavar="N",
+            help="Ask the verifier N times about the same end state; the lowest reward counts.  [1]",
+        ),
     ),
 )
 PLACE = OptionGroup(
@@ -244,7 +250,9 @@ PLACE = OptionGroup(
         ),
         click.option("--job-name", metavar="NAME", help="What to call it there.  [date and time]"),
         click.option(
-            "--keep", type=click.Choice(["record", "snapshot"]), help="Keep the sandbox's end state.  [record]"
+            "--keep",
+            type=click.Choice(["auto", "record", "snapshot"]),
+            help="Keep the sandbox's end state: where it is small, never, or always.  [auto]",
         ),
     ),
 )
@@ -261,16 +269,16 @@ _OF_JOB = (TASKS, AGENTS, MODELS, LIMITS, SANDBOX, VERIFICATION, PLACE)
 NEW_JOB = (*_OF_JOB[:-1], OptionGroup("Output", (*PLACE.options, *DISPLAY.options, gate_options)))
 
 
-def _only(group: OptionGroup, *names: str) -> OptionGroup:
+def only_options(group: OptionGroup, *names: str) -> OptionGroup:
     """The options of a group that give a command one of these names."""
     chosen = (option for option in group.options if OptionGroup(group.title, (option,)).names & set(names))
     return OptionGroup(group.title, tuple(chosen))
 
 
 _OF_RESUMED_JOB = (
-    _only(TASKS, "paths", "attempts"),
+    only_options(TASKS, "paths", "attempts"),
     AGENTS,
-    _only(LIMITS, "concurrent", "engine", "address", "retries", "max_trials", "max_wall_sec"),
+    only_options(LIMITS, "concurrent", "engine", "address", "retries", "max_trials", "max_wall_sec"),
 )
 RESUMED_JOB = (*_OF_RESUMED_JOB, OptionGroup("Output", (*DISPLAY.options, gate_options)))
 

@@ -2,15 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
 
 import click
 
 from seatrial.cli.gates import Gates, missed_gates
-from seatrial.cli.long_run import ending_signals, settle_in
+from seatrial.cli.long_run import cancelled_by_signals, ending_signals, settle_in
 from seatrial.cli.progress import Beginning, Display, Ended, Ending
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.jobs.api import PreparedJob, run_prepared
@@ -18,8 +17,6 @@ from seatrial.report.summary import planned_trials, summarise_job
 from seatrial.report.text import harmless
 
 INTERRUPTED = 130
-
-T = TypeVar("T")
 
 
 def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
@@ -35,7 +32,7 @@ def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
         try:
             display.begin(_beginning(job))
             settle_in()
-            outcome = asyncio.run(ended_by_signals(run_prepared(job, display.observe)))
+            outcome = asyncio.run(cancelled_by_signals(run_prepared(job, display.observe)))
             ended, reason = outcome.stopped, outcome.reason
         finally:
             display.close()
@@ -62,38 +59,8 @@ def terminated_like_interrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Once:
-    """A call that is made the first time only."""
-
-    def __init__(self, call: Callable[[], object]) -> None:
-        self._call: Callable[[], object] | None = call
-
-    def __call__(self) -> None:
-        call, self._call = self._call, None
-        if call is not None:
-            call()
-
-
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-async def ended_by_signals(work: Coroutine[Any, Any, T]) -> T:
-    """Do some work, which the signals that end us cancel, so that it can tidy up."""
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - a coroutine that runs is in a task
-    loop = asyncio.get_running_loop()
-    signals = ending_signals()
-    # In the loop an exception could hit any trial; cancelling lets each of them tidy up. Only once: a terminal that is
-    # closed and an init system send several in a row, and the others must not disturb the tidying up.
-    cancel_once = _Once(task.cancel)
-    for number in signals:
-        loop.add_signal_handler(number, cancel_once)
-    try:
-        return await work
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 def _beginning(job: PreparedJob) -> Beginning:

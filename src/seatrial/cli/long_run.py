@@ -1,7 +1,12 @@
 """How our own process behaves while it carries out a job or serves a model: which signals end it, and its memory."""
 
+import asyncio
 import gc
 import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _MANY_NEW = 50_000
 
@@ -12,6 +17,36 @@ def ending_signals() -> list[signal.Signals]:
     """
     hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGTERM, *hang_up]
+
+
+class _Once:
+    """A call that is made the first time only."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call: Callable[[], object] | None = call
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
+
+
+async def cancelled_by_signals(work: Coroutine[Any, Any, T]) -> T:
+    """Await some work, which the signals that end us cancel."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - a coroutine that runs is in a task
+    loop = asyncio.get_running_loop()
+    signals = ending_signals()
+    # In the loop an exception could hit any trial; cancelling lets each of them tidy up. Only once: a terminal that is
+    # closed and an init system send several in a row, and the others must not disturb the tidying up.
+    cancel_once = _Once(task.cancel)
+    for number in signals:
+        loop.add_signal_handler(number, cancel_once)
+    try:
+        return await work
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 def settle_in() -> None:

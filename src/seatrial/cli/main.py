@@ -17,6 +17,7 @@ COMMANDS = {
     "agents": "List, show, bake, save and load the agents that are ready to run.",
     "annotate": "Add a reviewer's verdict to a trial, beside its reward.",
     "calls": "Print what the agent of a trial and its model said to each other.",
+    "check": "Find out whether the verifiers of tasks can be trusted.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
     "export": "Write trajectories or training data from what agents and models said.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
@@ -31,13 +32,14 @@ COMMANDS = {
     "score": "Turn what a verifier wrote into an EvaluationResult.",
     "show": "Show the results of a job, or everything about one trial.",
     "tasks": "List the tasks below a path, and what is wrong with them.",
+    "verify": "Judge one end state by a task's tests, without any agent.",
 }
 
 
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
     "Results": ("show", "regrade", "calls", "export", "annotate"),
-    "Tasks": ("init", "tasks", "lint", "score"),
+    "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }
 

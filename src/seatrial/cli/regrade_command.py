@@ -11,9 +11,9 @@ import click
 from seatrial.cli.export_filter import Where, parse_where
 from seatrial.cli.gates import Gates, gate_options, missed_gates
 from seatrial.cli.job_options import VERIFICATION, display_options
-from seatrial.cli.job_running import INTERRUPTED, ended_by_signals, terminated_like_interrupted
+from seatrial.cli.job_running import INTERRUPTED, terminated_like_interrupted
 from seatrial.cli.job_view import find_trial
-from seatrial.cli.long_run import settle_in
+from seatrial.cli.long_run import cancelled_by_signals, settle_in
 from seatrial.cli.option_groups import OptionGroup, grouped
 from seatrial.cli.progress import Beginning, Display, Ended, Ending, choose_display
 from seatrial.errors import SeatrialError, UsageError
@@ -44,7 +44,7 @@ _WHAT = OptionGroup(
             help="Where the tasks are now.  [where they were]",
         ),
         click.option("--only-changed", is_flag=True, help="Only trials that were judged by other tests before."),
-        click.option("--repeat", "repeats", type=_AT_LEAST_1, default=1, metavar="N", help="Judge each N times.  [1]"),
+        click.option("--repeat", "repeats", type=_AT_LEAST_1, metavar="N", help="Judge each N times.  [the job's]"),
         click.option("--trial", "trials", multiple=True, metavar="TRIAL", help="Only this trial; as often as needed."),
         click.option(
             "--where",
@@ -124,7 +124,7 @@ class _Watched:
                 planned = len(job.trials) + len(job.earlier)
                 self.display.begin(Beginning(spec.name, job.store.path, planned, job.earlier, spec.model))
                 settle_in()
-                outcome = asyncio.run(ended_by_signals(run_regrade(job, self.display.observe)))
+                outcome = asyncio.run(cancelled_by_signals(run_regrade(job, self.display.observe)))
             finally:
                 self.display.close()
         except (KeyboardInterrupt, asyncio.CancelledError):

@@ -11,7 +11,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.output import RewardPolicy
 from seatrial.model.record import outcome_of
 from seatrial.model.task import Task, TaskStep
-from seatrial.report.trial import breakdown_rows, tag_rows
+from seatrial.report.trial import breakdown_rows, confidence, tag_rows
 from seatrial.scoring.ingest import ingest
 from seatrial.tasks.load import load_task
 from seatrial.verify.collect import collect_artifacts, collect_output
@@ -60,6 +60,8 @@ def _show(result: EvaluationResult) -> None:
     click.echo("validity " + ", ".join(f"{flag}: {'yes' if getattr(validity, flag) else 'no'}" for flag in flags))
     for error in validity.errors:
         click.echo(f"  {error}")
+    if sure := confidence(result):
+        click.echo(f"confidence {sure}")
     if rows := breakdown_rows(result):
         show_table("breakdown", ("dimension", "score", "evidence"), rows)
     if result.error_taxonomy:

@@ -35,6 +35,8 @@ def show_trial(revisions: Sequence[StoredRevision], annotations: Sequence[Annota
     if evaluation := record.evaluation:
         for line in told.validity_lines(evaluation):
             _facts([("validity", line)])
+        if confidence := told.confidence(evaluation):
+            _facts([("confidence", confidence)])
         _table("breakdown", told.BREAKDOWN_COLUMNS, told.breakdown_rows(evaluation))
         _table("error tags", told.TAG_COLUMNS, told.tag_rows(evaluation))
     _facts(told.evidence(record, _read_changes(folder / _CHANGES)))

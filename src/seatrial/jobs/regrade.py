@@ -170,7 +170,8 @@ class RegradeBench:
             raise StoreError(f"{entry.trial_id}: the record of the trial itself does not count, so what ran is unknown")
         newest = later[-1].record if later else first.record
         spec = trial_spec(store.file, job.plans[entry.trial_id], task.task, task.digest)
-        spec = replace(spec, options=job.options)
+        repeats = job.asked.repeats or job.options.verify_repeats
+        spec = replace(spec, options=job.options.model_copy(update={"verify_repeats": repeats}))
         self._specs[entry.trial_id] = RegradeSpec(
             id=job.regrade.id,
             trial=KeptTrial(first.record, first.folder),
@@ -180,7 +181,6 @@ class RegradeBench:
             given=task.given,
             tests=str(job.asked.tests.absolute()) if job.asked.tests else None,
             options=job.asked.changes,
-            repeats=job.asked.repeats,
         )
         return spec
 

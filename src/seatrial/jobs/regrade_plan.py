@@ -34,7 +34,7 @@ class RegradeOptions:
     tests: Path | None = None
     tasks: tuple[Path, ...] = ()
     only_changed: bool = False
-    repeats: int = 1
+    repeats: int | None = None
     trials: Collection[str] | None = None
     changes: JsonObject = field(default_factory=dict)
     concurrent: int | None = None

@@ -70,7 +70,7 @@ class TaskCheck(StrictModel):
     """Everything that was found out about the verifier of one task.
 
     `verifications` counts runs of the verifier, `states` the end states that they judged, and `rebuilt` how often one
-    had to be made again.
+    had to be made again. `options` is a digest of all that the result depends on besides the task.
     """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = CHECK_SCHEMA_VERSION
@@ -90,3 +90,12 @@ class TaskCheck(StrictModel):
     verifying_sec: NonNegative = 0.0
     duration_sec: NonNegative = 0.0
     finished_at: Timestamp
+    options: Sha256 | None = None
+
+
+class CheckReport(StrictModel):
+    """The results of all tasks that were checked together, as a file for other programs."""
+
+    schema_version: Annotated[int, Field(ge=1, le=1)] = CHECK_SCHEMA_VERSION
+    seatrial_version: str
+    tasks: tuple[TaskCheck, ...]

@@ -12,9 +12,24 @@ OUTPUT_MISSING = "output_missing"
 OUTPUT_UNPARSEABLE = "output_unparseable"
 """What is said of an output that only the instruction asks for. It costs no reward, but it explains a zero."""
 
+NONDETERMINISTIC = "nondeterministic_verifier"
+"""What is said of a verifier that, asked again about the same end state, says something else."""
+
+RUN_CATEGORIES = frozenset(
+    {
+        *("changed_during_verification", "changes_truncated", "disputed_verdict", "hidden_from_verifier"),
+        *("interpreter_changed", "loader_changed", "module_shadowed", "needs_system_of_agent"),
+        *("package_hook_planted", "planted_verifier_files", "processes_left_running", "program_changed"),
+        *("pytest_hook_planted", "python_path_changed", "shell_startup_changed", "startup_hook_planted"),
+        *("system_changed", "system_folder_replaced", "verifier_broken", "verifier_silenced"),
+        *("verifier_tool_missing", "verifier_tools_restored", NONDETERMINISTIC),
+    }
+)
+"""Categories of what only a run itself can know. No verifier can give a tag of one: whoever counts them counts ours."""
+
 
 class ErrorSource(StrEnum):
-    """Who classified a failure: the runner, a reviewer, or an automated judge."""
+    """Who classified a failure: a program, a reviewer, or an automated judge. In a verifier's tag it is its claim."""
 
     MECHANICAL = "mechanical"
     HUMAN = "human"

@@ -139,7 +139,9 @@ class VerifierRun(StrictModel):
     verifier did not meet as the agent left them: as in the image, or not at all. When `shielded`, it had a system of
     its own, whatever the survivors did to theirs meanwhile; `trust` says whether that was the agent's by somebody's
     wish. A verifier that said nothing was asked for a `baseline`: one that judged there was silenced by the agent, one
-    that is silent there too is broken.
+    that is silent there too is broken. Where it was asked more than once about the same end state, `repeats` are all
+    rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts. It was
+    `repeated_in` sandboxes that were laid out anew, or in the same one.
     """
 
     exit_code: int | None = None
@@ -158,6 +160,8 @@ class VerifierRun(StrictModel):
     stdout_path: str | None = None
     stderr_path: str | None = None
     baseline: Baseline | None = None
+    repeats: tuple[Fraction01 | None, ...] = ()
+    repeated_in: Literal["fresh", "same"] | None = None
 
 
 class Provenance(StrictModel):
@@ -186,6 +190,18 @@ class FileChanges(StrictModel):
     truncated: bool = False
 
 
+class KeptState(StrictModel):
+    """Whether the sandbox's end state was kept beside the record, and if it was not, why.
+
+    `processes` ran on when the agent had ended; a kept state has their files and not them. `size` is in bytes, packed.
+    """
+
+    kept: bool
+    size: NonNegativeInt = 0
+    reason: str | None = None
+    processes: tuple[str, ...] = ()
+
+
 class ChangeCounts(StrictModel):
     """How many files the agent added, modified and removed; `changes.json` beside the record names them."""
 
@@ -201,6 +217,7 @@ class StepRecord(StrictModel):
     agent_result: AgentResult | None = None
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
+    end_state: KeptState | None = None
     evaluation: EvaluationResult | None = None
 
 
@@ -258,6 +275,7 @@ class TrialRecord(StrictModel):
     provenance: Provenance | None = None
     artifacts: tuple[ArtifactRecord, ...] = ()
     changes: ChangeCounts | None = None
+    end_state: KeptState | None = None
     steps: tuple[StepRecord, ...] = ()
     pass_threshold: Fraction01 = 1.0
     evaluation: EvaluationResult | None = None

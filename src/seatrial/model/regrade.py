@@ -21,7 +21,6 @@ class Regrade(StrictModel):
 
     `task_digest` is the task's content then; the record's own is what the agent worked on. `tests` is the folder that
     the tests were taken from, None for the task's own. `options` are those of the verification that are not the job's.
-    `rewards` has one for each time the verifier was run, the first of which counts.
     """
 
     id: Annotated[str, Field(min_length=1)]
@@ -32,4 +31,3 @@ class Regrade(StrictModel):
     task_digest: Sha256
     tests: str | None = None
     options: JsonObject = Field(default_factory=dict)
-    rewards: tuple[Fraction01, ...] = ()

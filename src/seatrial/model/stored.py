@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from seatrial.model.annotation import Annotation
+from seatrial.model.check import CheckReport, TaskCheck
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import JobFile, JobSpec
 from seatrial.model.output import OutputSpec, VerifierSpec
@@ -17,6 +18,7 @@ STORED_TYPES: Mapping[str, type[BaseModel]] = {
     for kind in (
         Annotation,
         BrokenTask,
+        CheckReport,
         ConfidenceMetadata,
         ErrorTag,
         EvaluationResult,
@@ -27,6 +29,7 @@ STORED_TYPES: Mapping[str, type[BaseModel]] = {
         Problem,
         SkippedFolder,
         Task,
+        TaskCheck,
         TrialRecord,
         ValidityCheck,
         VerifierSpec,

@@ -5,7 +5,7 @@ The words are the verifier's own where it said why; they are a stranger's, so ca
 
 from collections.abc import Iterator
 
-from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, ErrorTag, EvaluationResult
+from seatrial.model.evaluation import NONDETERMINISTIC, OUTPUT_MISSING, OUTPUT_UNPARSEABLE, ErrorTag, EvaluationResult
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import Failure, Phase, TrialRecord, VerifierRun
 from seatrial.report.text import counted, format_duration, format_reward
@@ -31,6 +31,7 @@ _EVIDENCE = frozenset(suspicion.category for suspicion in SUSPICIONS) | {
     "processes_left_running",
     "system_changed",
     "verifier_tools_restored",
+    NONDETERMINISTIC,
 }
 _OUR_WORDS = frozenset({OUTPUT_MISSING, OUTPUT_UNPARSEABLE})
 _LONGEST = 240
@@ -58,6 +59,8 @@ def remarks(record: TrialRecord) -> list[str]:
     if record.disputed_reward is not None:
         lines.append(f"disputed: {format_reward(record.disputed_reward)} on the system as the agent left it")
     runs = _runs(record)
+    tags = (record.evaluation.error_taxonomy if record.evaluation else None) or ()
+    lines += [tag.description or tag.category for tag in tags if tag.category == NONDETERMINISTIC]
     restored = [path for run in runs for path in run.restored]
     lines += _named("put back for the verifier", restored, sum(run.restored_count for run in runs))
     hidden = [path for run in runs for path in run.hidden]

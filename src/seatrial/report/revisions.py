@@ -63,9 +63,9 @@ def _about_the_verifier(before: TrialRecord, after: TrialRecord) -> Iterator[str
         yield "a verifier that gave no verdict this time"
     elif speaks and not spoke:
         yield "a verifier that gave no verdict before"
-    rewards = after.regrade.rewards if after.regrade else ()
-    if len(set(rewards)) > 1:
-        yield f"a verifier that gave different rewards in {counted(len(rewards), 'run')} of it"
+    for run in after.verifier_runs:
+        if len(set(run.repeats)) > 1:
+            yield f"a verifier that gave different rewards in {counted(len(run.repeats), 'run')} of it"
 
 
 def _changed_options(before: TrialRecord, after: TrialRecord) -> Iterator[tuple[str, str, str]]:
@@ -98,7 +98,7 @@ def _reward(record: TrialRecord) -> float | None:
 
 
 def _rewards(record: TrialRecord) -> str:
-    several = record.regrade.rewards if record.regrade else ()
+    several = record.verifier_run.repeats if record.verifier_run and not record.steps else ()
     return ", ".join(map(format_reward, several)) if len(several) > 1 else format_reward(_reward(record))
 
 

@@ -19,6 +19,7 @@ from seatrial.model.record import (
 )
 from seatrial.report.reasons import failure_in_words
 from seatrial.report.text import cache_use, counted, format_cost, format_duration, format_reward, harmless
+from seatrial.scoring.repeats import tell_rewards
 
 Fact = tuple[str, str]
 Row = tuple[str, ...]
@@ -84,9 +85,22 @@ def validity_lines(evaluation: EvaluationResult) -> list[str]:
 
 
 def breakdown_rows(evaluation: EvaluationResult) -> list[Row]:
-    """One row per dimension the verifier named; its error tags have a table of their own."""
+    """One row per dimension the verifier named; its error tags and its confidence are told by themselves."""
     found = evaluation.breakdown or {}
-    return [_dimension(name, entry) for name, entry in found.items() if name != _TOLD_AS_TAGS]
+    told = {_TOLD_AS_TAGS, *(["confidence"] if evaluation.confidence else [])}
+    return [_dimension(name, entry) for name, entry in found.items() if name not in told]
+
+
+def confidence(evaluation: EvaluationResult) -> str:
+    """How sure one may be of the reward, as far as somebody said; empty when nobody did."""
+    known = evaluation.confidence.model_dump(exclude_none=True) if evaluation.confidence else {}
+    return ", ".join(f"{harmless(name.replace('_', ' '))} {_number(value)}" for name, value in known.items())
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " to ".join(map(_number, value))
+    return harmless(f"{value:.4g}" if isinstance(value, float) else str(value))
 
 
 def _dimension(name: str, entry: Any) -> Row:
@@ -124,6 +138,9 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     cut = ", its output was cut" if run.truncated else ""
     yield "verifier", f"{prefix}{end} after {format_duration(run.duration_sec)}{cut}"
     yield "isolation", f"{prefix}{run.isolation}{', with a system of its own' if run.shielded else ''}"
+    if run.repeats:
+        where = "a fresh sandbox each" if run.repeated_in == "fresh" else "the same sandbox"
+        yield "repeats", f"{prefix}{tell_rewards(run.repeats)}, in {where}; the lowest counts"
     if run.baseline:
         yield "baseline", prefix + _BASELINES[run.baseline]
     if run.survivors:

@@ -7,9 +7,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from seatrial.model.artifacts import CTRF_JSON, DETAILS_NAMES, RawArtifacts, RawFile
-from seatrial.model.evaluation import ErrorSource, ErrorTag
+from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag
 from seatrial.model.output import VerifierSpec
-from seatrial.scoring.findings import Finding, excerpt, note
+from seatrial.scoring.claims import CONFIDENCE_KEY, claimed_confidence, claimed_tags
+from seatrial.scoring.findings import Finding, note
 from seatrial.scoring.text import Unreadable, read_exact_json
 from seatrial.verifier_kit import TAGS_KEY
 
@@ -19,12 +20,13 @@ _MAX_LISTED_TESTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The breakdown as it will be stored, the verifier's own error tags, and the file the details came from."""
+    """The breakdown as it will be stored, what the verifier claims besides, and the file the details came from."""
 
     breakdown: dict[str, Any] | None
     tags: tuple[ErrorTag, ...] = ()
     file: str | None = None
     findings: tuple[Finding, ...] = ()
+    confidence: ConfidenceMetadata | None = None
 
 
 def read_details(raw: RawArtifacts, spec: VerifierSpec, extras: Mapping[str, Any]) -> Details:
@@ -34,14 +36,15 @@ def read_details(raw: RawArtifacts, spec: VerifierSpec, extras: Mapping[str, Any
     breakdown = _read_object(file, findings) if file else {}
     if file and file.name != DETAILS_NAMES[0]:
         findings.append(note(f"details were read from {file.name}"))
-    tags = _tags(breakdown.get(TAGS_KEY), findings)
+    tags = claimed_tags(breakdown.get(TAGS_KEY), findings)
+    confidence = claimed_confidence(breakdown.get(CONFIDENCE_KEY), findings)
     for key, value in extras.items():
         if breakdown.setdefault(key, value) != value:
             breakdown[f"reward.{key}"] = value
     report = raw.file(CTRF_JSON)
     if report.status != "missing":
         breakdown["ctrf" if "ctrf" not in breakdown else CTRF_JSON] = _test_report(report, findings)
-    return Details(breakdown or None, tags, file.name if file else None, tuple(findings))
+    return Details(breakdown or None, tags, file.name if file else None, tuple(findings), confidence)
 
 
 def _details_file(raw: RawArtifacts, spec: VerifierSpec) -> RawFile | None:
@@ -69,22 +72,6 @@ def _read_object(file: RawFile, findings: list[Finding]) -> dict[str, Any]:
         return value
     findings.append(note(f"{file.name} is not an object; it is kept under `details`"))
     return {"details": value}
-
-
-def _tags(declared: Any, findings: list[Finding]) -> tuple[ErrorTag, ...]:
-    if declared is None:
-        return ()
-    tags = []
-    for entry in declared if isinstance(declared, list) else [declared]:
-        category = entry.get("category") if isinstance(entry, dict) else entry
-        description = entry.get("description") if isinstance(entry, dict) else None
-        if not (isinstance(category, str) and category):
-            findings.append(note(f"`{TAGS_KEY}` has an entry without a category: {excerpt(str(entry))}"))
-            continue
-        # Whatever the verifier claims, a verifier is mechanical: only people and judges may speak as themselves.
-        text = description if isinstance(description, str) else None
-        tags.append(ErrorTag(category=category, description=text, source=ErrorSource.MECHANICAL))
-    return tuple(tags)
 
 
 def _test_report(file: RawFile, findings: list[Finding]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def ingest(
         ),
         breakdown=details.breakdown,
         error_taxonomy=_tags(findings, details.tags) or None,
+        confidence=details.confidence,
     )
 
 

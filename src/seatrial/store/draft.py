@@ -13,6 +13,7 @@ from pathlib import Path
 from seatrial.errors import StoreError
 from seatrial.model.base import to_json
 from seatrial.model.record import TrialRecord
+from seatrial.store.contents import share_contents
 from seatrial.store.files import create_file, store_error, sync_files, sync_folder
 from seatrial.store.revisions import REVISIONS, revision_name
 
@@ -68,6 +69,7 @@ class Commit:
             raise StoreError(f"revision {self.record.revision} was given for revision {self.draft.revision}")
         if self.record.job_id is None and self.draft.job_id is not None:
             self.record = self.record.model_copy(update={"job_id": self.draft.job_id})
+        share_contents(self.draft.path, Path(self.draft.job))
         self._folders = sync_files(str(self.draft.path))
         create_file(f"{self.draft.path}/{RECORD}", to_json(self.record))
 

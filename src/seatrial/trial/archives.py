@@ -12,6 +12,7 @@ from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR
 from seatrial.errors import TaskFormatError
 from seatrial.sandbox.transfer import pack_layout, pack_trees
 from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.for_agents import without_check
 from seatrial.tasks.ignore import ignored_in
 from seatrial.tasks.layout import IGNORED_FOLDERS, read_file
 from seatrial.tasks.load import MAX_TOML_BYTES
@@ -69,7 +70,7 @@ def packed_for_agent(spec: TrialSpec, round_: Round, trees: Mapping[str, Path]) 
 
     def pack() -> bytes:
         config = read_file(round_.task.root / "task.toml", MAX_TOML_BYTES)[0]
-        files = {INSTRUCTION_PATH: round_.instruction(), f"{TASK_DIR}/task.toml": config}
+        files = {INSTRUCTION_PATH: round_.instruction(), f"{TASK_DIR}/task.toml": without_check(config)}
         return pack_layout(files, trees, skip=IGNORED_FOLDERS, omit=ignored_in)
 
     def stays_the_same() -> bool:  # what an agent brings from elsewhere may change

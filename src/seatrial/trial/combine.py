@@ -1,10 +1,11 @@
 """The evaluations of a multi-step task's steps as one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import hypot
 from statistics import fmean
 from typing import Literal
 
-from seatrial.model.evaluation import EvaluationResult, ValidityCheck
+from seatrial.model.evaluation import ConfidenceMetadata, EvaluationResult, ValidityCheck
 
 
 def combine(steps: Mapping[str, EvaluationResult], strategy: Literal["mean", "final"]) -> EvaluationResult:
@@ -27,7 +28,23 @@ def combine(steps: Mapping[str, EvaluationResult], strategy: Literal["mean", "fi
         validity=validity,
         breakdown={"steps": {name: {"reward": step.reward} for name, step in steps.items()}},
         error_taxonomy=tags or None,
+        confidence=_confidence(resting_on),
     )
+
+
+def _confidence(steps: Sequence[EvaluationResult]) -> ConfidenceMetadata | None:
+    """How sure one may be of a mean of steps: of one, as sure as of that; of several, as their repeats tell.
+
+    The spread of the mean is that of independent steps.
+    """
+    known = [step.confidence for step in steps if step.confidence]
+    if len(steps) == 1 or len(known) < len(steps):
+        return known[0] if len(steps) == 1 and known else None
+    repeats = [each.verifier_repeats for each in known if each.verifier_repeats is not None]
+    spreads = [each.verifier_reward_sd for each in known if each.verifier_reward_sd is not None]
+    if len(repeats) < len(steps) or len(spreads) < len(steps):
+        return None
+    return ConfidenceMetadata(verifier_repeats=min(repeats), verifier_reward_sd=hypot(*spreads) / len(steps))
 
 
 def _of_step(name: str, line: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from seatrial.model.record import Appeal
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.ca_file import VERIFIER_CA, read_ca
-from seatrial.sandbox.transfer import put_file, put_packed
+from seatrial.sandbox.transfer import put_file, put_files, put_packed
 from seatrial.trial.archives import packed_tests, packed_tree
 from seatrial.trial.judgement import Judgement, VerifierOutcome, evaluate, read_judgement
 from seatrial.trial.machinery import Machinery
@@ -14,7 +14,15 @@ from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_place import VerifierSandbox, choose_isolation, open_verifier_sandbox, plan_verifier
 from seatrial.verify.run import fetch_files, run_tests
-from seatrial.verify.stage import SOLUTION_DIR, PackedTests, StagedTests, find_tests, stage_tests, with_others
+from seatrial.verify.stage import (
+    SOLUTION_DIR,
+    TESTS_DIR,
+    PackedTests,
+    StagedTests,
+    find_tests,
+    stage_tests,
+    with_others,
+)
 
 
 async def judge(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Judgement:
@@ -60,7 +68,7 @@ async def _run_once(
 
 def _tests(verification: Verification) -> PackedTests:
     tests = packed_tests(verification.spec.task_digest, verification.round)
-    others = verification.conditions.tests
+    others = verification.conditions.added_tests
     return with_others(tests, others) if others else tests
 
 
@@ -68,6 +76,8 @@ async def _stage(verification: Verification, room: VerifierSandbox, tests: Packe
     """Lay out all that the verifier finds, where no process of the agent sees it."""
     if room.has_tests:
         staged = await find_tests(room.sandbox, verification.agent_result)
+        if others := verification.conditions.added_tests:
+            await put_files(room.sandbox, TESTS_DIR, others, mode=0o755)
     else:
         staged = stage_tests(tests, verification.agent_result)
         await _show_solution(verification, room.sandbox)

@@ -11,6 +11,7 @@ from seatrial.model.job import TrialOptions
 from seatrial.model.record import FileChanges, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult
 from seatrial.scoring.ingest import ingest
+from seatrial.scoring.repeats import RepeatedVerdicts, with_repeats
 from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield
@@ -27,6 +28,7 @@ class Judgement:
     """What verification gave: how it ran, what it rests on, the artifacts to score, and the verdict in them.
 
     `disputed` is the higher reward that the same verifier gave on the system as the agent left it, if it did.
+    `repeated` has all verdicts where it was asked more than once.
     """
 
     run: VerifierRun
@@ -36,6 +38,7 @@ class Judgement:
     curated: Curated = NOTHING
     planted: tuple[str, ...] = ()
     disputed: float | None = None
+    repeated: RepeatedVerdicts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ def evaluate(round_: Round, judgement: Judgement, options: TrialOptions) -> Eval
 def score(round_: Round, judgement: Judgement, changes: FileChanges, options: TrialOptions) -> EvaluationResult:
     """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
     evaluation = evaluate(round_, judgement, options)
+    if judgement.repeated:
+        evaluation = with_repeats(evaluation, judgement.repeated)
     tags = [
         *integrity_tags(changes, judgement.run.survivors),
         *system_tags(judgement.curated, judgement.run, judgement.planted),

@@ -23,7 +23,7 @@ from seatrial.trial.kept import KeptTrial, judge_kept, kept_verification
 from seatrial.trial.log import TrialLog
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, find_place, verifier_image
-from seatrial.trial.regrade_repeats import with_repeats
+from seatrial.trial.repeats import with_others
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verdict import Verdicts
@@ -52,7 +52,6 @@ class RegradeSpec:
     given: Mapping[str | None, tuple[Path, ...]] = field(default_factory=dict)
     tests: str | None = None
     options: JsonObject = field(default_factory=dict)
-    repeats: int = 1
 
 
 async def regrade_trial(
@@ -63,22 +62,18 @@ async def regrade_trial(
     Raises UsageError that says why a trial cannot be judged again, TrialError when the machinery fails.
     """
     spec, started = regrade.spec, _now()
-    passes: list[TrialRecord] = []
     watching = host_watch().attend(spec.trial_id, folder, spec.company)
     # No agent is here whom a shortage could be blamed on, so the log has no round to note a zero in.
     async with watching as host, explaining(host, TrialLog(spec, unobserved)):
         place = await find_place(spec, machinery)
-        verdicts = Verdicts(machinery, host, TrialLog(spec, observe).tell)
-        for number in range(regrade.repeats):
-            logs = folder / f"repeat-{number + 1}" if number else folder
-            judging = _Judging(regrade, place, verdicts, logs, TrialLog(spec, observe))
-            passes.append(await judging.judge_all())
-    return _revision(regrade, passes, started)
+        log = TrialLog(spec, observe)
+        judged = await _Judging(regrade, place, Verdicts(machinery, host, log.tell), folder, log).judge_all()
+    return _revision(regrade, judged, started)
 
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """All rounds of a trial judged once, their files in `folder`."""
+    """All rounds of a trial judged again, their files in `folder`."""
 
     regrade: RegradeSpec
     place: Place
@@ -105,7 +100,8 @@ class _Judging:
         _refuse_tests_in_image(verification)
         notes.agent_result = verification.agent_result
         with self.log.phase("verify", round_):
-            judgement = await self.verdicts.confirm(verification, await self._run(verification))
+            judgement = await with_others(verification, await self._run(verification), self._run, "fresh")
+            judgement = await self.verdicts.confirm(verification, judgement)
             notes.verifier_run, notes.provenance = judgement.run, judgement.provenance
             notes.disputed = judgement.disputed
         with self.log.phase("score", round_):
@@ -151,10 +147,8 @@ def _refuse_tests_in_image(verification: Verification) -> None:
         )
 
 
-def _revision(regrade: RegradeSpec, passes: list[TrialRecord], started: dt.datetime) -> TrialRecord:
-    first, judged = regrade.trial.record, passes[0]
-    assert judged.evaluation is not None  # noqa: S101 - every round of it was scored
-    rewards = tuple(each.evaluation.reward for each in passes if each.evaluation)
+def _revision(regrade: RegradeSpec, judged: TrialRecord, started: dt.datetime) -> TrialRecord:
+    first = regrade.trial.record
     warnings = (*(warning for warning in first.warnings if warning.code != TOOL_MISSING), *judged.warnings)
     return first.model_copy(
         update={
@@ -164,11 +158,11 @@ def _revision(regrade: RegradeSpec, passes: list[TrialRecord], started: dt.datet
             "provenance": judged.provenance,
             "steps": _steps(first, judged),
             "pass_threshold": judged.pass_threshold,
-            "evaluation": with_repeats(judged.evaluation, rewards),
+            "evaluation": judged.evaluation,
             "disputed_reward": judged.disputed_reward,
             "warnings": warnings,
             "failure": None,
-            "regrade": _how(regrade, rewards, started),
+            "regrade": _how(regrade, started),
         }
     )
 
@@ -179,7 +173,7 @@ def _steps(first: TrialRecord, judged: TrialRecord) -> tuple[StepRecord, ...]:
     return (*judged.steps, *(StepRecord(name=step.name, agent_result=step.agent_result) for step in rest))
 
 
-def _how(regrade: RegradeSpec, rewards: tuple[float, ...], started: dt.datetime) -> Regrade:
+def _how(regrade: RegradeSpec, started: dt.datetime) -> Regrade:
     first = regrade.trial.record
     reward = first.evaluation.reward if first.evaluation else None
     return Regrade(
@@ -191,7 +185,6 @@ def _how(regrade: RegradeSpec, rewards: tuple[float, ...], started: dt.datetime)
         task_digest=regrade.spec.task_digest,
         tests=regrade.tests,
         options=dict(regrade.options),
-        rewards=rewards,
     )
 
 

@@ -30,16 +30,27 @@ _MAX_SCRIPT_BYTES = 2**20
 class VerifierConditions:
     """How a verifier is run otherwise than usual, to see whether that matters.
 
-    `env` goes before the verifier's own variables. `tests` are files in `/tests`, instead of the task's own or besides.
-    With `network` of `none` it reaches nobody, whatever the task says. On `one_cpu`, its processes have no other one.
+    `env` goes before the verifier's own variables; `unset_env` are those that neither the task nor its image sets.
+    `tests` are files in `/tests`, instead of the task's own or besides. `python_start` is what all its Pythons load at
+    their start, before what they load anyway. With `network` of `none` it reaches nobody, whatever the task says. On
+    `one_cpu`, its processes have no other one.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
+    unset_env: Mapping[str, str] = field(default_factory=dict)
     tests: Mapping[str, bytes] = field(default_factory=dict)
+    python_start: bytes | None = None
     network: Literal["task", "none"] = "task"
     one_cpu: bool = False
 
+    @property
+    def added_tests(self) -> Mapping[str, bytes]:
+        """All files that come to `/tests` for it; one whose name begins with a dot is what `*` does not match."""
+        start = {f"{PYTHON_START}/sitecustomize.py": self.python_start} if self.python_start else {}
+        return {**self.tests, **start}
 
+
+PYTHON_START = ".python"
 USUAL_CONDITIONS = VerifierConditions()
 
 

@@ -16,9 +16,10 @@ from seatrial.sandbox.transfer import put_file, put_tree
 from seatrial.tasks.allowed import task_variables
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, trusted, verifier_image
-from seatrial.trial.verification import Verification
+from seatrial.trial.verification import PYTHON_START, USUAL_CONDITIONS, Verification, VerifierConditions
 from seatrial.verify.fetch import NO_ROOM, KeptArtifact
 from seatrial.verify.run import VerifierPlan
+from seatrial.verify.stage import TESTS_DIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,28 @@ def plan_verifier(verification: Verification) -> VerifierPlan:
     return VerifierPlan(
         workdir=phase.workdir or config.verifier.workdir or own or verification.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
-        env={**trusted(options, VERIFIER_CA), **task_variables(phase.env, options.allow_env), **conditions.env},
+        env=_under(conditions, _usual(verification), verification),
         user=verification.round.verifier_user,
         network=choose_network(policy, options, verification.place.capabilities),
         one_cpu=conditions.one_cpu,
     )
+
+
+def _usual(verification: Verification) -> dict[str, str]:
+    options = verification.options
+    own = task_variables(verification.round.verifier.env, options.allow_env)
+    return {**trusted(options, VERIFIER_CA), **own}
+
+
+def _under(conditions: VerifierConditions, usual: dict[str, str], verification: Verification) -> dict[str, str]:
+    """The verifier's variables as conditions have them."""
+    if conditions is USUAL_CONDITIONS:
+        return usual
+    sandbox = verification.place.sandbox
+    known = {**sandbox.image.config.env, **sandbox.env, **usual}
+    unset = {name: value for name, value in conditions.unset_env.items() if name not in known}
+    env = {**unset, **usual, **conditions.env}
+    if conditions.python_start:
+        path = env.get("PYTHONPATH", known.get("PYTHONPATH"))
+        env["PYTHONPATH"] = ":".join(filter(None, (f"{TESTS_DIR}/{PYTHON_START}", path)))
+    return env

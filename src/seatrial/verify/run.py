@@ -18,7 +18,12 @@ from seatrial.verify.stage import LOGS_DIR, TESTS_DIR, StagedTests
 MAX_LOG_BYTES = 16 * 2**20
 # By absolute path, from the task's own directory. A shell, because some scripts name no interpreter.
 _COMMAND = ("/bin/sh", "-c", f'"${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"')
-_ON_ONE_CPU = ("/bin/sh", "-c", f'exec taskset -c "$(taskset -pc $$ | sed "s/.*: //; s/[,-].*//")" {TESTS_DIR}/test.sh')
+# The shell moves itself to its first processor, where what it starts stays. Without taskset it runs as ever.
+_ON_ONE_CPU = (
+    *_COMMAND[:-1],
+    f"""all=$(taskset -pc $$ 2>/dev/null); all=${{all##*: }}; taskset -pc "${{all%%[,-]*}}" $$ >/dev/null 2>&1
+{_COMMAND[-1]}""",
+)
 
 
 @dataclass(frozen=True, slots=True)

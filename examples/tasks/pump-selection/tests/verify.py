@@ -18,12 +18,14 @@ def judge():
     answer = read_toml()
     kit.require_keys(answer, ["selected", "pump"])
     found, selected = tables_by_name(answer["pump"]), answer["selected"]
+    order = [table["name"] for table in answer["pump"]]
     expected = expected_points()
     return [
         kit.check("selected", selected == "cedar", f"found {selected!r:.100}, expected 'cedar'", weight=2),
         verdicts(found),
         share_right("operating_points", ["flow_m3h", "head_m"], found, expected, weight=3),
         share_right("power", ["efficiency", "power_kw"], found, expected, weight=2),
+        kit.check("order", order == list(VERDICTS), f"found {order!r:.200}, expected {list(VERDICTS)}", weight=0.5),
     ]
 
 

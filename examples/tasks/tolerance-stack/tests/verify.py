@@ -18,8 +18,8 @@ def judge():
     return [
         share_right("parts", parts, SIZES, found, expected, weight=2),
         share_right("contributions", parts, shares, found, expected, weight=1),
-        share_right("gap_worst_case", ["gap_worst_case"], SIZES, found, expected, weight=2),
-        share_right("gap_rss", ["gap_rss"], SIZES, found, expected, weight=2),
+        share_right("gap_worst_case", ["gap_worst_case"], SIZES + shares, found, expected, weight=2),
+        share_right("gap_rss", ["gap_rss"], SIZES + shares, found, expected, weight=2),
         kit.check("row_order", order == list(expected), f"found {order!r:.300}", weight=0.5),
     ]
 
@@ -50,8 +50,8 @@ def expected_stack():
     for row in stack.values():
         row["contribution_pct"] = 100 * row["tolerance_mm"] ** 2 / squares
     centre, spread = (low + high) / 2, math.sqrt(squares)
-    stack["gap_worst_case"] = from_limits(low, high)
-    stack["gap_rss"] = from_limits(centre - spread, centre + spread)
+    stack["gap_worst_case"] = {**from_limits(low, high), "contribution_pct": 100.0}
+    stack["gap_rss"] = {**from_limits(centre - spread, centre + spread), "contribution_pct": 100.0}
     return stack
 
 

@@ -1,0 +1,200 @@
+"""The battery: every check of one task, from its end states to a grade.
+
+End states are made once. Then all cases are tried, those that are worth most first, as long as there is time; then
+each check says what the verdicts mean.
+"""
+
+import asyncio
+import datetime as dt
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.check import (
+    cheats,
+    determinism,
+    equivalents,
+    golden,
+    hostile,
+    instruction,
+    kill_rate,
+    nothing,
+    oracle,
+    shotgun,
+    twins,
+)
+from seatrial.check.cases import Case, Check, CheckResult, Subject
+from seatrial.check.examiner import Examiner
+from seatrial.check.grade import grade_of
+from seatrial.check.states import TaskStates, make_states
+from seatrial.check.subject import describe
+from seatrial.check.trying import USUAL_TIME, TimeToTry, TriedCases, try_cases
+from seatrial.check.twin_folders import write_twin
+from seatrial.concurrency import first_error
+from seatrial.errors import SeatrialError
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck
+
+CHECKS: tuple[Check, ...] = (
+    oracle,
+    nothing,
+    golden,
+    determinism,
+    kill_rate,
+    equivalents,
+    shotgun,
+    cheats,
+    hostile,
+    instruction,
+    twins,
+)
+"""Every check there is, in the order of the reports. A new one is a module of this package and an entry here."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BatteryPlan:
+    """What is to be tried of each task, and how long. `words` of the command line are needed to try a case again."""
+
+    checks: tuple[Check, ...] = CHECKS
+    repeats: int = 5
+    time: TimeToTry = USUAL_TIME
+    words: tuple[str, ...] = ()
+    twins: Path | None = None
+    """Where impossible twins of tasks are written to as tasks of their own, if they are wanted."""
+    options: str = "0" * 64
+    """The digest of all that the results depend on besides the task."""
+
+
+async def check_task(examiner: Examiner, plan: BatteryPlan, name: str) -> TaskCheck:
+    """Everything that can be found out about the verifier of a task. `name` is what a user calls the task.
+
+    Never raises for what one task does: a task that cannot be judged has no grade, and its reasons say why.
+    """
+    began = time.monotonic()
+    try:
+        return await _check(examiner, plan, name, began)
+    except SeatrialError as error:
+        return _ungraded(examiner, plan, str(error), began)
+    except Exception as error:  # noqa: BLE001 - what goes wrong with one task is no concern of the others
+        _log.exception("%s could not be checked", examiner.task.id)
+        cause = first_error(error) if isinstance(error, BaseExceptionGroup) else error
+        return _ungraded(examiner, plan, f"it could not be checked: {type(cause).__name__}: {cause}", began)
+
+
+async def _check(examiner: Examiner, plan: BatteryPlan, name: str, began: float) -> TaskCheck:
+    states = await make_states(examiner)
+    if not states.made:
+        return _ungraded(examiner, plan, "; ".join(states.missing.values()), began)
+    subject = describe(examiner.task, name, states, examiner.tools.options, plan.words, plan.repeats)
+    planned = {check.CHECK: cases_of(check, subject) for check in plan.checks}
+    cases = [case for each in planned.values() if not isinstance(each, Exception) for case in each]
+    tried = await try_cases(examiner, states, cases, plan.time)
+    results = [_conclude(check, planned[check.CHECK], subject, tried) for check in plan.checks]
+    if plan.twins:
+        await asyncio.to_thread(_write_twins, subject, plan.twins)
+    return _summary(examiner, plan, states, results, began)
+
+
+def _write_twins(subject: Subject, folder: Path) -> None:
+    for twin in twins.twins(subject):
+        write_twin(subject.task.root, twin, folder)
+
+
+def cases_of(check: Check, subject: Subject) -> list[Case] | Exception:
+    """What a check wants to try, or why it cannot say so."""
+    try:
+        return list(check.cases(subject))
+    except Exception as error:  # noqa: BLE001 - one check that fails is no reason to go without the others
+        _log.exception("%s: %s cannot say what to try", subject.task.id, check.CHECK)
+        return error
+
+
+def _conclude(check: Check, cases: Sequence[Case] | Exception, subject: Subject, tried: TriedCases) -> CheckResult:
+    """What a check makes of the verdicts on its own cases, with how many there were."""
+    if isinstance(cases, Exception):
+        return _failed(check.CHECK, cases)
+    ids = {case.id for case in cases}
+    verdicts = {case: verdict for case, verdict in tried.verdicts.items() if case in ids}
+    try:
+        result = check.findings(subject, verdicts)
+    except Exception as error:  # noqa: BLE001 - as above
+        _log.exception("%s: %s cannot say what it found", subject.task.id, check.CHECK)
+        return _failed(check.CHECK, error)
+    failed = {case: why for case, why in tried.failed.items() if case in ids}
+    late = len(ids & tried.late)
+    own = sum(verdict.case.startswith(f"{check.CHECK}/") for verdict in subject.states.values())
+    outcome = result.outcome.model_copy(
+        update={
+            "tried": len(verdicts) + own,
+            "left_out": late + len(failed),
+            "reason": _joined(result.outcome.reason, _why_untried(failed, late)),
+        }
+    )
+    return CheckResult(outcome, [_accepted(finding, subject) for finding in result.findings])
+
+
+def _why_untried(failed: Mapping[str, str], late: int) -> str | None:
+    reasons = [f"time was over before {late} of its cases"] if late else []
+    if failed:
+        reasons.append(f"{len(failed)} could not be tried ({next(iter(failed.values()))})")
+    return "; ".join(reasons) or None
+
+
+def _joined(*reasons: str | None) -> str | None:
+    return "; ".join(filter(None, reasons)) or None
+
+
+def _accepted(finding: CheckFinding, subject: Subject) -> CheckFinding:
+    """The finding, marked where the task's author says that it is meant."""
+    meant = any(finding.is_named_by(pattern) for pattern in subject.task.config.check.accept)
+    return finding.model_copy(update={"accepted": True}) if meant else finding
+
+
+def _failed(check: CheckId, error: Exception) -> CheckResult:
+    reason = f"the check itself failed: {type(error).__name__}: {error}"
+    return CheckResult(CheckOutcome(check=check, status="error", reason=reason))
+
+
+def _summary(
+    examiner: Examiner, plan: BatteryPlan, states: TaskStates, results: Sequence[CheckResult], began: float
+) -> TaskCheck:
+    outcomes = tuple(result.outcome for result in results)
+    findings = tuple(finding for result in results for finding in result.findings)
+    grade, reasons = grade_of(outcomes, findings, states.why_no_answer)
+    solved = states.made.get("oracle")
+    whole = (solved.whole or solved.verdict) if solved else None
+    return _described(
+        examiner,
+        plan,
+        began,
+        grade=grade,
+        reasons=reasons,
+        outcomes=outcomes,
+        findings=findings,
+        oracle_reward=whole.reward if whole else None,
+        states=len(states.made),
+    )
+
+
+def _ungraded(examiner: Examiner, plan: BatteryPlan, reason: str, began: float) -> TaskCheck:
+    return _described(examiner, plan, began, grade=None, reasons=(reason or "nothing could be judged",))
+
+
+def _described(examiner: Examiner, plan: BatteryPlan, began: float, **found: object) -> TaskCheck:
+    task, options = examiner.task, examiner.tools.options
+    values = {
+        "task": task.id,
+        "name": task.name,
+        "digest": examiner.digest,
+        "backend": options.backend,
+        "image": options.image,
+        "verifications": examiner.verifications,
+        "verifying_sec": examiner.verifying_sec,
+        "duration_sec": time.monotonic() - began,
+        "finished_at": dt.datetime.now(dt.UTC),
+        "options": plan.options,
+    }
+    return TaskCheck.model_validate({**values, **found})

@@ -1,0 +1,20 @@
+"""How a check ends: passed when it found nothing that matters, failed otherwise, skipped with a reason."""
+
+from collections.abc import Sequence
+
+from seatrial.check.cases import CheckResult
+from seatrial.model.base import JsonObject
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+
+
+def concluded(check: CheckId, findings: Sequence[CheckFinding], figures: JsonObject | None = None) -> CheckResult:
+    """The result of a check that was carried out; a note alone fails nothing."""
+    failed = any(finding.weight != "note" for finding in findings)
+    return CheckResult(
+        CheckOutcome(check=check, status="failed" if failed else "passed", figures=figures or {}), tuple(findings)
+    )
+
+
+def skipped(check: CheckId, reason: str) -> CheckResult:
+    """The result of a check that has nothing to look at."""
+    return CheckResult(CheckOutcome(check=check, status="skipped", reason=reason))

@@ -1,0 +1,161 @@
+"""Asks the verifier of one task: about whole trials, and about end states that exist already.
+
+What the machinery fails is tried once more; then there is no verdict, which is never a finding.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from seatrial.agents.api import Agent
+from seatrial.check.case_agent import CaseAgent, lay_out
+from seatrial.check.cases import Case, CaseVerdict
+from seatrial.check.verdicts import verdict_of_judged, verdict_of_trial
+from seatrial.descriptors import is_shortage
+from seatrial.errors import TrialError, UsageError
+from seatrial.jobs.admission import Admission
+from seatrial.jobs.places import memory_of
+from seatrial.model.job import AgentOptions, TrialOptions
+from seatrial.model.record import Baseline, TrialRecord
+from seatrial.model.task import Task
+from seatrial.store.files import remove_tree
+from seatrial.trial.end_state import EndState, StateBench
+from seatrial.trial.machinery import Machinery
+from seatrial.trial.place import Place, find_place
+from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.run import run_trial
+from seatrial.trial.spec import TrialSpec
+
+_TRIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTools:
+    """What the checks of all tasks share: sandboxes, room for so many verifications at once, and how they are run."""
+
+    machinery: Machinery
+    bench: StateBench
+    admission: Admission
+    options: TrialOptions
+    verified: Callable[[int], None] = lambda _: None
+    """Is told how many verifiers have just been run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RanTrial:
+    """A trial that was run for a check, with the folder of its files."""
+
+    spec: TrialSpec
+    record: TrialRecord
+    folder: Path
+
+
+@dataclass(eq=False, slots=True)
+class Examiner:
+    """Has the verifier of one task asked. Files go below `folder`; those of cases stay only if `keep_files`.
+
+    `baseline` is what the verifier does with the untouched environment: silent there, it was silenced by nobody.
+    """
+
+    task: Task
+    digest: str
+    tools: CheckTools
+    folder: Path
+    keep_files: bool = False
+    baseline: Baseline = "judged"
+    verifications: int = 0
+    verifying_sec: float = 0.0
+    _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    @property
+    def round(self) -> Round:
+        """The round whose end states are judged: the last one."""
+        return rounds_of(self.task)[-1]
+
+    def spec(self, agent: AgentOptions) -> TrialSpec:
+        """A trial of an agent whose end state is kept."""
+        options = self.tools.options.model_copy(update={"keep": "snapshot"})
+        return TrialSpec(f"{self.task.id}.check.{next(self._numbers)}", self.task, self.digest, agent, options=options)
+
+    async def place(self) -> Place:
+        """The kind of sandbox that the task has. Raises TrialError or UsageError."""
+        return await find_place(self.spec(AgentOptions(name="noop")), self.tools.machinery)
+
+    async def run(self, options: AgentOptions, given: Agent | None = None) -> RanTrial:
+        """Run a whole trial, with a `given` agent or the one that the options name."""
+        shared = self.tools.machinery
+        agents = {options.title: given} if given else {}
+        machinery = Machinery(shared.backend, shared.images, agents=agents, versions=shared.versions)
+        for tries in range(1, _TRIES + 1):
+            spec = self.spec(options)
+            folder = self.new_folder()
+            async with self._room():
+                record = await run_trial(spec, machinery, folder)
+            if record.failure is None or tries == _TRIES:
+                break
+        self._count(sum(run.duration_sec for run in record.verifier_runs), len(record.verifier_runs))
+        return RanTrial(spec, record, folder)
+
+    async def try_case(self, case: Case, end: EndState | None) -> CaseVerdict:
+        """What the verifier says to a case; a case with a command needs no end state."""
+        if case.command is not None:
+            return await self._try_command(case, case.command)
+        if end is None:
+            return CaseVerdict(case.id, None, failure=f"the end state {case.state!r} cannot be judged again")
+        return await self.judge(case, end)
+
+    async def judge(self, case: Case, end: EndState) -> CaseVerdict:
+        """What the verifier says to an end state with the edits of a case, under its conditions."""
+        failure = ""
+        for _ in range(_TRIES):
+            folder = self.new_folder()
+            try:
+                async with self._room():
+                    judged = await self.tools.bench.judge(end, folder, case.edits, case.conditions)
+            except (TrialError, UsageError, OSError) as error:
+                if isinstance(error, OSError) and not is_shortage(error):
+                    raise
+                failure = f"{type(error).__name__}: {error}"
+            else:
+                self._count(judged.judgement.run.duration_sec)
+                threshold = self.tools.options.pass_threshold
+                return verdict_of_judged(case.id, judged, folder, threshold, self.baseline)
+            finally:
+                await self.drop(folder)
+        return CaseVerdict(case.id, None, failure=failure)
+
+    async def _try_command(self, case: Case, command: str) -> CaseVerdict:
+        tree = self.new_folder() / "laid-out"
+        removals = await asyncio.to_thread(lay_out, case.edits, tree)
+        agent = CaseAgent("check", "\n".join(filter(None, (removals, command))), tree)
+        ran = await self.run(AgentOptions(name="command", label="check", command=command), agent)
+        verdict = verdict_of_trial(case.id, ran.record, ran.folder)
+        for folder in (tree.parent, ran.folder):
+            await self.drop(folder)
+        return verdict
+
+    def new_folder(self) -> Path:
+        """An empty folder for the files of one verification."""
+        for number in self._numbers:
+            folder = self.folder / str(number)
+            with suppress(FileExistsError):  # from an earlier case whose files were kept
+                folder.mkdir(parents=True)
+                return folder
+        raise AssertionError("counting never ends")
+
+    async def drop(self, folder: Path) -> None:
+        """Remove files that are not wanted any more."""
+        if not self.keep_files:
+            with suppress(OSError):  # gone with the folder of the task
+                await asyncio.to_thread(remove_tree, folder)
+
+    def _room(self) -> AbstractAsyncContextManager[None]:
+        return self.tools.admission.place(memory_of(self.task, self.tools.options))
+
+    def _count(self, seconds: float, verifications: int = 1) -> None:
+        self.verifications += verifications
+        self.verifying_sec += seconds
+        self.tools.verified(verifications)

@@ -1,0 +1,62 @@
+"""V3: the answers that an author ships beside a task are judged as their names say: `pass` passes, `fail` does not."""
+
+from collections.abc import Iterable, Mapping
+
+from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject, case_id
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+
+CHECK: CheckId = "V3"
+TITLE = "golden answers are judged as they should be"
+PASS, FAIL = "golden/pass", "golden/fail"
+LEAST_PASS, MOST_FAIL = 0.95, 0.5
+
+
+def cases(_: Subject) -> Iterable[Case]:
+    """None: golden answers are end states, which are judged anyway."""
+    return ()
+
+
+def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
+    """Which golden answers are judged otherwise than their author says."""
+    tried = {name: verdict for name, verdict in subject.states.items() if name.startswith((PASS, FAIL))}
+    missing = [f"{name}: {why}" for name, why in subject.missing.items() if name.startswith((PASS, FAIL))]
+    reason = "; ".join([*subject.remarks, *missing]) or None
+    if not tried:
+        skipped = reason or "the task ships no golden answers (golden/pass, golden/fail, tests/fixtures/golden_*)"
+        return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=skipped))
+    found = [finding for name, verdict in tried.items() if (finding := _judge(subject, name, verdict))]
+    figures = {name: verdict.reward for name, verdict in tried.items()}
+    outcome = CheckOutcome(check=CHECK, status="failed" if found else "passed", reason=reason, figures=figures)
+    return CheckResult(outcome, found)
+
+
+def _judge(subject: Subject, name: str, verdict: CaseVerdict) -> CheckFinding | None:
+    reward = verdict.reward or 0.0
+    silent = verdict.evaluation is None or not verdict.evaluation.validity.verifier_completed
+    case = case_id(CHECK, name)
+    if name.startswith(PASS) and (silent or reward < LEAST_PASS):
+        said = "gets no verdict" if silent else f"gets {reward:g}"
+        return CheckFinding(
+            check=CHECK,
+            code="golden-pass-rejected",
+            subject=name,
+            weight="critical" if silent or reward <= MOST_FAIL else "major",
+            message=f"the golden answer {name}, which is to pass, {said}, expected {LEAST_PASS:g} at least",
+            fix="correct the answer or the tests: one of them is wrong",
+            reproduce=subject.reproduce(case),
+            case=case,
+            evidence={"reward": verdict.reward},
+        )
+    if name.startswith(FAIL) and reward > MOST_FAIL:
+        return CheckFinding(
+            check=CHECK,
+            code="golden-fail-accepted",
+            subject=name,
+            weight="critical" if reward >= subject.pass_threshold else "major",
+            message=f"the golden answer {name}, which is to fail, gets {reward:g}, expected {MOST_FAIL:g} at most",
+            fix="let the tests look at what is wrong with this answer, or correct the answer",
+            reproduce=subject.reproduce(case),
+            case=case,
+            evidence={"reward": verdict.reward},
+        )
+    return None

@@ -1,0 +1,120 @@
+"""V2: nothing earns nothing. No work at all, and an output that is missing, empty, blank, junk or `{}`, get 0.
+
+A verdict is wanted, not a crash: a verifier that dies on an empty file leaves its trial without a reward.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from seatrial.check.cases import UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.model.output import OutputSpec
+from seatrial.trial.end_state import Edit
+
+CHECK: CheckId = "V2"
+TITLE = "nothing earns nothing"
+CASE = case_id(CHECK, "untouched")
+_WORTH = 90
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """One kind of nothing: what is in the output's place, and how one says it."""
+
+    name: str
+    words: str
+    content: bytes | None
+
+
+_KINDS = (
+    _Nothing("missing", "a missing output", None),
+    _Nothing("empty", "an empty output", b""),
+    _Nothing("whitespace", "an output of blanks", b" \n\t\n \n"),
+    _Nothing("junk", "an output of junk text", b"lorem ipsum dolor sit amet\n"),
+    _Nothing("braces", "the output `{}`", b"{}\n"),
+)
+
+
+def cases(subject: Subject) -> Iterable[Case]:
+    """One case for each kind of nothing, where it is known which file is the output."""
+    path = _output(subject).path
+    if path is None:
+        return
+    for kind in _KINDS:
+        yield Case(_id(kind), CHECK, UNTOUCHED, (Edit(path, kind.content),), worth=_WORTH)
+
+
+def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
+    """What nothing was paid, and where there was no verdict."""
+    idle = subject.whole_trial(UNTOUCHED)
+    if idle is None:
+        reason = subject.missing.get(UNTOUCHED, "the untouched environment was not judged")
+        return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=reason))
+    tried = [("no work at all", "untouched", idle)]
+    tried += [(kind.words, kind.name, verdicts[_id(kind)]) for kind in _KINDS if _id(kind) in verdicts]
+    found = [*_paid(subject, tried), *_silent(subject, tried)]
+    figures = {name: verdict.reward for _, name, verdict in tried}
+    unknown = "nobody knows which file is the output, so only doing nothing was tried"
+    outcome = CheckOutcome(
+        check=CHECK,
+        status="failed" if found else "passed",
+        reason=None if _output(subject).path else unknown,
+        figures=figures,
+    )
+    return CheckResult(outcome, found)
+
+
+def _paid(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iterable[CheckFinding]:
+    """Rewards for nothing. What idleness is paid anyway is said once, not for each kind of output again."""
+    for words, name, verdict in tried:
+        reward = verdict.reward or 0.0
+        base = 0.0 if name == "untouched" else (tried[0][2].reward or 0.0)
+        # The states of a task with steps are those of its last one, so they are not compared with the whole of it.
+        if reward <= base + _CLOSE or (name != "untouched" and subject.trials and base):
+            continue
+        passes = reward >= subject.pass_threshold
+        case = CASE if name == "untouched" else case_id(CHECK, name)
+        yield CheckFinding(
+            check=CHECK,
+            code="reward-for-nothing",
+            subject=name,
+            weight="critical" if passes else "major",
+            message=f"the verifier gives {reward:g} for {words}" + (", which is a pass" if passes else ""),
+            fix="check what is asked for before anything is paid; if this share is meant for everybody, accept it",
+            reproduce=subject.reproduce(case),
+            case=case,
+            evidence={"reward": reward},
+        )
+
+
+def _silent(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iterable[CheckFinding]:
+    silent = [(words, name) for words, name, verdict in tried if not _completed(verdict)]
+    if not silent:
+        return
+    words, name = silent[0]
+    others = "".join(f", {more}" for more, _ in silent[1:])
+    case = CASE if name == "untouched" else case_id(CHECK, name)
+    yield CheckFinding(
+        check=CHECK,
+        code="no-verdict",
+        weight="minor",
+        message=f"the verifier gives no verdict on {words}{others}",
+        fix="write a reward of 0 on this path too, for example first thing in test.sh; a crash is no verdict",
+        reproduce=subject.reproduce(case),
+        case=case,
+        evidence={"kinds": [name for _, name in silent]},
+    )
+
+
+def _completed(verdict: CaseVerdict) -> bool:
+    return verdict.evaluation is not None and verdict.evaluation.validity.verifier_completed
+
+
+def _output(subject: Subject) -> OutputSpec:
+    """The output that is judged last."""
+    return subject.task.steps[-1].output if subject.task.steps else subject.task.output
+
+
+def _id(kind: _Nothing) -> str:
+    return case_id(CHECK, kind.name)

@@ -1,0 +1,70 @@
+"""V1: the task's own solution gets full marks, or what its author says it gets."""
+
+from collections.abc import Iterable, Mapping
+
+from seatrial.check.cases import ORACLE, Case, CaseVerdict, CheckResult, Subject, case_id
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+
+CHECK: CheckId = "V1"
+TITLE = "the task's own solution passes"
+CASE = case_id(CHECK, ORACLE)
+_CLOSE = 1e-9
+
+
+def expected_reward(subject: Subject) -> float:
+    """What the solution is to get."""
+    said = subject.task.config.check.oracle_reward
+    return 1.0 if said is None else said
+
+
+def cases(_: Subject) -> Iterable[Case]:
+    """None: the solution is run anyway, for its end state."""
+    return ()
+
+
+def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
+    """Whether the solution got what it is to get."""
+    verdict = subject.whole_trial(ORACLE)
+    if verdict is None:
+        reason = subject.missing.get(ORACLE, "it was not run")
+        return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=reason))
+    found = _judge(subject, verdict)
+    outcome = CheckOutcome(check=CHECK, status="failed" if found else "passed", figures={"reward": verdict.reward})
+    return CheckResult(outcome, [found] if found else [])
+
+
+def _judge(subject: Subject, verdict: CaseVerdict) -> CheckFinding | None:
+    wanted, reward = expected_reward(subject), verdict.reward
+    reproduce = subject.reproduce(CASE)
+    if verdict.outcome == "verifier_error" or reward is None:
+        return CheckFinding(
+            check=CHECK,
+            code="no-verdict",
+            weight="critical",
+            message="the verifier gives no verdict on the task's own solution, so it has none for anybody",
+            fix="run the command below and read what the verifier printed; a reward must be written on every path",
+            reproduce=reproduce,
+            case=CASE,
+        )
+    if abs(reward - wanted) <= _CLOSE:
+        return None
+    if reward > wanted:
+        return CheckFinding(
+            check=CHECK,
+            code="above-expected",
+            weight="minor",
+            message=f"the task's own solution gets {reward:g}, and task.toml says that it is to get {wanted:g}",
+            fix=f"set `oracle_reward = {reward:g}` in [check] of task.toml, or correct the tests",
+            reproduce=reproduce,
+            case=CASE,
+        )
+    return CheckFinding(
+        check=CHECK,
+        code="solution-rejected",
+        weight="critical" if reward == 0.0 else "major",
+        message=f"the task's own solution gets {reward:g} where {wanted:g} is expected",
+        fix="correct the solution or the tests; where less is meant, set `oracle_reward` in [check] of task.toml",
+        reproduce=reproduce,
+        case=CASE,
+        evidence={"reward": reward, "expected": wanted},
+    )

@@ -1,0 +1,222 @@
+"""The end states of a task, each made once and judged many times: untouched, the solution's, and golden answers."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from seatrial.check.case_agent import CaseAgent
+from seatrial.check.cases import ORACLE, UNTOUCHED, AcceptedAnswer, Case, CaseVerdict, case_id
+from seatrial.check.examiner import Examiner, RanTrial
+from seatrial.check.found_answers import golden_answers, kept_answers
+from seatrial.check.golden import LEAST_PASS, PASS
+from seatrial.check.golden_files import START_SCRIPT, GoldenAnswer, find_golden
+from seatrial.check.verdicts import verdict_of_step, verdict_of_trial
+from seatrial.errors import UsageError
+from seatrial.model.check import CheckId
+from seatrial.model.job import AgentOptions
+from seatrial.model.record import FileChanges
+from seatrial.trial.end_state import EndState
+from seatrial.trial.kept import KeptTrial, kept_verification
+from seatrial.trial.place import Place
+from seatrial.trial.verification import Verification
+from seatrial.trial.work import DID_NOTHING, Work
+
+_NOOP = AgentOptions(name="noop")
+_ORACLE = AgentOptions(name="oracle")
+_CHECKS: dict[str, CheckId] = {ORACLE: "V1", UNTOUCHED: "V2"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """One end state and what the verifier said to it; `whole` is the verdict on all steps of a task that has some.
+
+    Without `end` it cannot be judged again, for the reason in `fixed`. It is `accepted` if its author says that it is
+    right, and the verifier says so too; then `answers` are what lies in it.
+    """
+
+    verdict: CaseVerdict
+    end: EndState | None = None
+    whole: CaseVerdict | None = None
+    answers: tuple[AcceptedAnswer, ...] = ()
+    fixed: str | None = None
+    accepted: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class TaskStates:
+    """The end states of a task by name; those that could not be made are `missing`, with the reason."""
+
+    made: dict[str, CheckState] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def why_no_answer(self) -> str | None:
+        """Why there is no accepted end state to try variations of; None where there is one."""
+        if any(state.accepted and state.end for state in self.made.values()):
+            return None
+        hoped = {name: state for name, state in self.made.items() if name.startswith((ORACLE, PASS))}
+        reasons = [f"{name}: {state.fixed}" for name, state in hoped.items() if state.fixed]
+        return "; ".join(reasons) or "no golden answer passes, and no solution"
+
+    @property
+    def answers(self) -> tuple[AcceptedAnswer, ...]:
+        """All accepted answers, outputs of the task before other files, each content once."""
+        every = [answer for name in sorted(self.made, key=_rank) for answer in self.made[name].answers]
+        unlike = {(answer.path, answer.content): answer for answer in reversed(every)}
+        chosen = [answer for answer in every if unlike[answer.path, answer.content] is answer]
+        outputs = {state.answers[0].path for state in self.made.values() if state.answers}
+        return tuple(sorted(chosen, key=lambda answer: answer.path not in outputs))
+
+
+def state_case(name: str) -> str:
+    """The id of the case that judges a state as it is."""
+    return case_id(_CHECKS.get(name, "V3"), name)
+
+
+async def make_states(examiner: Examiner) -> TaskStates:
+    """Make all end states of a task side by side. One that cannot be made is no reason to go without the others.
+
+    Raises TrialError or UsageError where no sandbox can be had for the task at all.
+    """
+    maker = _Maker(examiner, await examiner.place())
+    golden = find_golden(examiner.task.root, maker.place.workdir, examiner.round.judged.output.path)
+    states = TaskStates(remarks=golden.remarks)
+    # What nobody has touched comes first: only then is it known what silence of the verifier means.
+    await maker.add(states, UNTOUCHED, maker.untouched)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(maker.add(states, ORACLE, maker.oracle))
+        for answer in golden.answers:
+            group.create_task(maker.add(states, answer.name, partial(maker.golden, answer)))
+    states.made = {name: states.made[name] for name in sorted(states.made, key=_rank)}
+    return states
+
+
+class _CannotBeMadeError(Exception):
+    """Why there is no such state."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the end states of one task."""
+
+    examiner: Examiner
+    place: Place
+
+    async def add(self, states: TaskStates, name: str, make: Callable[[], Awaitable[CheckState]]) -> None:
+        """Make a state, or note why it cannot be made."""
+        try:
+            states.made[name] = await make()
+        except _CannotBeMadeError as error:
+            states.missing[name] = str(error)
+
+    async def untouched(self) -> CheckState:
+        """The environment in which nobody did anything; of a task with steps, also the trial of one who does not."""
+        end = EndState(self._idle())
+        verdict = await self._judged(UNTOUCHED, end)
+        if verdict.evaluation and not verdict.evaluation.validity.verifier_completed:
+            self.examiner.baseline = "silent"
+            verdict = replace(verdict, outcome="verifier_error")
+        whole = None
+        if self.examiner.task.steps:
+            ran = await self.examiner.run(_NOOP)
+            whole = verdict_of_trial(state_case(UNTOUCHED), ran.record, ran.folder)
+        return CheckState(verdict, end, whole if whole and not whole.failure else None)
+
+    async def oracle(self) -> CheckState:
+        """What the task's own solution leaves behind."""
+        task = self.examiner.task
+        scripts = [step.layout.solution_script for step in task.steps] or [task.layout.solution_script]
+        if not all(scripts):
+            raise _CannotBeMadeError("a step has no solution" if task.steps else "the task has no solution")
+        return await self._of_trial(ORACLE, await self.examiner.run(_ORACLE))
+
+    async def golden(self, golden: GoldenAnswer) -> CheckState:
+        """What an author ships as an answer: laid over the untouched environment, and started where it is a service."""
+        tree = await asyncio.to_thread(_as_tree, golden, self.examiner.new_folder())
+        if golden.started:
+            agent = CaseAgent("golden", f"sh /{START_SCRIPT}", tree)
+            options = AgentOptions(name="command", label="golden", command=START_SCRIPT)
+            return await self._of_trial(golden.name, await self.examiner.run(options, agent))
+        end = EndState(self._idle(), files=tree)
+        verdict = await self._judged(golden.name, end)
+        accepted = golden.name.startswith(PASS) and (verdict.reward or 0.0) >= LEAST_PASS
+        output = self.examiner.round.judged.output
+        answers = golden_answers(golden, output, verdict.reward or 0.0) if accepted else []
+        return CheckState(verdict, end, answers=tuple(answers), accepted=accepted)
+
+    async def _of_trial(self, name: str, ran: RanTrial) -> CheckState:
+        case, record = state_case(name), ran.record
+        whole = verdict_of_trial(case, record, ran.folder)
+        if whole.failure:
+            raise _CannotBeMadeError(whole.failure)
+        if not record.steps:
+            return await self._kept(name, ran, CheckState(whole))
+        reached = len(record.steps) == len(self.examiner.task.steps)
+        verdict = verdict_of_step(case, record.steps[-1], record, ran.folder) if reached else None
+        if verdict is None:
+            return CheckState(whole, whole=whole, fixed="its last step was not reached")
+        return await self._kept(name, ran, CheckState(verdict, whole=whole))
+
+    async def _kept(self, name: str, ran: RanTrial, state: CheckState) -> CheckState:
+        """The state of a trial with its end state, as far as one was kept from which it can be judged again."""
+        kept, round_ = KeptTrial(ran.record, ran.folder), self.examiner.round
+        archive = kept.archive(round_)
+        try:
+            verification = kept_verification(ran.spec, round_, self.place, kept, ran.folder)
+        except UsageError as error:
+            return replace(state, fixed=str(error))
+        if not archive.is_file():
+            return replace(state, fixed="its end state could not be kept")
+        end = EndState(verification, archive=archive)
+        if verification.work.survivors:
+            again = await self._judged(name, end)
+            if again.reward != state.verdict.reward:
+                left = ", ".join(sorted(set(verification.work.survivors))[:3])
+                return replace(state, fixed=f"it needs what it left running ({left})")
+        reward = state.verdict.reward or 0.0
+        accepted = name.startswith((ORACLE, PASS)) and reward >= (self._wanted() if name == ORACLE else LEAST_PASS)
+        answers: list[AcceptedAnswer] = []
+        if accepted:
+            output = round_.judged.output
+            answers = await asyncio.to_thread(kept_answers, archive, name, output, self.place.workdir, reward)
+        return replace(state, end=end, answers=tuple(answers), accepted=accepted)
+
+    def _wanted(self) -> float:
+        """The reward from which the solution counts as accepted."""
+        said = self.examiner.task.config.check.oracle_reward
+        return min(LEAST_PASS, self.examiner.tools.options.pass_threshold) if said is None else said
+
+    def _idle(self) -> Verification:
+        """The verification of an agent that did nothing."""
+        folder = self.examiner.folder
+        nothing = FileChanges()
+        work = Work(None, nothing, nothing, (), (), folder / "artifacts")
+        return Verification(self.examiner.spec(_NOOP), self.examiner.round, self.place, folder, DID_NOTHING, work)
+
+    async def _judged(self, name: str, end: EndState) -> CaseVerdict:
+        case = Case(state_case(name), _CHECKS.get(name, "V3"), name)
+        verdict = await self.examiner.judge(case, end)
+        if verdict.failure:
+            raise _CannotBeMadeError(verdict.failure)
+        return verdict
+
+
+def _as_tree(golden: GoldenAnswer, folder: Path) -> Path:
+    """A folder to be laid over `/` in which a golden answer lies where it belongs."""
+    if golden.target == "/":
+        return golden.source
+    place = folder / golden.target.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if golden.source.is_dir():
+        shutil.copytree(golden.source, place, symlinks=True)
+    else:
+        shutil.copyfile(golden.source, place)
+    return folder
+
+
+def _rank(name: str) -> tuple[bool, str]:
+    return name != ORACLE, name

@@ -1,0 +1,211 @@
+"""The battery on tasks in memory: what is found, what is not, what time and failures do, and the grade of it all."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from seatrial.check import nothing
+from seatrial.check.battery import CHECKS, BatteryPlan
+from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject
+from seatrial.check.examiner import Examiner
+from seatrial.check.trying import TimeToTry
+from seatrial.errors import SandboxError
+from seatrial.model.check import CheckFinding, CheckOutcome
+from seatrial.testing.fake import FakeBackend, answer
+from seatrial.trial.end_state import Edit, StateBench
+from seatrial.trial.verification import USUAL_CONDITIONS
+from tests.check.worlds import GOLDEN, RIGHT, World, fair, ids, make_task
+from tests.trial.support import ANSWER, write_task
+
+OWN = tuple(check for check in CHECKS if check.CHECK in ("V1", "V2", "V3"))
+PLAN = BatteryPlan(checks=OWN)
+
+
+def a_check(cases: Iterable[Case], findings=None):
+    """A check of a test, with cases of its own; it finds nothing unless told."""
+
+    def nothing_found(_: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
+        return CheckResult(CheckOutcome(check="V5", status="passed", figures={"seen": sorted(verdicts)}))
+
+    return SimpleNamespace(CHECK="V5", TITLE="a test", cases=lambda _: cases, findings=findings or nothing_found)
+
+
+def edited(name: str, content: bytes = b"x", **others) -> Case:
+    return Case(f"V5/{name}", "V5", ORACLE, (Edit(ANSWER, content),), **others)
+
+
+def test_a_good_verifier_gets_an_a_from_every_state_and_case(tmp_path):
+    world = World()
+    check = world.check(make_task(tmp_path), tmp_path, PLAN)
+    assert (check.grade, check.findings) == ("A", ())
+    assert [(each.check, each.status, each.tried) for each in check.outcomes] == [
+        ("V1", "passed", 1),
+        ("V2", "passed", 6),
+        ("V3", "passed", 2),
+    ]
+    assert (check.states, check.verifications, check.oracle_reward) == (4, len(world.judged), 1.0)
+    shown = [files.get(ANSWER) for files in world.judged]
+    assert shown.count(None) == 2, "nobody did anything, and the output was removed"
+    assert {RIGHT, b"wrong\n", b"", b"{}\n"} < set(shown)
+
+
+@pytest.mark.parametrize(
+    ("verify", "found", "grade"),
+    [
+        (lambda _: "1", {"V2/reward-for-nothing:untouched", "V3/golden-fail-accepted:golden/fail"}, "F"),
+        (lambda _: "0", {"V1/solution-rejected", "V3/golden-pass-rejected:golden/pass"}, "F"),
+        (lambda files: "0.25" if fair(files) == "0" else "1", {"V2/reward-for-nothing:untouched"}, "C"),
+        (
+            lambda files: "1" if files.get(ANSWER) else "0",
+            {
+                *(f"V2/reward-for-nothing:{kind}" for kind in ("whitespace", "junk", "braces")),
+                "V3/golden-fail-accepted:golden/fail",
+            },
+            "F",
+        ),
+        (lambda files: None if files.get(ANSWER) == b"" else fair(files), {"V2/no-verdict"}, "B"),
+    ],
+    ids=["always 1", "always 0", "a share for all", "any content", "dies on an empty file"],
+)
+def test_a_bad_verifier_is_caught(tmp_path, verify, found, grade):
+    check = World(verify).check(make_task(tmp_path), tmp_path, PLAN)
+    assert (ids(check), check.grade) == (found, grade)
+    assert all(each.reproduce.startswith("seatrial check tasks/one --case V") for each in check.findings)
+
+
+def test_what_the_author_accepts_counts_for_nothing(tmp_path):
+    toml = '[check]\naccept = ["V2/reward-for-nothing:*"]\n'
+    task = make_task(tmp_path, toml=toml)
+    check = World(lambda files: "0.25" if fair(files) == "0" else "1").check(task, tmp_path, PLAN)
+    assert [(each.accepted, each.counts) for each in check.findings] == [(True, False)]
+    assert check.grade == "A"
+
+
+def test_what_the_author_says_of_the_solution_is_what_it_must_get(tmp_path):
+    task = make_task(tmp_path, toml="[check]\noracle_reward = 0.5\n")
+    check = World(lambda files: "0.5" if fair(files) == "1" else "0").check(task, tmp_path, PLAN)
+    assert ids(check) == {"V3/golden-pass-rejected:golden/pass"}
+
+
+def test_without_a_solution_and_golden_answers_it_is_a_b_with_the_reason(tmp_path):
+    check = World().check(write_task(tmp_path / "one"), tmp_path, PLAN)
+    assert check.grade == "B"
+    assert "no accepted answer" in check.reasons[0]
+    assert {each.check: each.status for each in check.outcomes} == {"V1": "skipped", "V2": "passed", "V3": "skipped"}
+
+
+def test_a_task_whose_sandboxes_cannot_be_made_has_no_grade(tmp_path, monkeypatch):
+    broken = FakeBackend(lambda _, __: answer(), fail_on={"create": SandboxError("no room on this machine")})
+    monkeypatch.setattr(World, "backend", lambda _: broken)
+    check = World().check(make_task(tmp_path), tmp_path, PLAN)
+    assert check.grade is None
+    assert "no room on this machine" in check.reasons[0]
+    assert check.findings == ()
+
+
+def test_a_check_that_raises_is_an_error_of_that_check_alone(tmp_path):
+    def fall(*_: object):
+        raise ZeroDivisionError("of mine")
+
+    for broken in (
+        SimpleNamespace(CHECK="V5", TITLE="", cases=fall, findings=fall),
+        a_check([], findings=fall),
+    ):
+        check = World().check(make_task(tmp_path / broken.TITLE), tmp_path, replace(PLAN, checks=(*OWN, broken)))
+        assert check.outcomes[-1].status == "error"
+        assert "ZeroDivisionError: of mine" in (check.outcomes[-1].reason or "")
+        assert check.grade == "B"
+
+
+def test_cases_worth_more_go_first_and_those_without_time_are_counted(tmp_path):
+    cases = [edited(f"case-{worth}", str(worth).encode(), worth=worth) for worth in range(5)]
+    world = World()
+    plan = BatteryPlan((a_check(cases),), time=TimeToTry(60.0, 1))
+    world.check(make_task(tmp_path), tmp_path, plan)
+    tried = [files[ANSWER] for files in world.judged if files.get(ANSWER, b"").isdigit()]
+    assert tried == [b"4", b"3", b"2", b"1", b"0"]
+    late = World().check(tmp_path / "one", tmp_path / "late", replace(plan, time=TimeToTry(0.0, 1)))
+    assert (late.outcomes[0].tried, late.outcomes[0].left_out) == (0, 5)
+    assert late.grade == "B"
+    assert any("5 of 5" in reason for reason in late.reasons)
+
+
+def test_a_case_that_does_not_end_is_given_up_after_twice_the_budget(tmp_path, monkeypatch):
+    async def hang(*_: object) -> CaseVerdict:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(Examiner, "try_case", hang)
+    plan = BatteryPlan((a_check([edited("hangs")]),), time=TimeToTry(0.01, 2))
+    check = World().check(make_task(tmp_path), tmp_path, plan)
+    assert check.outcomes[0].left_out == 1
+
+
+def test_a_case_on_a_state_that_is_not_there_is_not_tried_and_says_why(tmp_path):
+    plan = BatteryPlan((a_check([edited("one")]),))
+    check = World().check(write_task(tmp_path / "one", files=GOLDEN), tmp_path, plan)
+    assert check.outcomes[0].left_out == 1
+    assert "the task has no solution" in (check.outcomes[0].reason or "")
+
+
+def test_a_failure_of_the_machine_is_tried_once_more_and_is_never_a_finding(tmp_path, monkeypatch):
+    asked, really = [], StateBench.judge
+
+    async def fail(self, end, folder, edits=(), conditions=USUAL_CONDITIONS):
+        asked.append(edits)
+        if edits:
+            raise SandboxError("the sandbox has gone")
+        return await really(self, end, folder, edits, conditions)
+
+    monkeypatch.setattr(StateBench, "judge", fail)
+    check = World().check(make_task(tmp_path), tmp_path, BatteryPlan((nothing,)))
+    assert len([edits for edits in asked if edits]) == 10
+    assert (check.findings, check.outcomes[0].tried, check.outcomes[0].left_out) == ((), 1, 5)
+    assert "the sandbox has gone" in (check.outcomes[0].reason or "")
+
+
+def test_a_case_with_a_command_is_a_trial_of_its_own(tmp_path):
+    def cheat(sandbox) -> None:
+        assert sandbox.files["/app/tool.sh"] == b"cheat"
+        sandbox.files[ANSWER] = RIGHT
+
+    case = Case("V5/cheat", "V5", UNTOUCHED, (Edit("/app/tool.sh", b"cheat"),), command="sh /app/tool.sh")
+    told: list[float | None] = []
+
+    def look(_: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
+        told.extend(verdict.reward for verdict in verdicts.values())
+        return CheckResult(CheckOutcome(check="V5", status="passed"))
+
+    World(agents={"tool.sh": cheat}).check(make_task(tmp_path), tmp_path, BatteryPlan((a_check([case], look),)))
+    assert told == [1.0]
+
+
+def test_checks_see_only_verdicts_on_their_own_cases(tmp_path):
+    check = World().check(make_task(tmp_path), tmp_path, BatteryPlan((nothing, a_check([edited("mine")]))))
+    assert check.outcomes[1].figures == {"seen": ["V5/mine"]}
+
+
+def test_findings_are_quoted_for_a_shell(tmp_path):
+    def find(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
+        named = replace(subject, name="my tasks/one", options=("--image-map", "a b=host"))
+        finding = CheckFinding(check="V5", code="x", weight="note", message="m", reproduce=named.reproduce("V5/x"))
+        return CheckResult(CheckOutcome(check="V5", status="passed"), [finding])
+
+    check = World().check(make_task(tmp_path), tmp_path, BatteryPlan((a_check([], find),)))
+    assert check.findings[0].reproduce == "seatrial check 'my tasks/one' --image-map 'a b=host' --case V5/x"
+    assert check.grade == "A", "notes count for nothing"
+
+
+def test_files_of_cases_do_not_pile_up(tmp_path):
+    World().check(make_task(tmp_path), tmp_path, PLAN)
+    left = [path for path in (tmp_path / "files").iterdir() if (path / "verifier").exists()]
+    assert len(left) <= 1, "only the solution's trial stays, with its end state"
+
+
+def test_every_check_is_listed_once_in_order():
+    numbers = [int(check.CHECK[1:]) for check in CHECKS]
+    assert numbers == sorted(set(numbers))
+    assert all(check.TITLE for check in CHECKS)

@@ -87,6 +87,8 @@ def test_a_task_with_steps_is_left_alone(tmp_path: Path) -> None:
     assert instruction.findings(make_subject(root), {}).outcome.status == "skipped"
 
 
-@pytest.mark.parametrize("root", sorted(Path("examples/tasks").iterdir()), ids=lambda root: root.name)
+@pytest.mark.parametrize(
+    "root", sorted(Path(__file__).parents[2].joinpath("examples/tasks").iterdir()), ids=lambda root: root.name
+)
 def test_the_examples_are_clean(root: Path) -> None:
     assert ids(root) == []

@@ -50,10 +50,10 @@ class Bench:
         return verdict_of(case.id, self.desk.run(root, "\n".join([*lines, case.command or "true"])))
 
 
-def _laid_out(path: str, content: bytes, mode: int) -> str:
+def _laid_out(path: str, content: bytes, mode: int | None) -> str:
     octal = "".join(f"\\{byte:03o}" for byte in content)
-    place = shlex.quote(path)
-    return f"mkdir -p \"$(dirname {place})\"; printf '{octal}' > {place}; chmod {mode:o} {place}"
+    place, allowed = shlex.quote(path), 0o644 if mode is None else mode
+    return f"mkdir -p \"$(dirname {place})\"; printf '{octal}' > {place}; chmod {allowed:o} {place}"
 
 
 def verdict_of(case: str, ran: Ran) -> CaseVerdict:

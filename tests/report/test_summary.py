@@ -31,6 +31,10 @@ class Trial:
     warnings: tuple[str, ...] = ()
     trial_id: str = "t.a.1"
     failure: str | None = None
+    revision: int = 0
+    first_outcome: Outcome | None = None
+    first_reward: float | None = None
+    first_broken: bool = False
 
 
 def trials(agent="a", **rewards):
@@ -86,7 +90,30 @@ def test_as_json_everything_is_there():
         "believed_mean": None,
         "curated": 0,
         "warnings": {},
+        "regraded": 0,
+        "first_mean": None,
     }
+
+
+def test_trials_that_were_judged_again_count_by_their_newest_verdict_beside_the_mean_they_had():
+    entries = [
+        Trial("a", "pass", 1.0, revision=2, first_outcome="fail", first_reward=0.0),
+        Trial("a", "fail", 0.0),
+        Trial("a", "pass", 1.0, revision=1, first_outcome="infrastructure_error"),
+    ]
+    tally = summarise(entries, {"a": 3}).total
+    assert tally.mean == pytest.approx(2 / 3)
+    assert (tally.regraded, tally.first_mean) == (2, 0.0)
+
+
+def test_what_a_broken_verifier_said_is_in_no_mean_before_it_was_repaired():
+    entries = [
+        Trial("a", "pass", 1.0, task_id="x", revision=1, first_outcome="verifier_error", first_broken=True),
+        Trial("a", "pass", 1.0, task_id="x"),
+        Trial("a", "partial", 0.5, task_id="y"),
+    ]
+    tally = summarise(entries, {"a": 3}).total
+    assert (tally.scored, tally.first_mean) == (3, 0.5)
 
 
 def test_a_verifier_without_a_verdict_has_none_for_anybody():

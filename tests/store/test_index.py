@@ -37,6 +37,10 @@ entries = st.builds(
     put_back=counts,
     broken=st.booleans(),
     warnings=st.lists(text, max_size=2).map(tuple),
+    revision=counts,
+    first_outcome=st.none() | st.sampled_from(get_args(Outcome)),
+    first_reward=st.none() | numbers,
+    first_broken=st.booleans(),
 )
 
 

@@ -138,11 +138,16 @@ def test_programs_that_the_agent_removed_are_not_missed(desk, tmp_path):
 
 
 def test_holes_and_links_take_no_more_room_than_they_did(desk, tmp_path):
-    command = f"echo right > {ANSWER}; cd /app; truncate -s 1G sparse; head -c 1000000 /dev/urandom > a; ln a b; ln a c"
+    fill = "cd /app; truncate -s 50M sparse; head -c 1000000 /dev/urandom > a; ln a b; ln a c"
+    command = f"echo right > {ANSWER}; {fill}"
     spec = trial_spec(write_task(tmp_path / "task"), command, keep="snapshot")
     ran = desk.run_spec(spec)
     assert ran.reward == 1.0
-    assert 1_000_000 < (ran.folder / "snapshot.tar.zst").stat().st_size < 2_500_000
+    kept = ran.record.end_state
+    assert kept is not None
+    assert 1_000_000 < kept.size < 2_500_000
+    on_disk = [ran.folder / "snapshot.tar.zst", *(ran.folder / "snapshot.files").iterdir()]
+    assert sum(path.stat().st_size for path in on_disk) == kept.size
 
 
 def test_more_than_can_be_kept_is_told_and_changes_no_result(desk, tmp_path):
@@ -150,7 +155,7 @@ def test_more_than_can_be_kept_is_told_and_changes_no_result(desk, tmp_path):
     command = f"echo right > {ANSWER}; truncate -s 100G /app/sparse"
     ran = desk.run_spec(trial_spec(write_task(tmp_path / "task"), command, keep="snapshot"), told.append)
     assert ran.reward == 1.0
-    assert [event for event in told if isinstance(event, Notice) and "no room to keep so much" in event.text]
+    assert [event for event in told if isinstance(event, Notice) and "bytes, and the limit is" in event.text]
 
 
 def test_what_outlived_the_agent_may_have_planted_what_nobody_listed(desk, tmp_path):
@@ -230,7 +235,7 @@ def test_the_users_certificates_are_nobodys_change(desk, tmp_path):
 
 @needs_busybox
 def test_what_cannot_be_judged_again_is_said(desk, small, tmp_path):
-    spec = trial_spec(write_task(tmp_path / "task"), f"echo right > {ANSWER}")
+    spec = trial_spec(write_task(tmp_path / "task"), f"echo right > {ANSWER}", keep="record")
     ran = desk.run_spec(spec)
     with pytest.raises(UsageError, match="no end state was kept; `--keep snapshot` keeps one"):
         again(desk, spec, ran, tmp_path)
@@ -244,7 +249,7 @@ def test_what_cannot_be_judged_again_is_said(desk, small, tmp_path):
 
 def test_an_end_state_that_cannot_be_kept_is_told_and_changes_no_result(tmp_path):
     told: list[Event] = []
-    backend = FakeBackend(lambda *_: answer(), fail_on={"snapshot": SandboxError("no room")})
+    backend = FakeBackend(lambda *_: answer(), fail_on={"pack_layer": SandboxError("no room")})
     spec = trial_spec(write_task(tmp_path / "task"), "work", keep="snapshot")
     record = asyncio.run(run_trial(spec, Machinery(backend), tmp_path, told.append))
     assert record.failure is None

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from seatrial.model.base import to_json
-from seatrial.model.record import TrialRecord
+from seatrial.model.record import KeptState, TrialRecord
 from seatrial.tasks.dataset import load_dataset
 from seatrial.tasks.digest import digest_folder
 from seatrial.trial.events import PhaseStarted
@@ -72,14 +72,17 @@ def test_resources_are_counted(desk):
     assert used.oom_kills == 0
 
 
-def test_a_snapshot_is_kept_on_request_only(desk):
-    ran = desk.attack(f"echo right > {ANSWER}", keep="snapshot")
+def test_a_snapshot_is_kept_unless_nobody_wants_it(desk):
+    ran = desk.attack(f"echo right > {ANSWER}")
     archive = ran.folder / "snapshot.tar.zst"
     with zstandard.open(archive, "rb") as packed, tarfile.open(fileobj=packed, mode="r|") as tar:
         names = {member.name.removeprefix("./") for member in tar}
     assert ANSWER.lstrip("/") in names
     assert not [name for name in names if "test.sh" in name or "reward" in name]
-    assert not (desk.attack(f"echo right > {ANSWER}").folder / "snapshot.tar.zst").exists()
+    assert ran.record.end_state == KeptState(kept=True, size=archive.stat().st_size)
+    without = desk.attack(f"echo right > {ANSWER}", keep="record")
+    assert not (without.folder / "snapshot.tar.zst").exists()
+    assert without.record.end_state == KeptState(kept=False, reason="the run said --keep record")
 
 
 @pytest.mark.parametrize("task", EXAMPLES.values(), ids=EXAMPLES)

@@ -193,7 +193,7 @@ def play_on_fake(folder, changes: FileChanges, running: tuple[str, ...], monkeyp
     monkeypatch.setattr(FakeSandbox, "changes", found)
     backend = FakeBackend(command, capabilities=replace(ALL_POWERFUL, guarded_phases=True, own_system=True))
     with asyncio.Runner() as runner:
-        Desk(runner, backend, folder).attack("work")
+        Desk(runner, backend, folder).attack("work", keep="record")
     (sandbox,) = backend.sandboxes
     steps = ("renew_verifier", "kill_all", "changes")
     return [call for call in sandbox.journal if call.startswith(steps)]

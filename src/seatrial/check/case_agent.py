@@ -49,5 +49,5 @@ def lay_out(edits: Iterable[Edit], tree: Path) -> str:
         file = tree / posixpath.normpath(f"/{edit.path}").lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(edit.content)
-        file.chmod(edit.mode | 0o400)  # or it could not be packed
+        file.chmod((0o644 if edit.mode is None else edit.mode) | 0o400)  # or it could not be packed
     return "; ".join(gone)

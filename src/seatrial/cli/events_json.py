@@ -11,7 +11,15 @@ import click
 from seatrial.cli.progress import Beginning, Ending, Telling
 from seatrial.model.record import TrialRecord
 from seatrial.report.summary import summary_json
-from seatrial.trial.events import Event, Notice, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from seatrial.trial.events import (
+    Event,
+    Notice,
+    PhaseStarted,
+    TrialFinished,
+    TrialPassedOver,
+    TrialRetried,
+    TrialStarted,
+)
 
 
 class JsonDisplay:
@@ -34,6 +42,9 @@ class JsonDisplay:
                 _write("phase", trial_id=trial_id, phase=phase, step=step)
             case TrialRetried(trial_id=trial_id, tries=tries, failure=failure):
                 _write("retry", trial_id=trial_id, tries=tries, failure=failure.model_dump(mode="json"))
+            case TrialPassedOver(trial_id=trial_id, reason=reason):
+                self._agents.pop(trial_id, None)
+                _write("trial_passed_over", trial_id=trial_id, reason=reason)
             case Notice(text=text, urgent=urgent):
                 _write("notice", text=text, urgent=urgent)
             case TrialFinished(record=record):
@@ -61,6 +72,7 @@ def _finished(record: TrialRecord, agent: str) -> dict[str, Any]:
         "task_id": record.task.id,
         "agent": agent,
         "attempt": record.attempt,
+        "revision": record.revision,
         "tries": record.tries,
         "node": record.node,
         "outcome": record.outcome,

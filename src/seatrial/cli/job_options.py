@@ -250,7 +250,9 @@ PLACE = OptionGroup(
         ),
         click.option("--job-name", metavar="NAME", help="What to call it there.  [date and time]"),
         click.option(
-            "--keep", type=click.Choice(["record", "snapshot"]), help="Keep the sandbox's end state.  [record]"
+            "--keep",
+            type=click.Choice(["auto", "record", "snapshot"]),
+            help="Keep the sandbox's end state: where it is small, never, or always.  [auto]",
         ),
     ),
 )

@@ -16,7 +16,7 @@ from seatrial.jobs.api import PreparedJob, run_prepared
 from seatrial.report.summary import planned_trials, summarise_job
 from seatrial.report.text import harmless
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 
 def carry_out(job: PreparedJob, display: Display, gates: Gates) -> int:
@@ -72,5 +72,5 @@ def _beginning(job: PreparedJob) -> Beginning:
 def _ending(job: PreparedJob, ended: Ended, reason: str | None, gates: Gates) -> Ending:
     summary = summarise_job(job.store.entries(), job.store.file)
     reasons = [*filter(None, (reason,)), *missed_gates(summary, gates)]
-    code = _INTERRUPTED if ended == "interrupted" else int(bool(reasons) or ended != "complete")
+    code = INTERRUPTED if ended == "interrupted" else int(bool(reasons) or ended != "complete")
     return Ending(job.store.path, ended, summary, reasons, code)

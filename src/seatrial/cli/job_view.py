@@ -95,7 +95,8 @@ def find_trial(store: JobStore, wanted: str) -> TrialEntry:
     Raises JobError that names the candidates, StoreError with the reason for a trial that does not count.
     """
     census = store.census()
-    trials: list[TrialEntry | Uncounted] = [*census.entries, *census.uncounted]
+    uncounted = [found for found in census.uncounted if not found.revision]
+    trials: list[TrialEntry | Uncounted] = [*census.entries, *uncounted]
     exact = [each for each in trials if each.trial_id == wanted]
     found = exact or [each for each in trials if wanted == _task_of(each)]
     found = found or [each for each in trials if wanted in each.trial_id]

@@ -22,7 +22,7 @@ from seatrial.cli.progress_board import Board
 from seatrial.cli.trial_lines import TrialLines
 from seatrial.report.summary import OUTCOMES
 from seatrial.report.text import format_cost, format_duration, harmless
-from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
+from seatrial.trial.events import Event, Notice, TrialFinished, TrialPassedOver, TrialRetried
 
 _SHORTEST_SEC = 0.2
 _TICK_SEC = 1.0
@@ -76,6 +76,8 @@ class LiveDisplay:
         self._board.apply(event, self._clock())
         if isinstance(event, TrialRetried):
             self._say(self._lines.retried(event))
+        elif isinstance(event, TrialPassedOver):
+            self._say(self._lines.passed_over(event))
         elif isinstance(event, Notice):
             self._say(notice_line(event))
         elif isinstance(event, TrialFinished) and (line := self._lines.noteworthy(event.record)):

@@ -25,6 +25,7 @@ COMMANDS = {
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
     "init": "Make a new task that works, to change into one of your own.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
+    "regrade": "Judge the trials of a job again, without their agents.",
     "resume": "Continue a job that was stopped, or add to it.",
     "run": "Run agents on tasks, each trial in a sandbox of its own.",
     "schema": "Print the JSON Schema of a stored type.",
@@ -37,7 +38,7 @@ COMMANDS = {
 
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
-    "Results": ("show", "calls", "export", "annotate"),
+    "Results": ("show", "regrade", "calls", "export", "annotate"),
     "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }

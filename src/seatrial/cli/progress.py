@@ -20,10 +20,11 @@ from seatrial.cli.program import command_line
 from seatrial.cli.progress_board import Board
 from seatrial.cli.trial_lines import TrialLines
 from seatrial.model.job import ModelOptions
+from seatrial.report.finished import Finished
 from seatrial.report.reasons import NO_LIMITS
-from seatrial.report.summary import Finished, JobSummary
+from seatrial.report.summary import JobSummary
 from seatrial.report.text import counted, harmless
-from seatrial.trial.events import Event, Notice, TrialFinished, TrialRetried
+from seatrial.trial.events import Event, Notice, TrialFinished, TrialPassedOver, TrialRetried
 
 _log = logging.getLogger(__name__)
 
@@ -48,13 +49,17 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a job ended: the summary, None after an error, and why the exit code is what it is."""
+    """How a job ended: the summary, None after an error, and why the exit code is what it is.
+
+    `go_on` says how to go on with one that was stopped; usually that is by `seatrial resume`.
+    """
 
     folder: Path
     ended: Ended
     summary: JobSummary | None
     reasons: Sequence[str]
     exit_code: int
+    go_on: str | None = None
 
 
 class Display(Protocol):
@@ -148,6 +153,8 @@ class LinesDisplay:
             click.echo(f"{self._position()} {self._lines.finished(event.record)}")
         elif isinstance(event, TrialRetried):
             click.echo(f"{self._position()} {self._lines.retried(event)}")
+        elif isinstance(event, TrialPassedOver):
+            click.echo(f"{self._position()} {self._lines.passed_over(event)}")
         elif isinstance(event, Notice):
             click.echo(notice_line(event))
 
@@ -180,7 +187,8 @@ def conclude_in_words(end: Ending) -> None:
     elif end.ended == "complete":
         click.echo(f"Look at it with: {command_line('show', str(end.folder))}", err=True)
     else:
-        click.echo(f"{_STOPPED[end.ended]} Continue with: {command_line('resume', str(end.folder))}", err=True)
+        go_on = end.go_on or f"Continue with: {command_line('resume', str(end.folder))}"
+        click.echo(f"{_STOPPED[end.ended]} {go_on}", err=True)
 
 
 _STOPPED = {

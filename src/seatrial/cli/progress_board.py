@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from seatrial.model.record import Outcome
-from seatrial.report.summary import SCORED, Finished
-from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from seatrial.report.finished import Finished
+from seatrial.report.summary import SCORED
+from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialPassedOver, TrialRetried, TrialStarted
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ class Board:
                 self.running[trial_id] = replace(trial, phase=f"{phase} ({step})" if step else phase)
             case TrialRetried(trial_id=trial_id):
                 self.retries += 1
+                self.running.pop(trial_id, None)
+            case TrialPassedOver(trial_id=trial_id):
                 self.running.pop(trial_id, None)
             case TrialFinished(record=record):
                 trial = self.running.pop(record.trial_id, RunningTrial(record.trial_id, now, record.agent.name))

@@ -1,6 +1,7 @@
 """`seatrial show JOB [TRIAL]`: what a job amounts to, or everything about one of its trials."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from seatrial.cli.job_view import find_trial, show_summary, show_trials, show_un
 from seatrial.cli.program import command_line
 from seatrial.cli.render import show_json
 from seatrial.cli.trial_view import show_trial
+from seatrial.model.record import TrialRecord
 from seatrial.report.summary import summarise_job, summary_json
 from seatrial.report.text import counted, harmless
 from seatrial.store.annotations import read_annotations
@@ -27,12 +29,21 @@ def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> No
     if trial is None:
         _show_job(store, everything=everything, as_json=as_json)
         return
-    record = store.record(find_trial(store, trial).trial_id)
+    revisions = store.revisions(find_trial(store, trial).trial_id)
     if as_json:
-        show_json(record)
+        _show_as_json([each.record for each in revisions])
         return
-    said = read_annotations(store, damaged=_warn).get(record.trial_id, [])
-    show_trial(record, store.trial_folder(record.trial_id), said)
+    said = read_annotations(store, damaged=_warn).get(revisions[0].record.trial_id, [])
+    show_trial(revisions, said, store.file.seatrial_version)
+
+
+def _show_as_json(records: Sequence[TrialRecord]) -> None:
+    """The record that counts; where the trial was judged again, with all of them, the first one first."""
+    if len(records) == 1:
+        show_json(records[0])
+        return
+    every = [record.model_dump(mode="json") for record in records]
+    click.echo(json.dumps({**every[-1], "revisions": every}, indent=2))
 
 
 def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:

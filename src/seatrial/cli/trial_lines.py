@@ -9,7 +9,7 @@ from seatrial.model.record import TrialRecord
 from seatrial.report.reasons import NO_LIMITS, failure_in_words, reason, remarks
 from seatrial.report.summary import SCORED, alike
 from seatrial.report.text import format_duration, format_reward, harmless
-from seatrial.trial.events import TrialRetried
+from seatrial.trial.events import TrialPassedOver, TrialRetried
 
 _OUTCOME_WIDTH = len("infrastructure_error")
 _REWARD_WIDTH, _TIME_WIDTH = 6, 8
@@ -42,6 +42,10 @@ class TrialLines:
         columns = _columns("trying again", "", f"try {event.tries + 1}")
         return columns + self._explained(event.trial_id, failure_in_words(event.failure))
 
+    def passed_over(self, event: TrialPassedOver) -> str:
+        """A trial that could not be judged again."""
+        return _columns("not judged again", "", "") + self._explained(event.trial_id, event.reason)
+
     def _columns_of(self, record: TrialRecord) -> str:
         judged = record.evaluation if record.outcome != "verifier_error" else None
         reward = format_reward(judged.reward if judged else None)
@@ -63,6 +67,8 @@ def _columns(outcome: str, reward: str, time: str) -> str:
 
 
 def _took(record: TrialRecord) -> float | None:
+    if record.regrade:
+        return (record.regrade.finished_at - record.regrade.started_at).total_seconds()
     started = min((phase.started_at for phase in record.times), default=None)
     ended = max((phase.finished_at for phase in record.times), default=None)
     return (ended - started).total_seconds() if started and ended else None

@@ -11,19 +11,27 @@ from pydantic import ValidationError
 from seatrial.cli.colours import paint, paint_outcome
 from seatrial.cli.render import show_table
 from seatrial.model.annotation import Annotation
-from seatrial.model.record import FileChanges, TrialRecord
+from seatrial.model.record import FileChanges
 from seatrial.report import trial as told
+from seatrial.report.revisions import REVISION_COLUMNS, revision_rows
 from seatrial.report.text import harmless
+from seatrial.store.job_store import StoredRevision
 
-LOGS = ("agent/stdout.txt", "agent/stderr.txt", "verifier/stdout.txt", "verifier/stderr.txt")
+AGENT_LOGS = ("agent/stdout.txt", "agent/stderr.txt")
+VERIFIER_LOGS = ("verifier/stdout.txt", "verifier/stderr.txt")
 _CHANGES = "changes.json"
 _TAIL_LINES = 20
 _TAIL_BYTES = 64 * 2**10
 
 
-def show_trial(record: TrialRecord, folder: Path, annotations: Sequence[Annotation]) -> None:
-    """Everything worth knowing about a trial, the most important first."""
+def show_trial(revisions: Sequence[StoredRevision], annotations: Sequence[Annotation], version: str) -> None:
+    """Everything worth knowing about a trial, the most important first; of its revisions, the newest.
+
+    `version` is that of the Seatrial that made the job.
+    """
+    folder, (record, latest) = revisions[0].folder, revisions[-1]
     _facts(told.headline(record))
+    _table("revisions", REVISION_COLUMNS, revision_rows([each.record for each in revisions], version))
     if evaluation := record.evaluation:
         for line in told.validity_lines(evaluation):
             _facts([("validity", line)])
@@ -36,9 +44,11 @@ def show_trial(record: TrialRecord, folder: Path, annotations: Sequence[Annotati
     _table("steps", told.STEP_COLUMNS, told.step_rows(record))
     _table("phases", told.PHASE_COLUMNS, told.phase_rows(record))
     show_annotations(annotations)
-    for name in LOGS:
+    for name in AGENT_LOGS:
         _show_tail(name, read_tail(folder / name))
-    _facts([("files", str(folder))])
+    for name in VERIFIER_LOGS:
+        _show_tail(name, read_tail(latest / name))
+    _facts([("files", str(place)) for place in dict.fromkeys((folder, latest))])
 
 
 def show_annotations(annotations: Sequence[Annotation]) -> None:

@@ -1,10 +1,11 @@
-"""The doors to jobs, for the command line and for scripts: prepare, resume, run; or all in one call."""
+"""The doors to jobs, for the command line and for scripts: prepare, resume, run, judge again; or all in one call."""
 
 import datetime as dt
 import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seatrial.agents.api import make_agent
 from seatrial.concurrency import complete
@@ -28,6 +29,10 @@ from seatrial.trial.events import Observer, unobserved
 from seatrial.trial.run import run_trial as run_one
 from seatrial.trial.spec import TrialSpec
 
+if TYPE_CHECKING:
+    from seatrial.jobs.regrade import RegradeOutcome
+    from seatrial.jobs.regrade_plan import RegradeOptions
+
 __all__ = [
     "JobOutcome",
     "PreparedJob",
@@ -35,6 +40,7 @@ __all__ = [
     "new_job_folder",
     "prepare_job",
     "prepare_resume",
+    "regrade_job",
     "run_job",
     "run_prepared",
     "run_trial",
@@ -92,6 +98,21 @@ def run_job(  # noqa: PLR0913 - all that can be said of a job
     )
     prepared = prepare_job(spec, folder)
     return complete(lambda: run_prepared(prepared))
+
+
+def regrade_job(
+    folder: Path | str, options: "RegradeOptions | None" = None, *, trust_job: bool = False
+) -> "RegradeOutcome":
+    """Judge the trials of a job again and wait for the end; without options, all of them by the tests of now.
+
+    `trust_job` is your word for a job that somebody else made. Raises UsageError before anything starts, StoreError
+    later.
+    """
+    from seatrial.jobs.regrade import run_regrade  # noqa: PLC0415 - only who regrades pays for it
+    from seatrial.jobs.regrade_plan import RegradeOptions, prepare_regrade  # noqa: PLC0415 - likewise
+
+    prepared = prepare_regrade(Path(folder), options or RegradeOptions(), trust_job=trust_job)
+    return complete(lambda: run_regrade(prepared))
 
 
 def run_trial(

@@ -7,10 +7,14 @@ _MANY_IN_A_ROW = 10
 
 
 class Breaker:
-    """Counts trials in a row for which no sandbox or no room could be had. A single other one clears the count."""
+    """Counts trials in a row for which no sandbox or no room could be had. A single other one clears the count.
 
-    def __init__(self) -> None:
+    `go_on` is the command that goes on afterwards.
+    """
+
+    def __init__(self, go_on: str = "`seatrial resume --retry-failed`") -> None:
         self._in_a_row = 0
+        self._go_on = go_on
 
     def note(self, record: TrialRecord, slots: int) -> None:
         """Take notice of a finished trial, of those that run `slots` at once.
@@ -28,9 +32,9 @@ class Breaker:
         if exhausted:
             raise HostExhaustedError(
                 f"{self._in_a_row} trials in a row had no room on this machine, last: {failure.message}; make room, "
-                "then go on with `seatrial resume --retry-failed`"
+                f"then go on with {self._go_on}"
             )
         raise SandboxError(
             f"no sandbox could be started for {self._in_a_row} trials in a row, last: {failure.message}; see "
-            "`seatrial doctor`, then go on with `seatrial resume --retry-failed`"
+            f"`seatrial doctor`, then go on with {self._go_on}"
         )

@@ -61,6 +61,8 @@ def set_uncounted_aside(store: JobStore, census: Census) -> list[str]:
 
 
 def _uncounted_notice(found: Uncounted) -> str:
+    if found.revision:
+        return f"revision {found.revision} of {found.trial_id} does not count: {found.reason}; it is left alone"
     does = "what is there is kept in damaged/, and the trial is run again" if found.planned else "it is left alone"
     return f"{found.trial_id} does not count: {found.reason}; {does}"
 

@@ -16,7 +16,7 @@ from seatrial.jobs.prepare import PreparedJob
 from seatrial.model.job import RunOptions
 from seatrial.trial.events import Notice, Observer
 
-_LEAST_CONCURRENT = 4  # trials wait for models and clocks more than they compute
+LEAST_CONCURRENT = 4  # trials wait for models and clocks more than they compute
 
 
 class LocalEngine:
@@ -43,7 +43,7 @@ class LocalEngine:
                         await preflight(plan_preflight(job), machinery, tell)
                 except TimeoutError:
                     return before_the_first(job)
-            slots = affordable(options.concurrent or max(_LEAST_CONCURRENT, cores()), tell)
+            slots = affordable(options.concurrent or max(LEAST_CONCURRENT, cores()), tell)
             places = LocalPlaces(machinery, Admission(slots, machine_memory_mb()), slots)
             return await carry_out(job, places, observe, workers=slots, began=began)
 

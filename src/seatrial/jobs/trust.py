@@ -9,15 +9,18 @@ from seatrial.store.job_store import JobStore
 from seatrial.tasks.environ import templates_in
 
 
-def require_own(store: JobStore) -> None:
-    """Raise JobError that lists what the job would do, unless this user made it on this machine."""
+def require_own(store: JobStore, command: str = "resume") -> None:
+    """Raise JobError that lists what the job would do, unless this user made it on this machine.
+
+    `command` is the one by which the user can say that all of that is wanted.
+    """
     if store.is_own:
         return
     said = "\n".join(f"  {line}" for line in describe(store.file.spec))
-    resume = shlex.join(("seatrial", "resume", str(store.path)))
+    again = shlex.join(("seatrial", command, str(store.path)))
     raise JobError(
         f"{store.path}: was not made by you on this machine, or was changed since by something else. It says:\n{said}\n"
-        f"If you want all of that, say so once: `{resume} --trust-job`. Jobs of an older Seatrial "
+        f"If you want all of that, say so once: `{again} --trust-job`. Jobs of an older Seatrial "
         "need it too."
     )
 

@@ -127,10 +127,11 @@ class TrialOptions(StrictModel):
     verifiers work with programs and settings as the agent left them. With the `verdict` `exit_status`, a verifier that
     writes no reward file is judged by its exit status, whatever the task says. `allow_env` are the variables of this
     machine that task.toml may take by `${NAME}`. `unfit` tasks have errors that lint names, or ask for what no sandbox
-    here has. `cpus`, `memory_mb`, `storage_mb` and `agent_timeout_sec` go before what tasks say of themselves.
-    The verifier is asked `verify_repeats` times about the same end state; the lowest reward counts, and all are kept.
-    `ca_file` has the certificates that builds, set-ups, sandboxes and our own clients trust; with a `proxy` of `host`,
-    the former three reach the network through the one this machine uses.
+    here has. End states are kept if that is cheap (`keep` of `auto`), never (`record`) or always (`snapshot`). `cpus`,
+    `memory_mb`, `storage_mb` and `agent_timeout_sec` go before what tasks say of themselves. The verifier is asked
+    `verify_repeats` times about the same end state; the lowest reward counts, and all are kept. `ca_file` has the
+    certificates that builds, set-ups, sandboxes and our own clients trust; with a `proxy` of `host`, the former three
+    reach the network through the one this machine uses.
     """
 
     backend: str = "embedded"
@@ -149,7 +150,7 @@ class TrialOptions(StrictModel):
     agent_timeout_multiplier: Positive = 1.0
     verifier_timeout_multiplier: Positive = 1.0
     pass_threshold: Fraction01 = 1.0
-    keep: Literal["record", "snapshot"] = "record"
+    keep: Literal["auto", "record", "snapshot"] = "auto"
     reward_policy: RewardPolicy = "declared"
     trust: Literal["image", "as_left"] = "image"
     verdict: Literal["task", "exit_status"] = "task"

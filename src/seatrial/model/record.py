@@ -10,21 +10,11 @@ from pydantic import Field, model_validator
 from seatrial.model.agent import AgentResult
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, EvaluationResult
+from seatrial.model.outcome import SCORED_OUTCOMES as SCORED_OUTCOMES  # noqa: PLC0414 - a part of what a record says
+from seatrial.model.outcome import Outcome as Outcome  # noqa: PLC0414 - likewise
+from seatrial.model.regrade import Regrade
 
 SCHEMA_VERSION: Literal[1] = 1
-
-Outcome = Literal[
-    "pass",
-    "partial",
-    "fail",
-    "invalid_output",
-    "no_output",
-    "verifier_error",
-    "infrastructure_error",
-    "cancelled",
-]
-SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"pass", "partial", "fail", "no_output", "invalid_output"})
-"""The outcomes of trials that were really judged, and that are in a mean."""
 
 Phase = Literal["setup", "agent", "collect", "verify", "score", "store"]
 IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
@@ -200,6 +190,18 @@ class FileChanges(StrictModel):
     truncated: bool = False
 
 
+class KeptState(StrictModel):
+    """Whether the sandbox's end state was kept beside the record, and if it was not, why.
+
+    `processes` ran on when the agent had ended; a kept state has their files and not them. `size` is in bytes, packed.
+    """
+
+    kept: bool
+    size: NonNegativeInt = 0
+    reason: str | None = None
+    processes: tuple[str, ...] = ()
+
+
 class ChangeCounts(StrictModel):
     """How many files the agent added, modified and removed; `changes.json` beside the record names them."""
 
@@ -215,6 +217,7 @@ class StepRecord(StrictModel):
     agent_result: AgentResult | None = None
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
+    end_state: KeptState | None = None
     evaluation: EvaluationResult | None = None
 
 
@@ -247,6 +250,9 @@ class TrialRecord(StrictModel):
     started because the machinery failed, of which only the last counts. `disputed_reward` is what the reward would be
     if verdicts on the agent's own system were believed, where they are higher. `warnings` say why its verdict may tell
     little. `node` is the machine it ran on, where there were several.
+
+    A `revision` above 0 is the same trial judged again, as `regrade` says; `parent` names the revision before it. What
+    the verifier did and found is new in it, and all else is the trial's.
     """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
@@ -269,12 +275,14 @@ class TrialRecord(StrictModel):
     provenance: Provenance | None = None
     artifacts: tuple[ArtifactRecord, ...] = ()
     changes: ChangeCounts | None = None
+    end_state: KeptState | None = None
     steps: tuple[StepRecord, ...] = ()
     pass_threshold: Fraction01 = 1.0
     evaluation: EvaluationResult | None = None
     disputed_reward: Fraction01 | None = None
     warnings: tuple[TrialWarning, ...] = ()
     failure: Failure | None = None
+    regrade: Regrade | None = None
 
     @model_validator(mode="after")
     def _has_one_result(self) -> Self:

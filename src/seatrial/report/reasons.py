@@ -55,7 +55,7 @@ def failure_in_words(failure: Failure) -> str:
 
 def remarks(record: TrialRecord) -> list[str]:
     """What a reader should know about a verdict before believing it, one short line each."""
-    lines = [warning.message for warning in record.warnings]
+    lines = [*_was(record), *(warning.message for warning in record.warnings)]
     if record.disputed_reward is not None:
         lines.append(f"disputed: {format_reward(record.disputed_reward)} on the system as the agent left it")
     runs = _runs(record)
@@ -66,6 +66,14 @@ def remarks(record: TrialRecord) -> list[str]:
     hidden = [path for run in runs for path in run.hidden]
     lines += _named("hidden from the verifier", hidden, sum(run.hidden_count for run in runs))
     return lines
+
+
+def _was(record: TrialRecord) -> Iterator[str]:
+    """What a trial that was judged again amounted to when it ran, if that was something else."""
+    first = record.regrade.first if record.regrade else None
+    reward = record.evaluation.reward if record.evaluation else None
+    if first and (first.outcome, first.reward) != (record.outcome, reward):
+        yield f"was {first.outcome} with {format_reward(first.reward)} when it ran"
 
 
 def _named(what: str, files: list[str], count: int) -> Iterator[str]:

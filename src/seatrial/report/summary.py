@@ -9,96 +9,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 from seatrial.jobs.plan import LeftOutCount, count_left_out
 from seatrial.model.job import JobFile
 from seatrial.model.record import SCORED_OUTCOMES, Outcome
+from seatrial.report.finished import Finished
 from seatrial.stats.intervals import wilson
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 
 SCORED = SCORED_OUTCOMES
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-
-
-class Finished(Protocol):
-    """What a summary needs to know of a finished trial."""
-
-    @property
-    def agent(self) -> str:
-        """How the job calls the agent."""
-        ...
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the trial amounts to."""
-        ...
-
-    @property
-    def reward(self) -> float | None:
-        """What its verifier gave, None when there is no evaluation."""
-        ...
-
-    @property
-    def model_calls(self) -> int | None:
-        """How often it called its model, None without one."""
-        ...
-
-    @property
-    def input_tokens(self) -> int | None:
-        """What its model was told."""
-        ...
-
-    @property
-    def output_tokens(self) -> int | None:
-        """What its model said."""
-        ...
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What that cost, None when it is not known."""
-        ...
-
-    @property
-    def prices(self) -> str | None:
-        """By which tables of prices that was computed, None when nobody said."""
-        ...
-
-    @property
-    def disputed_reward(self) -> float | None:
-        """What its verifier gave on the system as the agent left it, where that is higher; None where it is not."""
-        ...
-
-    @property
-    def trial_id(self) -> str:
-        """Which trial it was."""
-        ...
-
-    @property
-    def failure(self) -> str | None:
-        """Why it could not be run, None when it was."""
-        ...
-
-    @property
-    def task_id(self) -> str:
-        """Which task it was."""
-        ...
-
-    @property
-    def broken(self) -> bool:
-        """Whether its verifier has no verdict even on what nobody has touched."""
-        ...
-
-    @property
-    def put_back(self) -> int:
-        """How many files its verifier did not meet as the agent left them."""
-        ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The codes of what makes its verdict doubtful, such as an agent that never started."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +43,8 @@ class Tally:
     """Trials counted together. `mean` and `interval` are over the scored ones, None when there are none.
 
     `believed_mean` is the mean if all `disputed` verdicts were believed. In `curated` trials the verifier did not meet
-    everything as the agent left it. `warnings` counts trials by the codes they are tagged with.
+    everything as the agent left it. `warnings` counts trials by the codes they are tagged with. `regraded` trials were
+    judged again, and `first_mean` is the mean of all by the verdicts when they ran; None where none was.
     `usage` is over all that have a record, judged or not, since all of them are paid for; None when none had a model.
     """
 
@@ -134,6 +57,8 @@ class Tally:
     believed_mean: float | None = None
     curated: int = 0
     warnings: Mapping[str, int] = field(default_factory=dict)
+    regraded: int = 0
+    first_mean: float | None = None
 
     @property
     def finished(self) -> int:
@@ -220,8 +145,9 @@ def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSum
     names = [*planned, *sorted(set(groups).difference(planned))]
     everything = [entry for group in groups.values() for entry in group]
     broken = frozenset(entry.task_id for entry in everything if entry.broken)
-    agents = {name: _tally(groups.get(name, []), planned.get(name, 0), broken) for name in names}
-    total = _tally(everything, sum(planned.values()), broken)
+    were = frozenset(entry.task_id for entry in everything if _first_broken(entry))
+    agents = {name: _tally(groups.get(name, []), planned.get(name, 0), broken, were) for name in names}
+    total = _tally(everything, sum(planned.values()), broken, were)
     return JobSummary(agents, total, broken_tasks=tuple(sorted(broken)), failures=count_failures(everything))
 
 
@@ -235,7 +161,7 @@ def count_failures(entries: Iterable[Finished]) -> tuple[FailureCount, ...]:
     return tuple(sorted(counts, key=lambda count: -count.trials))
 
 
-def _tally(entries: list[Finished], planned: int, broken: Collection[str]) -> Tally:
+def _tally(entries: list[Finished], planned: int, broken: Collection[str], were_broken: Collection[str]) -> Tally:
     counts = Counter(_counted(entry, broken) for entry in entries)
     scored = [entry for entry in entries if _counted(entry, broken) in SCORED and entry.reward is not None]
     rewards = [entry.reward for entry in scored if entry.reward is not None]
@@ -244,7 +170,29 @@ def _tally(entries: list[Finished], planned: int, broken: Collection[str]) -> Ta
     interval = None if mean is None else wilson(mean, len(rewards))
     curated = sum(entry.put_back > 0 for entry in entries)
     warnings = Counter(code for entry in entries for code in entry.warnings)
-    return Tally(planned, ordered, mean, interval, _total_usage(entries), *_disputes(scored), curated, dict(warnings))
+    usage, again = _total_usage(entries), _regraded(entries, were_broken)
+    return Tally(planned, ordered, mean, interval, usage, *_disputes(scored), curated, dict(warnings), *again)
+
+
+def _regraded(entries: list[Finished], broken: Collection[str]) -> tuple[int, float | None]:
+    """How many trials were judged again, and the mean by the verdicts that all of them had when they ran."""
+    regraded = sum(entry.revision > 0 for entry in entries)
+    if not regraded:
+        return 0, None
+    verdicts = [
+        (
+            entry.task_id,
+            *((entry.first_outcome, entry.first_reward) if entry.revision else (entry.outcome, entry.reward)),
+        )
+        for entry in entries
+    ]
+    scored = (reward for task, outcome, reward in verdicts if outcome in SCORED and task not in broken)
+    rewards = [reward for reward in scored if reward is not None]
+    return regraded, math.fsum(rewards) / len(rewards) if rewards else None
+
+
+def _first_broken(entry: Finished) -> bool:
+    return entry.first_broken if entry.revision else entry.broken
 
 
 def _counted(entry: Finished, broken: Collection[str]) -> Outcome:
@@ -293,6 +241,8 @@ def tally_json(tally: Tally) -> dict[str, Any]:
         "believed_mean": tally.believed_mean,
         "curated": tally.curated,
         "warnings": dict(tally.warnings),
+        "regraded": tally.regraded,
+        "first_mean": tally.first_mean,
     }
 
 

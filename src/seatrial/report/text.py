@@ -120,6 +120,9 @@ def doubts(tally: Tally) -> list[str]:
     if tally.disputed and tally.believed_mean is not None:
         verdicts = counted(tally.disputed, "verdict is", "verdicts are")
         lines.append(f"{verdicts} disputed; the mean would be {tally.believed_mean:.3f} with the higher ones")
+    if tally.regraded:
+        mean = "there was no mean" if tally.first_mean is None else f"the mean was {tally.first_mean:.3f}"
+        lines.append(f"{counted(tally.regraded, 'trial was', 'trials were')} judged again; {mean} before")
     if (others := tally.curated - tally.disputed) > 0:
         lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
     lines += [f"{counted(trials, 'trial')}: {_WARNINGS.get(code, code)}" for code, trials in tally.warnings.items()]
@@ -189,7 +192,8 @@ def trial_row(entry: TrialEntry) -> tuple[str, ...]:
     outcome: str = entry.outcome
     if entry.disputed_reward is not None:
         outcome, shown = f"{outcome}, disputed", f"{shown} (or {format_reward(entry.disputed_reward)})"
-    outcome = ", ".join((outcome, *entry.warnings))
+    regraded = (f"revision {entry.revision}",) if entry.revision else ()
+    outcome = ", ".join((outcome, *entry.warnings, *regraded))
     return harmless(f"{entry.trial_id}{tries}"), outcome, shown, format_duration(entry.duration_sec)
 
 

@@ -13,6 +13,9 @@ from typing import BinaryIO, Literal, Protocol, Self
 
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 
+Stamps = Mapping[str, tuple[int, ...]]
+"""By path, what tells that nobody has touched it: mode, owner and group first."""
+
 Phase = Literal["agent", "verifier"]
 """Whose view: the verifier sees the agent's files and processes; the agent sees nothing of the verifier."""
 
@@ -252,6 +255,26 @@ class Sandbox(Protocol):
 
     async def snapshot(self, layer: Path) -> None:
         """Save what differs from the image as a new layer directory."""
+        ...
+
+    async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
+        """Pack what differs from the image into a tar archive, which may be a pipe, as long as nothing runs.
+
+        Files and directories have their owners and modes, and what is gone has the mark of overlayfs. Raises
+        TooLargeError before anything is packed where the files have more than `limit` bytes, HostUnsupportedError
+        where a sandbox has no files of its own.
+        """
+        ...
+
+    async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
+        """Lay an archive of `pack_layer` (a real file) over what is below a directory.
+
+        Directories that are there get their owners and modes too, and what is marked as gone is removed.
+        """
+        ...
+
+    async def stamps(self) -> Stamps | None:
+        """A stamp for every file and directory that differs from the image; None where touching one may not show."""
         ...
 
     async def usage(self) -> ResourceUse:

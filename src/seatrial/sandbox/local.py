@@ -202,6 +202,17 @@ class LocalSandbox:
         """Copy the scratch directory, without pipes, sockets and devices."""
         await self._in_thread(lambda: self._copy(layer))
 
+    async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
+        """Refused: what its commands change of this machine's own files is not in the scratch directory."""
+        raise HostUnsupportedError(f"an end state cannot be kept: {_MISSING['layers']}")
+
+    async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
+        """Refused."""
+        raise HostUnsupportedError(f"an end state cannot be laid out: {_MISSING['layers']}")
+
+    async def stamps(self) -> None:
+        """None: its commands can change files that are not in the scratch directory."""
+
     async def usage(self) -> ResourceUse:
         """Only the disk: nothing tells whose processor time and memory it was."""
         return ResourceUse(disk_bytes=await self._in_thread(lambda: sum(map(_size, self._files()))))

@@ -10,10 +10,11 @@ import shutil
 import stat
 import tarfile
 from contextlib import suppress
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from seatrial.errors import SandboxError
 from seatrial.sandbox.archive import MANY_IDS, closing, open_folder
+from seatrial.sandbox.layer_marks import attributes_of, is_gone_mark, is_made_anew, knows_owner
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 2**20
@@ -21,9 +22,12 @@ _CHUNK = 2**20
 _UNREADABLE = (tarfile.TarError, OSError, ValueError, ArithmeticError, EOFError, RecursionError)
 
 _Parts = tuple[str, ...]
+Manner = Literal["files", "layer", "small layer"]
+"""Whether an archive brings files, or is a layer: then what it says of directories that are there counts too, what is
+marked as gone is removed, and directories give way with all that is in them; in a small layer, none has to."""
 
 
-def unpack(archive: BinaryIO, directory_fd: int, first_id: int = 0) -> None:
+def unpack(archive: BinaryIO, directory_fd: int, first_id: int = 0, manner: Manner = "files") -> None:
     """Unpack files, directories and links below a directory; what is in the way of a file is replaced, not followed.
 
     Directories that exist keep their mode and owner. Owners and setuid bits are set only by root, and the archive's ids
@@ -31,7 +35,7 @@ def unpack(archive: BinaryIO, directory_fd: int, first_id: int = 0) -> None:
     through a link, a device, pipe or sparse file, a hard link to anything but an earlier file of the archive, and for
     whatever cannot be read or written.
     """
-    target = _Target(directory_fd, _Owners(first_id))
+    target = _Target(directory_fd, _Owners(first_id), manner)
     try:
         with tarfile.open(fileobj=archive, mode="r:", encoding="utf-8", errors="surrogateescape") as tar:
             for member in tar:
@@ -44,9 +48,10 @@ def unpack(archive: BinaryIO, directory_fd: int, first_id: int = 0) -> None:
 class _Target:
     """The directory being filled, with what this archive has put there so far."""
 
-    def __init__(self, top: int, owners: "_Owners") -> None:
+    def __init__(self, top: int, owners: "_Owners", manner: Manner) -> None:
         self._top = top
         self._owners = owners
+        self._manner = manner
         self._files: set[_Parts] = set()
         self._folders: dict[_Parts, tarfile.TarInfo] = {}
 
@@ -54,6 +59,9 @@ class _Target:
         """Make one member. Raises SandboxError, always naming the member."""
         try:
             parts = safe_parts(member.name)
+            if self._manner != "files" and parts and is_gone_mark(member):
+                self._remove(parts)
+                return
             check_kind(member, parts)
             if parts:
                 with closing(open_folder(self._top, parts[:-1], missing="make", owner=self._owners.root)) as parent:
@@ -94,25 +102,36 @@ class _Target:
             _write_file(tar, member, os.open(name, _NEW_FILE, 0o600, dir_fd=parent), self._owners)
             self._files.add(parts)
 
+    def _remove(self, parts: _Parts) -> None:
+        with suppress(FileNotFoundError), closing(open_folder(self._top, parts[:-1])) as parent:
+            self._clear(parent, parts)
+
     def _make_folder(self, member: tarfile.TarInfo, parts: _Parts, parent: int) -> None:
+        if self._manner != "files" and is_made_anew(member):
+            self._clear(parent, parts)
         with suppress(FileNotFoundError):
             if stat.S_ISDIR(os.stat(parts[-1], dir_fd=parent, follow_symlinks=False).st_mode):
-                if parts in self._folders:
+                if parts in self._folders or self._manner != "files":
                     self._folders[parts] = member
                 return
         self._clear(parent, parts)
         os.mkdir(parts[-1], 0o700, dir_fd=parent)
+        if self._owners.root is not None:  # whoever has to start over must be able to enter it
+            os.chown(parts[-1], self._owners.root, self._owners.root, dir_fd=parent, follow_symlinks=False)
         self._folders[parts] = member
 
     def _clear(self, parent: int, parts: _Parts) -> None:
-        """Make room for a new entry. A directory goes only when it is empty."""
+        """Make room for a new entry. A directory goes only when it is empty, but for a layer."""
         self._files.discard(parts)
         try:
             os.unlink(parts[-1], dir_fd=parent)
         except FileNotFoundError:
             return
         except IsADirectoryError:
-            os.rmdir(parts[-1], dir_fd=parent)
+            if self._manner == "layer":
+                shutil.rmtree(parts[-1], dir_fd=parent)
+            else:
+                os.rmdir(parts[-1], dir_fd=parent)
             self._folders.pop(parts, None)
 
 
@@ -150,7 +169,10 @@ def _write_file(tar: tarfile.TarFile, member: tarfile.TarInfo, target: int, owne
 
 
 def _stamp(descriptor: int, member: tarfile.TarInfo, owners: "_Owners") -> None:
-    owned = owners.own(member, descriptor)
+    for name, value in attributes_of(member).items() if member.pax_headers else ():
+        with suppress(OSError):  # a file system without any
+            os.setxattr(descriptor, name, value)
+    owned = not knows_owner(member) or owners.own(member, descriptor)
     os.fchmod(descriptor, member.mode & (0o7777 if owned else 0o777))
     os.utime(descriptor, ns=_times(member))
 

@@ -8,7 +8,7 @@ import errno
 import gc
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from seatrial.model.record import SCHEMA_VERSION, TrialRecord
 from seatrial.store.draft import RECORD
 from seatrial.store.files import read_plain
 from seatrial.store.index import Index, IndexLine, Stamp, TrialEntry, entry_of, stamp_of
+from seatrial.store.revisions import REVISIONS, Revisions, revision_name
 from seatrial.store.roster import Roster
 
 _MAX_RECORD_BYTES = 256 * 2**20
@@ -27,11 +28,15 @@ _OUR_OWN_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """What is in the place of a trial's record, and why it does not count. A `planned` trial can be run again."""
+    """What is in the place of a trial's record, and why it does not count. A `planned` trial can be run again.
+
+    Where it is a later `revision`, the one before it counts instead.
+    """
 
     trial_id: str
     reason: str
     planned: bool
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +52,58 @@ class Census:
 
 
 class Records:
-    """The records of one job, in the folder of its trials."""
+    """The records of one job: of its trials, and of their later revisions, of which the newest counts."""
 
-    def __init__(self, trials: Path, roster: Roster, index: Index) -> None:
-        self._trials = trials
-        self._folder = str(trials)  # made into text once, for all of them
+    def __init__(self, job: Path, roster: Roster, index: Index) -> None:
+        self._trials = job / "trials"
+        self._folder = str(self._trials)  # made into text once, for all of them
+        self.revisions = Revisions(job / REVISIONS)
         self._roster = roster
         self._index = index
 
     def count(self, content: bytes) -> Census:
         """Count what is in the folder, with the help of what its index says. Raises OSError for the folder itself."""
-        census, folders = Census([], [], []), self._folders()
+        census, folders, later = Census([], [], []), self._folders(), self.revisions.numbers()
         with _collector_paused():
             lines = self._index.read(content)
             for name, is_folder in sorted(folders.items()):
                 line = lines.get(name)
-                entry = self._entry_by_index(name, line) if line is not None and is_folder else None
+                numbers = later.get(name, ())
+                newest = numbers[-1] if numbers else 0
+                entry = self._entry_by_index(name, newest, line) if line is not None and is_folder else None
                 if entry is not None:
                     census.entries.append(entry)
                 else:
-                    self._count_record(name, census)
+                    self._count_record(name, numbers, census)
         gone = [name for name in lines.keys() - folders if self._roster.wants(name)]
         census.uncounted.extend(self._uncounted(name, "its folder is gone, though the index names it") for name in gone)
         census.uncounted.sort(key=lambda found: found.trial_id)
         return census
 
-    def examine(self, trial_id: str) -> TrialRecord | Uncounted:
-        """A trial's record, or what is there instead of one that counts."""
-        folder = self._trials / trial_id
+    def examine(self, trial_id: str, revision: int = 0) -> TrialRecord | Uncounted:
+        """A trial's record of some revision, or what is there instead of one that counts."""
+        folder = self.place(trial_id, revision)
         try:
             if not folder.is_dir() or folder.is_symlink():
-                return self._uncounted(trial_id, "it is no folder")
+                return self._uncounted(trial_id, "it is no folder", revision)
             content = read_plain(folder / RECORD, _MAX_RECORD_BYTES)
         except OSError as error:
             if error.errno in _OUR_OWN_TROUBLE:
                 raise
-            return self._uncounted(trial_id, _unreadable(error))
+            return self._uncounted(trial_id, _unreadable(error), revision)
         try:
             record = TrialRecord.model_validate_json(content)
         except ValidationError as error:
-            return self._uncounted(trial_id, _what_is_wrong(content, error))
+            return self._uncounted(trial_id, _what_is_wrong(content, error), revision)
         objection = self._roster.objection(record, trial_id)
-        return self._uncounted(trial_id, objection) if objection else record
+        if record.revision != revision:
+            objection = objection or f"it holds revision {record.revision}, expected {revision}"
+        return self._uncounted(trial_id, objection, revision) if objection else record
+
+    def place(self, trial_id: str, revision: int) -> Path:
+        """Where a revision of a trial is."""
+        folder = self.revisions.folder if revision else self._trials
+        return folder / revision_name(trial_id, revision)
 
     def entry(self, record: TrialRecord) -> TrialEntry:
         """What lists and summaries need of a record."""
@@ -96,7 +111,7 @@ class Records:
 
     def line(self, record: TrialRecord) -> bytes:
         """The line of the index for a record that is in its place; none when it is there no more."""
-        stamp = self._stamp(record.trial_id)
+        stamp = self._stamp(record.trial_id, record.revision)
         return b"" if stamp is None else self._index.line(self.entry(record), stamp)
 
     def _folders(self) -> dict[str, bool]:
@@ -105,26 +120,30 @@ class Records:
             # Names with a dot in front are not ours: desktops and network file systems leave them.
             return {each.name: each.is_dir(follow_symlinks=False) for each in found if each.name[0] != "."}
 
-    def _entry_by_index(self, name: str, line: IndexLine) -> TrialEntry | None:
-        entry = self._index.believed(line, self._stamp(name))
+    def _entry_by_index(self, name: str, newest: int, line: IndexLine) -> TrialEntry | None:
+        entry = self._index.believed(line, self._stamp(name, newest))
         return entry if entry and self._roster.has(entry.task_id, entry.agent, entry.attempt) else None
 
-    def _stamp(self, trial_id: str) -> Stamp | None:
+    def _stamp(self, trial_id: str, revision: int) -> Stamp | None:
+        if revision:
+            return stamp_of(f"{self.place(trial_id, revision)}/{RECORD}")
         return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
 
-    def _count_record(self, name: str, census: Census) -> None:
-        # The stamp first: a record that is changed while it is read must not be taken for what was read.
-        stamp, found = self._stamp(name), self.examine(name)
-        if isinstance(found, Uncounted):
-            census.uncounted.append(found)
+    def _count_record(self, name: str, later: Sequence[int], census: Census) -> None:
+        for revision in (*reversed(later), 0):
+            # The stamp first: a record that is changed while it is read must not be taken for what was read.
+            stamp, found = self._stamp(name, revision), self.examine(name, revision)
+            if isinstance(found, Uncounted):
+                census.uncounted.append(found)
+                continue
+            entry = self.entry(found)
+            census.entries.append(entry)
+            if stamp is not None:
+                census.unindexed.append(self._index.line(entry, stamp))
             return
-        entry = self.entry(found)
-        census.entries.append(entry)
-        if stamp is not None:
-            census.unindexed.append(self._index.line(entry, stamp))
 
-    def _uncounted(self, trial_id: str, reason: str) -> Uncounted:
-        return Uncounted(trial_id, reason, self._roster.wants(trial_id))
+    def _uncounted(self, trial_id: str, reason: str, revision: int = 0) -> Uncounted:
+        return Uncounted(trial_id, reason, self._roster.wants(trial_id) and not revision, revision)
 
 
 @contextmanager

@@ -13,7 +13,9 @@ from pathlib import Path
 from seatrial.errors import StoreError
 from seatrial.model.base import to_json
 from seatrial.model.record import TrialRecord
+from seatrial.store.contents import share_contents
 from seatrial.store.files import create_file, store_error, sync_files, sync_folder
+from seatrial.store.revisions import REVISIONS, revision_name
 
 RECORD = "record.json"
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
@@ -28,7 +30,15 @@ class Draft:
     job: str
     note: Callable[[Sequence[TrialRecord]], None]
     job_id: str | None = None
+    revision: int = 0
     committed: bool = False
+
+    @property
+    def target(self) -> str:
+        """Where it goes when it counts: among the trials, or among their later revisions."""
+        if self.revision:
+            return f"{self.job}/{REVISIONS}/{revision_name(self.trial_id, self.revision)}"
+        return f"{self.job}/trials/{self.trial_id}"
 
     def commit(self, record: TrialRecord, *, counts: bool = True) -> None:
         """Store the folder with its record; `counts=False` keeps it as a try that failed and will be repeated.
@@ -55,8 +65,11 @@ class Commit:
         """Complete the folder, see its files to the disk."""
         if self.record.trial_id != self.draft.trial_id:
             raise StoreError(f"the record of {self.record.trial_id!r} was given for the trial {self.draft.trial_id!r}")
+        if self.record.revision != self.draft.revision:
+            raise StoreError(f"revision {self.record.revision} was given for revision {self.draft.revision}")
         if self.record.job_id is None and self.draft.job_id is not None:
             self.record = self.record.model_copy(update={"job_id": self.draft.job_id})
+        share_contents(self.draft.path, Path(self.draft.job))
         self._folders = sync_files(str(self.draft.path))
         create_file(f"{self.draft.path}/{RECORD}", to_json(self.record))
 
@@ -71,19 +84,23 @@ class Commit:
         if not self.counts:
             move_to_tries(draft.path, draft.job, draft.trial_id, self.record.tries)
         else:
-            target = f"{draft.job}/trials/{draft.trial_id}"
             try:
                 # The system refuses to put a folder over another that has something in it: the first commit wins.
-                os.rename(draft.path, target)  # noqa: PTH104 - on the path of every trial
+                os.rename(draft.path, draft.target)  # noqa: PTH104 - on the path of every trial
             except OSError as error:
                 if error.errno in _TAKEN:
-                    raise StoreError(f"{target}: this trial has a record already, which is kept") from None
+                    raise StoreError(f"{draft.target}: this trial has a record already, which is kept") from None
                 raise
         draft.committed = True
 
+    @property
+    def shelf(self) -> str:
+        """The folder that it is moved to."""
+        return os.path.dirname(self.draft.target) if self.counts else f"{self.draft.job}/tries"  # noqa: PTH120 - text
+
     def confirm(self) -> None:
         """See its place to the disk, for it and all that were moved before."""
-        sync_folder(f"{self.draft.job}/{'trials' if self.counts else 'tries'}")
+        sync_folder(self.shelf)
 
 
 def commit_together(commits: Sequence[Commit]) -> None:
@@ -94,7 +111,7 @@ def commit_together(commits: Sequence[Commit]) -> None:
     for step in (Commit.write, Commit.settle, Commit.move):
         for commit in commits:
             _do(step, commit)
-    last = {commit.counts: commit for commit in commits if not commit.error}
+    last = {commit.shelf: commit for commit in commits if not commit.error}
     for commit in last.values():
         _do(Commit.confirm, commit)
         if commit.error:

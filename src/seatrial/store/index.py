@@ -33,7 +33,8 @@ class TrialEntry(NamedTuple):
     What its model used is None without a model; a cost that is not known is None too, and `prices` says by which tables
     it was computed. `put_back` counts the files that
     its verifier did not meet as the agent left them. `broken` is a verifier that has no verdict on anything untouched.
-    `warnings` are the codes of the record's.
+    `warnings` are the codes of the record's. A trial that was judged again has the number of its newest `revision`,
+    which all of this is about, and what it amounted to when it ran.
     """
 
     trial_id: str
@@ -55,6 +56,10 @@ class TrialEntry(NamedTuple):
     put_back: int = 0
     broken: bool = False
     warnings: tuple[str, ...] = ()
+    revision: int = 0
+    first_outcome: Outcome | None = None
+    first_reward: float | None = None
+    first_broken: bool = False
 
 
 IndexLine = tuple[bytes, list[Any]]
@@ -75,6 +80,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
     started = min((time.started_at for time in record.times), default=None)
     finished = max((time.finished_at for time in record.times), default=None)
     failure, usage = record.failure, record.model_usage
+    first = record.regrade.first if record.regrade else None
     return TrialEntry(
         trial_id=record.trial_id,
         task_id=record.task.id,
@@ -95,6 +101,10 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         put_back=sum(run.restored_count + run.hidden_count for run in record.verifier_runs),
         broken=record.has_broken_verifier,
         warnings=tuple(warning.code for warning in record.warnings),
+        revision=record.revision,
+        first_outcome=first.outcome if first else None,
+        first_reward=first.reward if first else None,
+        first_broken=first.broken_verifier if first else False,
     )
 
 
@@ -143,7 +153,7 @@ class Index:
         if not line.startswith(self._sign(task, line[_SIGNATURE:])):
             return None
         entry = TrialEntry(*values[_TRIAL:])
-        return entry._replace(warnings=tuple(entry.warnings)) if entry.warnings else entry
+        return entry if entry.warnings == () else entry._replace(warnings=tuple(entry.warnings))
 
     def _sign(self, task_id: str, body: bytes) -> bytes:
         signing = self._signing.copy()

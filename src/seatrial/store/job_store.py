@@ -3,12 +3,13 @@
     job.json               the spec, and the lock of what it meant
     trials/<trial id>/     a finished trial: record.json beside everything the trial left
     tries/<trial id>.<n>/  a try that the machinery failed and that was repeated
+    revisions/<trial id>.<n>/  the same trial judged again: record.json beside what the verifier left that time
     damaged/<trial id>.<n> what was in the place of a record and did not count, since the trial was run again
     annotations.jsonl      what reviewers said
     index.jsonl            a cache of the records
     .drafts/  .lock        trials being written; who is at work
 
-A trial exists once its folder is in trials/, and never before.
+A trial exists once its folder is in trials/, and never before. Where it has later revisions, the newest counts.
 """
 
 import os
@@ -19,6 +20,7 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from seatrial.errors import JobError, StoreError
 from seatrial.model.base import to_json
@@ -30,12 +32,21 @@ from seatrial.store.files import read_plain, remove_tree, replace_file, storing,
 from seatrial.store.index import Index, TrialEntry, forget_line
 from seatrial.store.job_file import JOB, ensure_free, make_folders, read_job_file
 from seatrial.store.lock import locked
+from seatrial.store.revisions import REVISIONS, revision_name
 from seatrial.store.roster import Roster
 from seatrial.store.seal import SEAL, add_seal, has_seal, signing_key
 
 _FOLDERS = ("trials", "tries", ".drafts")
 _DAMAGED = "damaged"
 _MAX_INDEX_BYTES = 2**31
+_JUDGE_AGAIN = "`seatrial regrade` judges the trial again"
+
+
+class StoredRevision(NamedTuple):
+    """A record that counts, and the folder that it is in, with what its verifier left."""
+
+    record: TrialRecord
+    folder: Path
 
 
 class JobStore:
@@ -142,12 +153,15 @@ class JobStore:
         return found
 
     @contextmanager
-    def draft(self, trial_id: str) -> Iterator[Draft]:
-        """A folder to write a trial into; it is gone after the block unless it was committed."""
+    def draft(self, trial_id: str, revision: int = 0) -> Iterator[Draft]:
+        """A folder to write a trial or a later revision into; it is gone after the block unless it was committed."""
         path = self.path.joinpath(".drafts", f"{trial_id}.{secrets.token_hex(4)}")
         with storing(path):
             path.mkdir()
-        draft = Draft(path, trial_id, str(self.path), self._note, self.file.id)
+            if revision:
+                self._refuse_link(self.path / REVISIONS)
+                (self.path / REVISIONS).mkdir(exist_ok=True)
+        draft = Draft(path, trial_id, str(self.path), self._note, self.file.id, revision)
         try:
             yield draft
         finally:
@@ -156,16 +170,32 @@ class JobStore:
                     remove_tree(path)
 
     def record(self, trial_id: str) -> TrialRecord:
-        """A trial's record. Raises JobError with similar ids when there is none, StoreError when it does not count."""
+        """A trial's record, the newest one that counts. Raises JobError with similar ids when there is none,
+        StoreError when none counts.
+        """
+        return self.revisions(trial_id)[-1].record
+
+    def revisions(self, trial_id: str) -> list[StoredRevision]:
+        """Every record of a trial that counts, the first one first. Raises as `record` does."""
         self.trial_folder(trial_id)
         with storing(self.path / "trials" / trial_id):
-            found = self._sources.examine(trial_id)
-        if isinstance(found, Uncounted):
-            raise StoreError(self.explain(found))
-        return found
+            numbers = (0, *self._sources.revisions.of(trial_id))
+            found = [self._sources.examine(trial_id, number) for number in numbers]
+        sound = [record for record in found if isinstance(record, TrialRecord)]
+        if not sound and isinstance(found[0], Uncounted):
+            raise StoreError(self.explain(found[0]))
+        return [StoredRevision(record, self._sources.place(trial_id, record.revision)) for record in sound]
+
+    def next_revision(self, trial_id: str) -> int:
+        """The number of a revision that is made now, by whoever has the lock."""
+        with storing(self.path / REVISIONS):
+            return max(self._sources.revisions.of(trial_id), default=0) + 1
 
     def explain(self, found: Uncounted) -> str:
         """What is the matter with a trial that does not count, and what to do about it."""
+        if found.revision:
+            name = revision_name(found.trial_id, found.revision)
+            return f"revision {name} does not count: {found.reason}; the one before it does; {_JUDGE_AGAIN}"
         if not found.planned:
             advice = f"it is no trial of this job, so move it out of {self.path / 'trials'}"
         elif self.file.driver == "environment":
@@ -184,7 +214,8 @@ class JobStore:
 
     def census(self) -> Census:
         """All trials that count, and what is there that does not. One that is damaged is no concern of the others."""
-        self._refuse_link(self.path / "trials")
+        for name in ("trials", REVISIONS):
+            self._refuse_link(self.path / name)
         with storing(self.path / "trials"):
             return self._sources.count(self._read_index())
 
@@ -205,17 +236,21 @@ class JobStore:
             aside.mkdir(exist_ok=True)
             for trial_id in trial_ids:
                 self._forget(trial_id)
+                for revision in self._sources.revisions.of(trial_id):
+                    self._sources.place(trial_id, revision).rename(_free_name(aside, trial_id))
                 if os.path.lexists(self.path / "trials" / trial_id):  # else its folder is gone
                     (self.path / "trials" / trial_id).rename(_free_name(aside, trial_id))
             sync_folder(aside)
             sync_folder(self.path / "trials")
+        self._sources.revisions.forget()
         if self._counted is not None:
             self._counted.difference_update(trial_ids)
 
     def set_aside(self, trial_id: str) -> None:
         """Move a trial that the machinery failed, or whose agent never really ran, to the tries, to be run again.
 
-        Raises JobError for any other trial: a result is never run again until it suits.
+        Its later revisions go with it, inside its folder. Raises JobError for any other trial: a result is never run
+        again until it suits.
         """
         record = self.record(trial_id)
         if record.outcome not in ("infrastructure_error", "cancelled") and not record.never_ran:
@@ -225,6 +260,10 @@ class JobStore:
             )
         self._forget(trial_id)
         with storing(self.path / "tries"):
+            for revision in self._sources.revisions.of(trial_id):
+                place = self._sources.place(trial_id, revision)
+                place.rename(self.trial_folder(trial_id) / f"revision-{revision}")
+            self._sources.revisions.forget()
             move_to_tries(self.trial_folder(trial_id), str(self.path), trial_id, record.tries)
             sync_folder(self.path / "tries")
             sync_folder(self.path / "trials")
@@ -243,6 +282,8 @@ class JobStore:
             return [name for name in os.listdir(self.path / "trials") if name[0] != "."]  # noqa: PTH208 - names only
 
     def _note(self, records: Sequence[TrialRecord]) -> None:
+        if any(record.revision for record in records):
+            self._sources.revisions.forget()
         if self._counted is not None:
             self._counted.update(record.trial_id for record in records)
         # The trials are stored already; the cache is no reason to say they were not.
@@ -257,7 +298,7 @@ class JobStore:
     @property
     def _sources(self) -> Records:
         if self._records is None:
-            self._records = Records(self.path / "trials", Roster(self.file), Index(self.file, signing_key()))
+            self._records = Records(self.path, Roster(self.file), Index(self.file, signing_key()))
         return self._records
 
     def _read_index(self) -> bytes:

@@ -1,15 +1,26 @@
-"""The contract of `put`, `get`, `changes` and `snapshot`: files in, files out, and nothing else touched."""
+"""The contract of `put`, `get`, `changes`, `snapshot` and layers: files in, files out, and nothing else touched."""
 # ruff: noqa: S101 - assertions are what it is for
 
 import tarfile
+import tempfile
 from dataclasses import replace
 
 import pytest
 
-from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.errors import HostUnsupportedError, SandboxError, TooLargeError
 from seatrial.sandbox.api import HOST_IMAGE, Image
+from seatrial.sandbox.layer_marks import gone_mark
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.testing.contract_base import Bench, ContractBase, member, scenario
+
+
+async def _lay_over(bench: Bench, *members: tarfile.TarInfo) -> None:
+    with tempfile.TemporaryFile() as layer:
+        with tarfile.open(fileobj=layer, mode="w") as tar:
+            for each in members:
+                tar.addfile(each)
+        layer.seek(0)
+        await bench.sandbox.unpack_layer(bench.workdir, layer)
 
 
 class FileContract(ContractBase):
@@ -199,6 +210,51 @@ class ChangesContract(ContractBase):
         assert f"{bench.workdir}/added" in changes.added
         assert changes.modified == (f"{bench.workdir}/edited",)
         assert changes.removed == (f"{bench.workdir}/deleted",)
+
+    @scenario
+    async def test_a_layer_that_was_packed_makes_another_sandbox_the_same(self, bench: Bench) -> None:
+        """Files, directories and links with their modes and owners, also those that their owner may not read."""
+        bench.need("layers", there="layers" not in bench.capabilities.missing)
+        await bench.ask("mkdir -p d/deep; printf x >'d/a b'; ln -s d link; printf y >locked; chmod 1711 d; : >gone")
+        await bench.ask("printf '#!/bin/sh' >/bin/made-by-agent; chmod 000 locked")
+        each = "for path in . d d/deep 'd/a b' link locked /bin/made-by-agent"
+        look = f"""{each}; do set -- $(ls -ldn "$path"); echo "$path $1 $3 $4"; done; cat 'd/a b'"""
+        with tempfile.TemporaryFile() as layer:
+            await bench.sandbox.pack_layer(layer, 2**20)
+            layer.seek(0)
+            async with bench.another() as other:
+                await other.ask("mkdir d locked; : >locked/inside; chmod 700 d")
+                await other.sandbox.unpack_layer("/", layer)
+                assert await other.ask(look) == await bench.ask(look)
+                await _lay_over(other, gone_mark("gone"), gone_mark("d"))
+                assert await other.ask("ls") == "link\nlocked"
+
+    @scenario
+    async def test_a_layer_that_is_too_large_is_not_packed(self, bench: Bench) -> None:
+        """And nothing of it is written."""
+        bench.need("layers", there="layers" not in bench.capabilities.missing)
+        await bench.ask("head -c 100000 /dev/zero >large")
+        with tempfile.TemporaryFile() as layer:
+            with pytest.raises(TooLargeError):
+                await bench.sandbox.pack_layer(layer, 50_000)
+            assert layer.tell() == 0
+
+    @scenario
+    async def test_stamps_tell_of_every_touch_where_there_are_any(self, bench: Bench) -> None:
+        """Also of one that leaves size and time as they were."""
+        await bench.ask("mkdir folder; printf one >file")
+        before = await bench.sandbox.stamps()
+        if before is None:
+            pytest.skip("this backend cannot tell")
+        assert before == await bench.sandbox.stamps()
+        await bench.ask("cat file; ls folder")
+        assert before == await bench.sandbox.stamps()
+        for touch in ("touch -r file t; printf two >file; touch -r t file; rm t", "chmod 700 folder", ": >folder/x"):
+            await bench.ask(touch)
+            after = await bench.sandbox.stamps()
+            assert after is not None
+            assert after != before
+            before = after
 
     @scenario
     async def test_a_snapshot_holds_what_was_changed(self, bench: Bench) -> None:

@@ -30,8 +30,10 @@ from seatrial.sandbox.api import (
     NetworkMode,
     Phase,
     SandboxSpec,
+    Stamps,
     SystemCopy,
 )
+from seatrial.sandbox.layer_marks import is_gone_mark
 
 Handler = Callable[[ExecSpec, "FakeSandbox"], ExecResult | Awaitable[ExecResult]]
 Commands = Handler | Mapping[str, ExecResult | Handler]
@@ -249,6 +251,37 @@ class FakeSandbox:
             target = layer / name.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
+
+    async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
+        """Pack the files."""
+        self._begin("pack_layer")
+        if (size := sum(map(len, self.files.values()))) > limit:
+            raise TooLargeError(f"{size} bytes are more than the limit of {limit}")
+        with tarfile.open(fileobj=archive, mode="w|") as tar:
+            for name, content in sorted(self.files.items()):
+                info = tarfile.TarInfo(name.lstrip("/"))
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+
+    async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
+        """Take over the files, and forget those that are marked as gone."""
+        self._begin("unpack_layer", directory)
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as tar:
+            for info in tar:
+                path = posixpath.normpath(posixpath.join(directory, info.name))
+                content = tar.extractfile(info) if info.isreg() else None
+                if content is not None:
+                    self.files[path] = content.read()
+                elif is_gone_mark(info):
+                    for each in [name for name in self.files if f"{name}/".startswith(f"{path}/")]:
+                        del self.files[each]
+
+    async def stamps(self) -> Stamps:
+        """The content of each file, as a number."""
+        self._begin("stamps")
+        own = ("/tests/", "/logs/verifier/")
+        return {path: (0, 0, 0, hash(content)) for path, content in self.files.items() if not path.startswith(own)}
 
     async def usage(self) -> ResourceUse:
         """The size of the files."""

@@ -8,9 +8,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from seatrial.errors import SandboxError
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
-from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, Capabilities, Curate, ExecResult, ExecSpec, Phase, SandboxSpec
+from seatrial.sandbox.api import (
+    MAX_ARCHIVE_BYTES,
+    Capabilities,
+    Curate,
+    ExecResult,
+    ExecSpec,
+    Phase,
+    SandboxSpec,
+    Stamps,
+)
 from seatrial.testing.fake import ALL_POWERFUL
 
 _SUCCESS = ExecResult(0, 0.0)
@@ -113,6 +122,20 @@ class NullSandbox:
         """An empty layer."""
         self._check()
         layer.mkdir(parents=True)  # noqa: ASYNC240 - one directory
+
+    async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
+        """Refused: there are no files."""
+        self._check()
+        raise HostUnsupportedError("a sandbox that does nothing has no end state")
+
+    async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
+        """Nothing."""
+        self._check()
+
+    async def stamps(self) -> Stamps:
+        """None."""
+        self._check()
+        return {}
 
     async def usage(self) -> ResourceUse:
         """None that is known."""

@@ -1,51 +1,56 @@
 """An end state that can be judged as often as one likes: kept of a trial, or the untouched environment with files.
 
-What the verifier meets may be edited first, and it may run under other conditions; the state itself stays as it is.
+What the verifier meets may be edited first, and it may run under other conditions; the state itself stays as it is. A
+sandbox in which it is laid out is used again where nobody has touched anything in it, and is otherwise made anew.
 """
 
-import posixpath
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from seatrial.errors import SandboxError
+from seatrial.concurrency import finish
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.sandbox.api import ExecSpec, Sandbox
 from seatrial.sandbox.session import open_sandbox
-from seatrial.sandbox.transfer import put_file, put_tree
+from seatrial.sandbox.transfer import put_tree
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement, score
+from seatrial.trial.laid_out import Edit, LaidOut, files_below, with_changes
+from seatrial.trial.live_state import run_up_to
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.odd_files import OddFile, make_odd_file
 from seatrial.trial.snapshot import lay_out_snapshot
+from seatrial.trial.spec import TrialSpec
 from seatrial.trial.untouched import furnish_untouched
 from seatrial.trial.verification import USUAL_CONDITIONS, Verification, VerifierConditions
-from seatrial.verify.fetch import fetch_output
+from seatrial.trial.verifier_place import choose_isolation
+from seatrial.verify.fetch import PUBLISHED, fetch_output, keep_artifacts
 
-_EDIT_SEC = 60.0
+__all__ = ["Edit", "EndState", "Judged", "StateBench"]
 
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A file of an end state that is to be another one before it is judged; without `content` it is to be gone.
-
-    With `odd`, something else than a plain file is to be in its place.
-    """
-
-    path: str
-    content: bytes | None = None
-    mode: int = 0o644
-    odd: OddFile | None = None
+_MOST_IDLE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class EndState:
-    """What a verifier is to judge. Without an `archive`, it is the untouched environment; `files` lie over either."""
+    """What a verifier is to judge. Without an `archive`, it is the untouched environment; `files` lie over either.
+
+    Processes are in no archive. A state that needs them is made by running its agent again: that of the `live` trial,
+    up to the round that is judged. Nobody can tell what a verifier does to them, so that happens each time.
+    """
 
     verification: Verification
     archive: Path | None = None
     files: Path | None = None
+    live: TrialSpec | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for states that a sandbox can be made for only once."""
+        spec, place = self.verification.spec, self.verification.place.sandbox
+        files = (self.archive, self.files, place.image, place.limits, place.workdir)
+        return (spec.task.root, spec.task_digest, self.verification.round.name, *files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,30 @@ class Judged:
 
 
 class StateBench:
-    """Judges end states, each as often as it is asked to; several at once if need be."""
+    """Judges end states, each as often as it is asked to; several at once if need be.
 
-    def __init__(self, machinery: Machinery) -> None:
+    As an async context manager it keeps sandboxes for the next verification, a few at most, and removes them at the
+    end; without that, each one is removed after it was used. `verifications` counts what was judged, and `laid_out` how
+    often a state had to be made for it.
+    """
+
+    def __init__(self, machinery: Machinery, most_idle: int = _MOST_IDLE) -> None:
         self._machinery = machinery
+        self._most_idle = most_idle
+        self._idle: list[tuple[tuple[object, ...], LaidOut]] = []
+        self._open = False
+        self.verifications = 0
+        self.laid_out = 0
+
+    async def __aenter__(self) -> Self:
+        self._open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        await finish(self._remove_idle(0))
 
     async def judge(
         self,
@@ -73,38 +98,67 @@ class StateBench:
 
         Raises TrialError or UsageError where the machinery fails, as a trial does.
         """
-        async with self._open(state) as sandbox:
-            for edit in edits:
-                await _apply(sandbox, edit)
-            verification = state.verification
-            output = await fetch_output(sandbox, verification.round.judged.output)
-            work = replace(verification.work, output=output)
-            asked = replace(verification, folder=folder, work=work, conditions=conditions)
-            judgement = await judge(asked, sandbox, self._machinery)
-            evaluation = score(verification.round, judgement, work.changes, verification.options)
-        return Judged(judgement, evaluation)
+        laid = self._find_idle(state) or await self._lay_out(state, folder)
+        try:
+            changes = await laid.edit(edits)
+            verification = with_changes(laid.verification or state.verification, changes)
+            verification = replace(verification, folder=folder, conditions=conditions)
+            judged = await self._judge(verification, laid)
+            self.verifications += 1
+            unchanged = self._open and await laid.is_as_before()
+        except BaseException:
+            await finish(laid.remove())
+            raise
+        if unchanged:
+            self._idle.append((state.key, laid))
+            await finish(self._remove_idle(self._most_idle))
+        else:
+            await finish(laid.remove())
+        return judged
 
-    @asynccontextmanager
-    async def _open(self, state: EndState) -> AsyncIterator[Sandbox]:
-        async with open_sandbox(self._machinery.backend, state.verification.place.sandbox) as fresh:
-            if state.archive:
-                await lay_out_snapshot(fresh, state.archive)
-            else:
-                await furnish_untouched(state.verification, fresh)
+    async def _judge(self, verification: Verification, laid: LaidOut) -> Judged:
+        work, round_ = verification.work, verification.round
+        work = replace(work, output=await fetch_output(laid.sandbox, round_.judged.output))
+        if choose_isolation(verification) == "separate":  # it gets nothing else, so these have to be edited ones too
+            artifacts = verification.folder / "artifacts"
+            kept = await keep_artifacts(laid.sandbox, [PUBLISHED, *round_.artifacts], artifacts)
+            work = replace(work, kept=kept, artifacts=artifacts)
+        judgement = await judge(replace(verification, work=work), laid.sandbox, self._machinery)
+        return Judged(judgement, score(round_, judgement, work.changes, verification.options))
+
+    def _find_idle(self, state: EndState) -> LaidOut | None:
+        """The sandbox that was used last for the same state, if there is one that nobody uses now."""
+        for index in reversed(range(len(self._idle))):
+            if state.live is None and self._idle[index][0] == state.key:
+                return self._idle.pop(index)[1]
+        return None
+
+    async def _lay_out(self, state: EndState, folder: Path) -> LaidOut:
+        self.laid_out += 1
+        async with AsyncExitStack() as stack:
+            laid = await self._make(state, folder, stack)
             if state.files:
-                await put_tree(fresh, "/", state.files)
-            yield fresh
+                await put_tree(laid.sandbox, "/", state.files)
+                laid.added = files_below(state.files)
+            if self._open and not state.live:
+                await laid.note_stamps()
+            laid.keep_open(stack.pop_all())
+        return laid
 
+    async def _make(self, state: EndState, folder: Path, stack: AsyncExitStack) -> LaidOut:
+        if state.live:
+            place = (state.verification.round.name, folder / "live")
+            sandbox, verification = await run_up_to(state.live, self._machinery, *place, stack)
+            return LaidOut(sandbox, verification)
+        place_ = state.verification.place.sandbox
+        sandbox = await stack.enter_async_context(open_sandbox(self._machinery.backend, place_))
+        if state.archive:
+            await lay_out_snapshot(sandbox, state.archive)
+        else:
+            await furnish_untouched(state.verification, sandbox)
+        return LaidOut(sandbox)
 
-async def _apply(sandbox: Sandbox, edit: Edit) -> None:
-    if edit.odd is not None:
-        await make_odd_file(sandbox, edit.path, edit.odd)
-        return
-    if edit.content is not None:
-        await put_file(sandbox, edit.path, edit.content, mode=edit.mode)
-        return
-    command = ("/bin/rm", "-rf", "--", posixpath.normpath(edit.path))
-    done = await sandbox.exec(ExecSpec(command, cwd="/", user=0, timeout_sec=_EDIT_SEC))
-    if done.exit_code != 0:
-        said = done.stderr.decode(errors="replace").strip()[-500:]
-        raise SandboxError(f"{edit.path} cannot be removed from the end state: {said}")
+    async def _remove_idle(self, most: int) -> None:
+        """Remove those that have not been used for longest."""
+        while len(self._idle) > most:
+            await self._idle.pop(0)[1].remove()

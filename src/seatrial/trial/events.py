@@ -46,6 +46,14 @@ class TrialFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class TrialPassedOver:
+    """A trial could not be judged again: its record stays as it is."""
+
+    trial_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something to know that is of no single trial: an image is being pulled, or a task's verifier is broken.
 
@@ -56,7 +64,7 @@ class Notice:
     urgent: bool = False
 
 
-Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished | Notice
+Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished | TrialPassedOver | Notice
 Observer = Callable[[Event], None]
 
 

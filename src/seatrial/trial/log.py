@@ -14,6 +14,7 @@ from seatrial.model.record import (
     ArtifactRecord,
     ChangeCounts,
     Failure,
+    KeptState,
     ModelUsage,
     Phase,
     PhaseTime,
@@ -45,10 +46,12 @@ class RoundLog:
     model_usage: ModelUsage | None = None
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
+    end_state: KeptState | None = None
     evaluation: EvaluationResult | None = None
     disputed: float | None = None
     trace: AgentTrace | None = None
     missing_tools: tuple[str, ...] = ()
+    survivors: tuple[str, ...] = ()
 
 
 class TrialLog:
@@ -142,6 +145,7 @@ class TrialLog:
             provenance=last.provenance if last else None,
             artifacts=self.artifacts,
             changes=self.changes,
+            end_state=last.end_state if last else None,
             steps=tuple(map(_step_record, self.rounds)) if steps else (),
             pass_threshold=spec.options.pass_threshold,
             evaluation=None if self._failure else self._evaluation(),
@@ -196,6 +200,7 @@ def _step_record(log: RoundLog) -> StepRecord:
         agent_result=log.agent_result,
         verifier_run=log.verifier_run,
         provenance=log.provenance,
+        end_state=log.end_state,
         evaluation=log.evaluation,
     )
 

@@ -5,7 +5,7 @@ not, or while processes of the agent run on, repeats come one after the other in
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,31 +19,35 @@ from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round
 from seatrial.trial.verification import Verification
 
+JudgeOnce = Callable[[Verification], Awaitable[Judgement]]
+
 
 async def judge_repeatedly(
     verification: Verification, sandbox: Sandbox, machinery: Machinery, archive: Path | None = None
 ) -> Judgement:
-    """Judge what an agent left in a sandbox as often as the run wants it; `archive` is its end state, if it was kept.
+    """Judge what an agent left in a sandbox as often as the run wants; `archive` is its end state, if it was kept."""
+    first = await judge(verification, sandbox, machinery)
+    if archive is not None and archive.is_file():  # noqa: ASYNC240 - one look
+        return await with_others(verification, first, lambda asked: judge_kept(asked, archive, machinery), "fresh")
+    return await with_others(verification, first, lambda asked: judge(asked, sandbox, machinery), "same")
+
+
+async def with_others(verification: Verification, first: Judgement, again: JudgeOnce, place: RepeatPlace) -> Judgement:
+    """The one judgement that becomes of a first one and as many others as the run wants.
 
     What further runs print and write goes to `verifier/repeat-2` and so on.
     """
-    judgements = [await judge(verification, sandbox, machinery)]
-    count = verification.options.verify_repeats
-    if count == 1:
-        return judgements[0]
-    fresh = archive is not None and archive.is_file()  # noqa: ASYNC240 - one look
-    for number in range(2, count + 1):
+    judgements = [first]
+    for number in range(2, verification.options.verify_repeats + 1):
         scratch = verification.folder / f".repeat-{number}"
         try:
-            asked = replace(verification, folder=scratch)
-            if archive is not None and fresh:
-                judgement = await judge_kept(asked, archive, machinery)
-            else:
-                judgement = await judge(asked, sandbox, machinery)
+            judgement = await again(replace(verification, folder=scratch))
             judgements.append(_moved(judgement, verification, scratch, number))
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    return settle(verification.round, judgements, verification.options, "fresh" if fresh else "same")
+    if len(judgements) == 1:
+        return first
+    return settle(verification.round, judgements, verification.options, place)
 
 
 def _moved(judgement: Judgement, verification: Verification, scratch: Path, number: int) -> Judgement:

@@ -20,10 +20,14 @@ _AGENT = AgentSpec()
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one agent run and its verification need to know of the task; `step` is None in a task without steps."""
+    """What one agent run and its verification need to know of the task; `step` is None in a task without steps.
+
+    `given` are folders of tests from elsewhere, in place of the task's own.
+    """
 
     task: Task
     step: TaskStep | None = None
+    given: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str | None:
@@ -94,8 +98,7 @@ class Round:
 
     def tests(self) -> tuple[Path, ...]:
         """The folders of tests, to be laid over each other in this order."""
-        own = [self.task.root / f"steps/{self.name}/tests"] if self.step else []
-        return tuple(folder for folder in [self.task.root / "tests", *own] if folder.is_dir())
+        return self.given or tests_below(self.task.root, self.name)
 
     def solution(self) -> Path | None:
         """The folder with the reference solution."""
@@ -137,6 +140,12 @@ class Round:
 def _numbers(evaluation: EvaluationResult) -> dict[str, float]:
     breakdown = evaluation.breakdown or {}
     return {key: float(value) for key, value in breakdown.items() if isinstance(value, int | float)}
+
+
+def tests_below(root: Path, step: str | None) -> tuple[Path, ...]:
+    """The folders of tests in a task's folder, to be laid over each other in this order."""
+    own = [root / f"steps/{step}/tests"] if step else []
+    return tuple(folder for folder in [root / "tests", *own] if folder.is_dir())
 
 
 def rounds_of(task: Task) -> tuple[Round, ...]:

@@ -1,74 +1,108 @@
-"""The end state of a sandbox: kept as one compressed archive beside the record, and laid out again in a fresh sandbox.
+"""The end state of a sandbox: kept as a compressed archive beside the record, and laid out again in a fresh sandbox.
 
-The archive is a layer: all that differs from the image, with marks of what is gone as overlayfs has them.
+The archive is a layer: all that differs from the image, with marks of what is gone as overlayfs has them. Large files
+lie beside it, each under the digest of its content, so that those of several trials can be one on the disk.
 """
 
 import asyncio
 import os
-import posixpath
+import shutil
 import tarfile
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import zstandard
 
+from seatrial.concurrency import finish
 from seatrial.errors import ContentError, SandboxError
-from seatrial.images.layer_owners import OwnersHere
-from seatrial.sandbox.api import ExecSpec, Sandbox
+from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.host.disks import spare_bytes
-from seatrial.sandbox.overlay import OPAQUE_MARKS
+from seatrial.sandbox.layer_marks import is_gone_mark
+from seatrial.trial.large_files import FOLDER, KeepRoom, keep_apart, put_together
+from seatrial.trial.searched_stream import SearchedStream
 
 ARCHIVE = "snapshot.tar.zst"
-_PROGRAMS = frozenset({"bin", "sbin", "lib", "lib64", "usr", "x86_64-linux-gnu", "aarch64-linux-gnu"})
-_COMMAND_SEC = 600.0
-_MARK = "SCHILY.xattr."
+_LEVEL = 3
+_FEW_BYTES = 2**18  # of an archive in which there can be no large file
 
 
-async def keep_snapshot(sandbox: Sandbox, folder: Path) -> None:
-    """Store all that differs from the image. Whatever still runs in the sandbox is ended for it.
+@dataclass(frozen=True, slots=True)
+class KeepBounds:
+    """How much is kept at most: bytes of files in the sandbox, and bytes on the disk; nothing with a secret in it."""
+
+    raw: int
+    packed: int
+    secrets: Collection[str] = ()
+
+
+ANYTHING = KeepBounds(raw=2**36, packed=2**36)
+
+
+async def keep_snapshot(sandbox: Sandbox, folder: Path, bounds: KeepBounds = ANYTHING) -> int:
+    """Store all that differs from the image, while nothing runs in the sandbox; returns how many bytes it takes.
 
     In an archive, because there nothing is alive: a layer's directory may hold programs with a stranger's setuid bit.
+    Raises TooLargeError for more than the bounds, ContentError for a secret; then and otherwise, nothing is left.
     """
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
-    # Only its owner may enter such a directory, whatever lies in it until it is removed.
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".snapshot-", ignore_cleanup_errors=True) as scratch:
-        layer, packed = Path(scratch) / "layer", Path(scratch) / ARCHIVE
-        await sandbox.snapshot(layer)
-        await asyncio.to_thread(_pack, layer, packed)
-        packed.rename(folder / ARCHIVE)
+    try:
+        return await _keep(sandbox, folder, bounds)
+    except BaseException:
+        remove_snapshot(folder)
+        raise
 
 
-def _pack(layer: Path, target: Path) -> None:
-    owners = OwnersHere.here()
-
-    def as_inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
-        # An ordinary user's layer has owners of this machine, who mean something else inside, and nothing elsewhere.
-        member.uid, member.gid = owners.inside((layer / member.name).lstat())
-        member.uname = member.gname = ""
-        if member.isdir():
-            member.pax_headers = {**member.pax_headers, **_opaque_mark(layer / member.name)}
-        return member
-
-    with (
-        target.open("xb") as file,
-        zstandard.ZstdCompressor(level=3).stream_writer(file) as writer,
-        tarfile.open(fileobj=writer, mode="w|", format=tarfile.PAX_FORMAT) as tar,
-    ):
-        tar.add(layer, arcname=".", filter=as_inside)
+def remove_snapshot(folder: Path) -> None:
+    """Remove the end state that is kept in a folder, if one is."""
+    (folder / ARCHIVE).unlink(missing_ok=True)
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
 
-def _opaque_mark(folder: Path) -> dict[str, str]:
-    """The mark of a directory that hides those below it, as an entry of its header; other attributes do not matter."""
-    found = {}
-    for name in OPAQUE_MARKS:
-        with suppress(OSError):
-            found[f"{_MARK}{name}"] = os.getxattr(folder, name, follow_symlinks=False).decode()
-    return found
+async def _keep(sandbox: Sandbox, folder: Path, bounds: KeepBounds) -> int:
+    """Have the sandbox write to a pipe, from which a thread compresses: no second copy is ever made."""
+    reader, writer = os.pipe()
+    stream = SearchedStream(reader, bounds.secrets)
+    room = KeepRoom(min(bounds.packed, spare_bytes(folder)))
+    compressing = asyncio.ensure_future(asyncio.to_thread(_compress, stream, folder, room))
+    trouble: Exception | None = None
+    try:
+        with os.fdopen(writer, "wb", buffering=0) as archive:
+            await sandbox.pack_layer(archive, bounds.raw)
+    except (SandboxError, OSError) as error:
+        trouble = error
+    except BaseException:
+        stream.stop.set()
+        raise
+    finally:
+        failed = await finish(_ended(compressing))
+    # Where the thread gave up, there was nobody left to write to: that is the reason, not what came of it.
+    if reason := failed or trouble:
+        raise reason
+    return room.taken
+
+
+async def _ended(compressing: "asyncio.Future[Exception | None]") -> Exception | None:
+    return await compressing
+
+
+def _compress(stream: SearchedStream, folder: Path, room: KeepRoom) -> Exception | None:
+    """Compress what comes into an archive and large files beside it; returns what went wrong."""
+    try:
+        with stream, (folder / ARCHIVE).open("xb") as file:
+            first = stream.read(_FEW_BYTES)
+            packer = zstandard.ZstdCompressor(level=_LEVEL)
+            if len(first) < _FEW_BYTES:
+                room.write(file, packer.compress(first))
+            else:
+                stream.put_back(first)
+                with packer.stream_writer(room.bounded(file), closefd=False) as packed:
+                    keep_apart(stream, packed, folder / FOLDER, room)
+    except (OSError, ContentError, tarfile.TarError, zstandard.ZstdError) as error:
+        return error
+    return None
 
 
 async def lay_out_snapshot(sandbox: Sandbox, archive: Path) -> None:
@@ -79,82 +113,23 @@ async def lay_out_snapshot(sandbox: Sandbox, archive: Path) -> None:
     SandboxError where the sandbox cannot be made so.
     """
     with tempfile.TemporaryFile() as plain:
-        layer = await asyncio.to_thread(_unpack, archive, plain)
-        # All that takes programs comes before the agent's own are there. Unpacking leaves directories of the image as
-        # they are, but the agent may have changed them too.
-        for (mode, owner), folders in layer.folders.items():
-            await _for_each(sandbox, _each_folder(f"chown {owner}", f"chmod {mode:o}"), folders)
-        # What is gone may have been replaced by something else, a directory also by a file.
-        await _for_each(sandbox, _each_folder("rm -rf"), layer.files)
-        await _for_each(sandbox, "rm -rf --", sorted(layer.gone, key=_removed_when))
+        await asyncio.to_thread(_unpack, archive, plain)
         plain.seek(0)
-        await sandbox.put("/", plain)
+        await sandbox.unpack_layer("/", plain)
 
 
-def _each_folder(*commands: str) -> str:
-    """A command that runs others on those of its arguments that are directories already."""
-    each = " && ".join(f'{command} -- "$path"' for command in commands)
-    return f"""sh -c 'for path; do [ -L "$path" ] || [ ! -d "$path" ] || {{ {each}; }} || exit 1; done' sh"""
-
-
-def _removed_when(path: str) -> tuple[bool, str]:
-    """What may be needed to remove the rest goes last."""
-    return posixpath.basename(posixpath.dirname(path)) in _PROGRAMS or posixpath.basename(path) in _PROGRAMS, path
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """Where an archive has what: paths that are gone, files and links, and directories by their mode and owner."""
-
-    gone: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    folders: defaultdict[tuple[int, str], list[str]] = field(default_factory=lambda: defaultdict(list))
-
-
-def _unpack(archive: Path, plain: BinaryIO) -> _Layer:
-    """Write what a sandbox can unpack to `plain`; a stranger's archive must not fill the disk."""
-    layer, room = _Layer(), spare_bytes(Path(tempfile.gettempdir()))
+def _unpack(archive: Path, plain: BinaryIO) -> None:
+    """Write the layer to `plain`, large files in it; a stranger's archive must not fill the disk."""
+    left = spare_bytes(Path(tempfile.gettempdir()))
+    names = {"encoding": "utf-8", "errors": "surrogateescape"}
     try:
         with (
             zstandard.open(archive, "rb") as packed,
-            tarfile.open(fileobj=packed, mode="r|", errors="surrogateescape") as source,
-            tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as target,
+            tarfile.open(fileobj=packed, mode="r|", **names) as source,  # type: ignore[call-overload]
+            tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT, **names) as target,  # type: ignore[call-overload]
         ):
             for member in source:
-                room -= member.size
-                if room < 0:
-                    raise ContentError(f"{archive}: there is no room for what is in it on this machine")
-                _take(member, layer, source, target)
-    except (OSError, EOFError, tarfile.TarError, zstandard.ZstdError) as error:
+                if member.isreg() or member.isdir() or member.issym() or member.islnk() or is_gone_mark(member):
+                    left -= put_together(member, source, target, archive.parent / FOLDER, left)
+    except (OSError, EOFError, ValueError, tarfile.TarError, zstandard.ZstdError) as error:
         raise ContentError(f"{archive}: not the end state of a sandbox: {error}") from error
-    return layer
-
-
-def _take(member: tarfile.TarInfo, layer: _Layer, source: tarfile.TarFile, target: tarfile.TarFile) -> None:
-    path = posixpath.normpath(f"/{member.name}")
-    if member.ischr() and (member.devmajor, member.devminor) == (0, 0):  # overlayfs marks by this what is gone
-        layer.gone.append(path)
-        return
-    if member.isdir():
-        if any(member.pax_headers.get(f"{_MARK}{name}") == "y" for name in OPAQUE_MARKS):
-            layer.gone.append(path)  # it was removed, and then made anew
-        if path != "/":
-            layer.folders[member.mode, f"{member.uid}:{member.gid}"].append(path)
-    elif member.isreg() or member.issym() or member.islnk():
-        layer.files.append(path)
-    else:
-        return
-    member.pax_headers = {}
-    target.addfile(member, source.extractfile(member) if member.isreg() else None)
-
-
-async def _for_each(sandbox: Sandbox, command: str, paths: Iterable[str]) -> None:
-    """Run a command of the image on paths of the sandbox. Nothing of an agent is in it yet, so it can be believed."""
-    names = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    if not names:
-        return
-    argv = ("/bin/sh", "-c", f"xargs -0 {command}")
-    done = await sandbox.exec(ExecSpec(argv, cwd="/", user=0, stdin=names, timeout_sec=_COMMAND_SEC))
-    if done.exit_code != 0:
-        said = done.stderr.decode(errors="replace").strip()[-500:]
-        raise SandboxError(f"the end state cannot be laid out: `{command}` ended with {done.exit_code}: {said}")

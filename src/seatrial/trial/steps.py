@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 from seatrial.agents.api import Agent, AgentContext, AgentLaunch, is_reference
 from seatrial.agents.environ import agent_variables
 from seatrial.concurrency import unless
-from seatrial.descriptors import raise_if_short
-from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import Baseline, FileChanges, SandboxRef
+from seatrial.model.record import FileChanges, SandboxRef
 from seatrial.sandbox.api import Network, Sandbox
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
@@ -27,19 +25,19 @@ from seatrial.tasks.allowed import allowed_variables
 from seatrial.tasks.environ import templates_in
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.agent_version import version_command
-from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
-from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain, standing
-from seatrial.trial.judgement import Judgement, score
+from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain
+from seatrial.trial.judgement import Judgement
+from seatrial.trial.keeping import forget_state, keep_state, keep_wish
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, choose_network, find_place
 from seatrial.trial.repeats import judge_repeatedly
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import stage_round, stage_task
-from seatrial.trial.snapshot import ARCHIVE, keep_snapshot
+from seatrial.trial.snapshot import ARCHIVE
 from seatrial.trial.spec import TrialSpec
+from seatrial.trial.verdict import Verdicts
 from seatrial.trial.verification import Verification
-from seatrial.trial.verifier_tools import explain_missing_tools, find_missing_tools, missing_tool_notice
 from seatrial.trial.work import (
     DID_NOTHING,
     AgentCommand,
@@ -73,8 +71,8 @@ class OpenTrial:
     outlived: bool = False
     """Whether processes outlived an agent. They may change files while its verifier runs and after: what later rounds
     find is then counted from that agent's start."""
-    to_keep: Path | None = None
-    """Where the end state of the last round goes while it is not kept yet."""
+    to_keep: RoundLog | None = None
+    """The last round, while its end state is not kept yet."""
 
     def begin(self, round_: Round) -> "Turn":
         """Begin a round."""
@@ -91,17 +89,15 @@ class OpenTrial:
     async def keep_end_state(self) -> None:
         """Keep the end state of the last round, if that is wanted. One that cannot be kept changes no result.
 
-        It is kept before a verifier touches it, but to keep it ends all processes: where some of the agent's run on,
-        which a verifier may need, it has to wait until the end.
+        It is kept before a verifier touches it, but only while nothing runs: where some of the agent's processes run
+        on, which a verifier may need, it has to wait until the end.
         """
-        folder, self.to_keep = self.to_keep, None
-        if folder is None:
-            return
-        try:
-            await keep_snapshot(self.sandbox, folder)
-        except (SandboxError, HostUnsupportedError, OSError) as error:
-            raise_if_short(error)
-            self.log.tell(f"{self.spec.trial_id}: its end state could not be kept: {error}")
+        notes, self.to_keep = self.to_keep, None
+        if notes is not None:
+            wish = keep_wish(self.spec.options)
+            notes.end_state = await keep_state(self.sandbox, self.folder / notes.round.folder, wish, notes.survivors)
+            if wish.keep == "snapshot" and not notes.end_state.kept:
+                self.log.tell(f"{self.spec.trial_id}: its end state could not be kept: {notes.end_state.reason}")
 
 
 @dataclass(eq=False, slots=True)
@@ -190,20 +186,16 @@ class Turn:
             trial.changes.append(work.changes)
             trial.outlived = trial.outlived or bool(work.survivors)
             trial.log.changes = write_changes(merge_changes(trial.changes), trial.folder)
-            trial.to_keep = self._folder if self._is_to_be_kept(work) else None
+            trial.to_keep, self.notes.survivors = self.notes, work.survivors
             if not work.survivors:
                 await trial.keep_end_state()
         return work
 
     async def verify(self, agent_result: AgentResult, work: Work) -> Judgement:
         """Run the verifier where the agent cannot reach it."""
-        verification = self._verification(agent_result, work)
-        machinery, host = self.trial.machinery, self.trial.host
+        verification = self.verification(agent_result, work)
         with self.trial.log.phase("verify", self.round):
-            judgement = await self._judge(verification)
-            if judgement.verdict.value != 1.0:
-                await host.look()
-            judgement = await with_baseline(verification, judgement, machinery, host)
+            judgement = await self._verdicts.confirm(verification, await self._judge(verification))
             self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
             self.notes.disputed = judgement.disputed
         return judgement
@@ -214,31 +206,19 @@ class Turn:
             return await judge_repeatedly(verification, trial.sandbox, trial.machinery, archive)
         finally:
             if trial.spec.options.keep == "record":
-                archive.unlink(missing_ok=True)  # it was for the repeats only
+                self.notes.end_state = forget_state(self._folder)  # it was for the repeats only
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
         """The evaluation that the verifier's verdict amounts to. Raises HostExhaustedError where it tells nothing."""
+        assert self.notes.agent_result is not None  # noqa: S101 - it was verified
         with self.trial.log.phase("score", self.round):
-            evaluation = score(self.round, judgement, work.changes, self.trial.spec.options)
-            stands = standing(self.trial.host, evaluation)
-            self.notes.evaluation = self._explain(stands, judgement.run.baseline)
-        return self.notes.evaluation
+            settled = self._verdicts.settle(self.verification(self.notes.agent_result, work), judgement)
+            self.notes.evaluation, self.notes.missing_tools = settled.evaluation, settled.missing_tools
+        return settled.evaluation
 
-    def _explain(self, evaluation: EvaluationResult, baseline: Baseline | None) -> EvaluationResult:
-        """The evaluation with what speaks against the verifier itself, which whoever watches is told too."""
-        tell = self.trial.log.tell
-        tools = find_missing_tools(self.round, evaluation, self._folder / "verifier")
-        self.notes.missing_tools = tools
-        for tool in tools:
-            tell(missing_tool_notice(self.round, tool))
-        if broken := broken_verifier(self.round, baseline):
-            tell(broken)
-        return explain_silence(self.round, explain_missing_tools(evaluation, tools), baseline)
-
-    def _is_to_be_kept(self, work: Work) -> bool:
-        """Whether the end state is wanted, or needed for a while so that each repeat of the verifier begins with it."""
-        options = self.trial.spec.options
-        return options.keep == "snapshot" or (options.verify_repeats > 1 and not work.survivors)
+    @property
+    def _verdicts(self) -> Verdicts:
+        return Verdicts(self.trial.machinery, self.trial.host, self.trial.log.tell)
 
     @property
     def _allowed(self) -> Mapping[str, str]:
@@ -256,7 +236,8 @@ class Turn:
         """Where the files of this round go."""
         return self.trial.folder / self.round.folder
 
-    def _verification(self, agent_result: AgentResult, work: Work) -> Verification:
+    def verification(self, agent_result: AgentResult, work: Work) -> Verification:
+        """What is to be judged of this round."""
         trial = self.trial
         earlier = merge_changes(trial.changes[:-1])
         return Verification(trial.spec, self.round, trial.place, self._folder, agent_result, work, earlier)

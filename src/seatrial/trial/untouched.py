@@ -11,7 +11,8 @@ async def furnish_untouched(verification: Verification, fresh: Sandbox) -> None:
     """Lay out a task in a fresh sandbox, up to the round that is verified; earlier ones are not worked on."""
     rounds = rounds_of(verification.round.task) if verification.round.step else (verification.round,)
     await stage_task(fresh, verification.spec, rounds[0], verification.place)
-    for round_ in rounds[: rounds.index(verification.round) + 1]:
+    last = [round_.name for round_ in rounds].index(verification.round.name)
+    for round_ in rounds[: last + 1]:
         await stage_round(fresh, verification.spec, round_, verification.place, None, _network(verification, round_))
 
 

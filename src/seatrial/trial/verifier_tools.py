@@ -20,7 +20,8 @@ def find_missing_tools(round_: Round, evaluation: EvaluationResult, logs: Path) 
     if evaluation.reward != 0.0:
         return ()
     printed = [_tail(logs / name, _TAIL_BYTES) for name in ("stdout.txt", "stderr.txt")]
-    script = round_.task.root / (round_.layout.test_script or "tests/test.sh")
+    own = round_.task.root / (round_.layout.test_script or "tests/test.sh")
+    script = round_.given[-1] / "test.sh" if round_.given else own
     return missing_tools(
         printed, _head(script, _SCRIPT_BYTES).decode(errors="replace"), round_.instruction().decode(errors="replace")
     )

@@ -30,11 +30,16 @@ class PackedTests:
 
 def pack_tests(folders: Sequence[Path]) -> PackedTests:
     """Pack folders of tests, later ones over earlier ones. Raises VerifierStageError when there is none."""
+    digest = digest_tests(folders)
+    return PackedTests(pack_trees(*folders, skip=IGNORED_FOLDERS, omit=ignored_in), digest)
+
+
+def digest_tests(folders: Sequence[Path]) -> str:
+    """The digest by which records know tests. Raises VerifierStageError when there are none."""
     if not folders:
         raise VerifierStageError("the task has no tests/ folder to verify with; add tests/test.sh")
     digests = [digest_folder(folder) for folder in folders]
-    digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    return PackedTests(pack_trees(*folders, skip=IGNORED_FOLDERS, omit=ignored_in), digest)
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def with_others(tests: PackedTests, files: Mapping[str, bytes]) -> PackedTests:

@@ -39,7 +39,7 @@ from seatrial.sandbox.syscalls import (
     setns,
     unshare,
 )
-from seatrial.sandbox.unpacking import unpack
+from seatrial.sandbox.unpacking import Manner, unpack
 
 _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
@@ -116,14 +116,14 @@ def _give_up(reason: str, code: int) -> NoReturn:
 def unpack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
     """Unpack an archive below a directory of the joined view, as the sandbox's own root."""
     _become_sandbox_root(shift)
-    _unpack(archive, transfer.path)
+    _unpack(archive, transfer.path, transfer.manner)
 
 
-def _unpack(archive: int, path: str) -> None:
+def _unpack(archive: int, path: str, manner: Manner = "files") -> None:
     os.makedirs(path, exist_ok=True)
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with os.fdopen(os.dup(archive), "rb") as file:
-        unpack(file, directory)
+        unpack(file, directory, manner=manner)
     os.close(directory)
 
 

@@ -8,10 +8,12 @@ from typing import Any
 from seatrial.sandbox.embedded import children, quick_files
 from seatrial.sandbox.embedded.changes import MAX_ENTRIES, write_changes
 from seatrial.sandbox.embedded.forks import Forks
+from seatrial.sandbox.embedded.layer_archive import write_layer, write_stamps
 from seatrial.sandbox.embedded.programs import FOLDER, measurement, removal
 from seatrial.sandbox.embedded.requests import Transfer
 from seatrial.sandbox.embedded.running import Reply, RunningSandbox
 from seatrial.sandbox.embedded.snapshot import copy_layer
+from seatrial.sandbox.unpacking import Manner
 
 _DONE: dict[str, Any] = {}
 
@@ -25,7 +27,8 @@ class FileWork:
 
     def put(self, running: RunningSandbox, transfer: Transfer, archive: int, reply: Reply) -> None:
         """Unpack an archive."""
-        if quick_files.deliver(running.root_of(transfer.phase), transfer.path, archive, self._owner):
+        manner: Manner = "small layer" if transfer.manner == "layer" else "files"
+        if quick_files.deliver(running.root_of(transfer.phase), transfer.path, archive, self._owner, manner):
             reply(_DONE, [])
         else:
             self._transfer(children.unpack_archive, running, transfer, archive, reply)
@@ -75,6 +78,25 @@ class FileWork:
         """Copy what differs from the image into a directory."""
         work = partial(copy_layer, running.state, running.trees, target, self._owner)
         self.answer_after(work, reply, [running.state, target])
+
+    def pack_layer(self, running: RunningSandbox, transfer: Transfer, archive: int, reply: Reply) -> None:
+        """Pack what differs from the image into a pipe or file."""
+        if quick_files.pack_layer(running.state, running.trees, self._owner, archive, transfer.limit):
+            reply(_DONE, [])
+            return
+
+        def work() -> None:
+            with os.fdopen(os.dup(archive), "wb") as file:
+                write_layer(running.state, running.trees, self._owner, file, transfer.limit)
+
+        self.answer_after(work, reply, [running.state, archive])
+
+    def tell_stamps(self, running: RunningSandbox, target: int, reply: Reply) -> None:
+        """Write the stamps of what differs from the image to a descriptor."""
+        if quick_files.tell_stamps(running.state, running.trees, target):
+            reply(_DONE, [])
+            return
+        self.answer_after(partial(write_stamps, running.state, running.trees, target), reply, [running.state, target])
 
     def tell_size(self, running: RunningSandbox, target: int, reply: Reply) -> None:
         """Write how much disk space a sandbox takes to a descriptor."""

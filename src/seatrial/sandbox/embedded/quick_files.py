@@ -5,6 +5,8 @@ given up in time; then a child does the same from the start, at its leisure and 
 """
 
 import errno
+import fcntl
+import io
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,10 +14,11 @@ from contextlib import suppress
 from seatrial.errors import SandboxError
 from seatrial.sandbox.archive import closing, pack
 from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, upper_names, walk_upper, write_changes
+from seatrial.sandbox.embedded.layer_archive import write_layer, write_stamps
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay_walk import FOLDER, MAX_DEPTH, Allowance, TooMuch
 from seatrial.sandbox.syscalls import open_within
-from seatrial.sandbox.unpacking import unpack
+from seatrial.sandbox.unpacking import Manner, unpack
 
 _SMALL_BYTES = 2**18  # of an archive, in which a file takes 512 or more
 _FEW_ENTRIES = 500
@@ -40,13 +43,13 @@ def fetch(root: int, path: str, archive: int, limit: int, first_id: int = 0) -> 
     return True
 
 
-def deliver(root: int, path: str, archive: int, first_id: int) -> bool:
+def deliver(root: int, path: str, archive: int, first_id: int, manner: Manner = "files") -> bool:
     """Unpack an archive below a directory of a sandbox, where `first_id` is root; False when a child has to."""
     if os.fstat(archive).st_size > _SMALL_BYTES:
         return False
     try:
         with closing(open_within(root, path, _INSIDE)) as folder, os.fdopen(os.dup(archive), "rb") as file:
-            unpack(file, folder, first_id)
+            unpack(file, folder, first_id, manner)
     except _TROUBLE:
         os.lseek(archive, 0, os.SEEK_SET)
         return False
@@ -57,6 +60,32 @@ def tell_changes(state: int, trees: Sequence[Tree], target: int) -> bool:
     """Write what differs from the image to a descriptor; False when a child has to."""
     try:
         write_changes(state, trees, MAX_ENTRIES, target, Allowance(_FEW_ENTRIES))
+    except _TROUBLE:
+        return False
+    return True
+
+
+def pack_layer(state: int, trees: Sequence[Tree], owner: int, pipe: int, limit: int) -> bool:
+    """Pack what differs from the image into a pipe that nobody may be reading from; False when a child has to.
+
+    Only as much as a pipe holds: the spawner must not wait for a reader.
+    """
+    archive = io.BytesIO()
+    try:
+        room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+        write_layer(state, trees, owner, archive, min(limit, room), Allowance(_FEW_ENTRIES))
+    except _TROUBLE:
+        return False
+    if len(archive.getbuffer()) > room:
+        return False
+    os.write(pipe, archive.getbuffer())
+    return True
+
+
+def tell_stamps(state: int, trees: Sequence[Tree], target: int) -> bool:
+    """Write the stamps of what differs from the image to a descriptor; False when a child has to."""
+    try:
+        write_stamps(state, trees, target, Allowance(_FEW_ENTRIES))
     except _TROUBLE:
         return False
     return True

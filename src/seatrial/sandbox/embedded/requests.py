@@ -48,6 +48,7 @@ class Transfer(NamedTuple):
     phase: str
     path: str
     limit: int = 0
+    manner: Literal["files", "layer"] = "files"
 
 
 class Target(NamedTuple):

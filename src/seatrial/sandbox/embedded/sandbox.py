@@ -28,6 +28,7 @@ from seatrial.sandbox.api import (
     ExecSpec,
     Phase,
     SandboxSpec,
+    Stamps,
     SystemCopy,
 )
 from seatrial.sandbox.capture import Capture
@@ -276,6 +277,20 @@ class EmbeddedSandbox:
             await self._call("snapshot", [descriptor])
         finally:
             os.close(descriptor)
+
+    async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
+        """Pack what differs from the image into an archive, straight from where it lies."""
+        await self._call("pack_layer", [archive.fileno()], path="/", phase="agent", limit=limit)
+
+    async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
+        """Lay an archive of a layer over what is below a directory."""
+        archive.flush()
+        await self._call("put", [archive.fileno()], path=directory, phase="agent", manner="layer")
+
+    async def stamps(self) -> Stamps | None:
+        """A stamp for every file and directory that differs from the image; None for more than are looked at."""
+        found = orjson.loads(await self._ask("stamps"))
+        return None if found is None else {path: tuple(stamp) for path, stamp in found.items()}
 
     async def usage(self) -> ResourceUse:
         """What has been consumed so far."""

@@ -74,6 +74,8 @@ class Spawner:
             "processes": self._writes(files.list_processes),
             "changes": self._writes(files.tell_changes),
             "snapshot": self._writes(files.save_layer),
+            "pack_layer": self._transfers(files.pack_layer),
+            "stamps": self._writes(files.tell_stamps),
             "size": self._writes(files.tell_size),
         }
 

@@ -19,8 +19,10 @@ from seatrial.sandbox.engine.changes import Seen
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.image_files import ImageFiles
+from seatrial.sandbox.engine.layer_archive import pack_container
 from seatrial.sandbox.engine.programs import EVERYBODY_GONE
 from seatrial.sandbox.engine.sight import Sight
+from seatrial.sandbox.laying_out import lay_out_by_commands
 from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
@@ -222,6 +224,20 @@ class EngineSandbox:
         """Save what differs from the image as a new layer directory. Running processes are killed first."""
         await self.kill_all()
         await snapshot.save(await self._sight.overview(self._hidden), self._container.files, layer)
+
+    async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
+        """Pack what differs from the image into an archive, through the engine."""
+        self._check()
+        await pack_container(await self._sight.overview(self._hidden), self._container.files, archive, limit)
+
+    async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
+        """Lay an archive of a layer over what is below a directory, with programs of the image."""
+        self._check()
+        await lay_out_by_commands(self, directory, archive)
+
+    async def stamps(self) -> None:
+        """None: an engine does not tell when a file was touched."""
+        self._check()
 
     async def usage(self) -> ResourceUse:
         """What has been consumed so far."""

@@ -1,0 +1,136 @@
+"""V12: what real runs say about a verifier: always 0, always 1, a weak agent beats a strong one, no verdict at all.
+
+Few attempts prove little, so every finding rests on intervals: it is told only where chance does not explain it.
+"""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from statistics import fmean
+
+from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
+from seatrial.check.conclusion import concluded, skipped
+from seatrial.check.past_runs import Attempt, PastRuns, rewards
+from seatrial.model.check import CheckFinding, CheckId, Weight
+from seatrial.stats.intervals import wilson
+from seatrial.tasks.digest import digest_folder
+
+_ENOUGH = 8
+_ENOUGH_EACH = 5
+_ENOUGH_AGENTS = 2
+_CAPABLE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class AfterRuns:
+    """The check, with the runs that it looks at."""
+
+    runs: PastRuns
+    CHECK: CheckId = "V12"
+    TITLE: str = "after real runs"
+
+    def cases(self, _: Subject) -> Iterable[Case]:
+        """Nothing is tried: agents have tried enough."""
+        return ()
+
+    def findings(self, subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
+        """What the attempts at this task say, as far as they are enough to say anything."""
+        digest = digest_folder(subject.task.root)
+        attempts = self.runs.at(digest)
+        if not attempts:
+            return skipped(self.CHECK, "none of the runs has an attempt at this task as it is now")
+        scored = rewards(attempts)
+        figures = {"attempts": len(attempts), "scored": len(scored), "mean": fmean(scored) if scored else None}
+        found = [_finding(subject, self.runs, each) for each in odd_things(digest, self.runs)]
+        return concluded(self.CHECK, found, figures)
+
+
+@dataclass(frozen=True, slots=True)
+class OddThing:
+    """Something that runs say about a task, and what to do about it."""
+
+    code: str
+    weight: Weight
+    message: str
+    fix: str
+
+
+def odd_things(task: str, runs: PastRuns) -> Iterator[OddThing]:
+    """Everything about the attempts at a task that chance does not explain."""
+    attempts = runs.at(task)
+    yield from _no_verdicts(attempts)
+    yield from _always_the_same(task, runs)
+    yield from _upside_down(task, runs)
+
+
+def _no_verdicts(attempts: Sequence[Attempt]) -> Iterator[OddThing]:
+    ran = [each for each in attempts if each.is_scored or each.outcome == "verifier_error"]
+    silent = sum(each.outcome == "verifier_error" for each in ran)
+    if len(ran) >= _ENOUGH_EACH and 2 * silent > len(ran) and wilson(silent / len(ran), len(ran))[0] > 0.25:
+        message = f"{silent} of {len(ran)} attempts ended without a verdict"
+        yield OddThing("no-verdicts", "major", message, "look at the verifier's output in one of them")
+
+
+def _always_the_same(task: str, runs: PastRuns) -> Iterator[OddThing]:
+    scored = rewards(runs.at(task))
+    agents = {each.agent for each in runs.at(task) if each.is_scored}
+    if len(scored) < _ENOUGH or len(agents) < _ENOUGH_AGENTS:
+        return
+    who = f"all {len(scored)} attempts of {len(agents)} agents"
+    low, high = wilson(fmean(scored), len(scored))
+    able = [name for name in agents if _mean(runs.rewards_elsewhere(task, name)) > _CAPABLE]
+    if max(scored) == 0.0 and able:
+        best = max(able, key=lambda name: _mean(runs.rewards_elsewhere(task, name)))
+        elsewhere = _mean(runs.rewards_elsewhere(task, best))
+        message = f"{who} got 0 (at most {high:.0%} would pass), though {best} has a mean of {elsewhere:.2f} elsewhere"
+        yield OddThing("always-zero", "minor", message, "see whether what they left is wrong, or only judged so")
+    elif min(scored) == 1.0:
+        message = f"{who} got 1 (at least {low:.0%} would pass): the task tells no agents apart"
+        yield OddThing("always-one", "note", message, "see whether a wrong answer would pass too")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0
+
+
+def _upside_down(task: str, runs: PastRuns) -> Iterator[OddThing]:
+    """A pair of agents that is the other way round than everywhere else; the clearest one."""
+    counts = Counter(each.agent for each in runs.at(task) if each.is_scored)
+    names = sorted(name for name, count in counts.items() if count >= _ENOUGH_EACH)
+    pairs = [(weak, strong) for weak, strong in permutations(names, 2) if _is_upside_down(task, runs, weak, strong)]
+    here = {name: _mean(rewards(each for each in runs.at(task) if each.agent == name)) for name in names}
+    for weak, strong in sorted(pairs, key=lambda pair: here[pair[1]] - here[pair[0]])[:1]:
+        elsewhere = [_mean(runs.rewards_elsewhere(task, name)) for name in (weak, strong)]
+        message = (
+            f"{weak} gets {here[weak]:.2f} and {strong} {here[strong]:.2f} here; elsewhere it is "
+            f"{elsewhere[0]:.2f} to {elsewhere[1]:.2f}"
+        )
+        yield OddThing("weak-beats-strong", "minor", message, "see what the better one does here that is judged wrong")
+
+
+def _is_upside_down(task: str, runs: PastRuns, weak: str, strong: str) -> bool:
+    by_agent = [rewards(each for each in runs.at(task) if each.agent == name) for name in (weak, strong)]
+    return _is_above(by_agent[0], by_agent[1]) and _is_above(
+        runs.rewards_elsewhere(task, strong), runs.rewards_elsewhere(task, weak)
+    )
+
+
+def _is_above(high: Sequence[float], low: Sequence[float]) -> bool:
+    """Whether the intervals of two means do not touch."""
+    if not high or not low:
+        return False
+    return wilson(fmean(high), len(high))[0] > wilson(fmean(low), len(low))[1]
+
+
+def _finding(subject: Subject, runs: PastRuns, odd: OddThing) -> CheckFinding:
+    jobs = " ".join(f"--runs {shlex.quote(job)}" for job in runs.jobs)
+    return CheckFinding(
+        check="V12",
+        code=odd.code,
+        weight=odd.weight,
+        message=odd.message,
+        fix=odd.fix,
+        reproduce=f"seatrial check {subject.name} --only V12 {jobs}".strip(),
+    )

@@ -1,0 +1,164 @@
+"""`seatrial regrade JOB`: judge the trials of a job again from their kept end states, without any agent."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from seatrial.cli.export_filter import Where, parse_where
+from seatrial.cli.gates import Gates, gate_options, missed_gates
+from seatrial.cli.job_options import VERIFICATION, display_options
+from seatrial.cli.job_running import INTERRUPTED, terminated_like_interrupted
+from seatrial.cli.job_view import find_trial
+from seatrial.cli.long_run import cancelled_by_signals, settle_in
+from seatrial.cli.option_groups import OptionGroup, grouped
+from seatrial.cli.progress import Beginning, Display, Ended, Ending, choose_display
+from seatrial.errors import SeatrialError, UsageError
+from seatrial.jobs.regrade import PassedOver, RegradeOutcome, run_regrade
+from seatrial.jobs.regrade_plan import PreparedRegrade, RegradeOptions, prepare_regrade
+from seatrial.report.summary import alike, summarise_job
+from seatrial.report.text import counted, harmless
+from seatrial.store.job_store import JobStore
+
+_AT_LEAST_1 = click.IntRange(min=1)
+_NAMED = 5
+_GO_ON = "The same command goes on with it."
+
+_WHAT = OptionGroup(
+    "What to judge, and by which tests",
+    (
+        click.option(
+            "--tests",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Other tests: the tests/ of one task, or a folder of tasks.  [those of the tasks now]",
+        ),
+        click.option(
+            *("-p", "--path", "tasks"),
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="TASKS",
+            help="Where the tasks are now.  [where they were]",
+        ),
+        click.option("--only-changed", is_flag=True, help="Only trials that were judged by other tests before."),
+        click.option("--repeat", "repeats", type=_AT_LEAST_1, metavar="N", help="Judge each N times.  [the job's]"),
+        click.option("--trial", "trials", multiple=True, metavar="TRIAL", help="Only this trial; as often as needed."),
+        click.option(
+            "--where",
+            multiple=True,
+            callback=parse_where,
+            metavar="KEY=PATTERN",
+            help="Only trials whose task, agent, outcome or attempt is like this, such as 'task=easy-*'.",
+        ),
+        click.option(*("-n", "--concurrent"), type=_AT_LEAST_1, metavar="N", help="Trials at a time."),
+        click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
+    ),
+)
+_EXAMPLES = """
+seatrial regrade jobs/first
+seatrial regrade jobs/first --only-changed
+seatrial regrade jobs/first --tests other/tests --where task=easy-*
+"""
+
+
+@click.command("regrade", cls=grouped(_WHAT, VERIFICATION), epilog=_EXAMPLES)
+@click.argument("job", type=click.Path(path_type=Path))
+@_WHAT
+@VERIFICATION
+@gate_options
+@display_options
+@click.pass_context
+def command(context: click.Context, /, job: Path, **options: Any) -> None:
+    """Judge the trials of the job in folder JOB again, as their agents left them, by the tests of now or by others.
+
+    Each gets a new revision; the ones before stay, and the newest counts. A regrade that was interrupted is gone on
+    with by the same command. Exit codes as for `seatrial run`; 1 also when trials could not be judged again.
+    """
+    asked = RegradeOptions(
+        tests=options["tests"],
+        tasks=options["tasks"],
+        only_changed=options["only_changed"],
+        repeats=options["repeats"],
+        trials=_chosen(JobStore.open(job), options["trials"], options["where"]),
+        changes={name: options[name] for name in sorted(VERIFICATION.names) if options[name] is not None},
+        concurrent=options["concurrent"],
+    )
+    gates = Gates(options["fail_under"], options["max_failed"], options["max_invalid"])
+    with terminated_like_interrupted():
+        prepared = prepare_regrade(job, asked, trust_job=options["trust_job"])
+        display = choose_display(as_json=options["as_json"], quiet=options["quiet"])
+        code = _Watched(prepared, display, gates).carry_out()
+    context.exit(code)
+
+
+def _chosen(store: JobStore, trials: Sequence[str], where: Sequence[Where]) -> frozenset[str] | None:
+    if not trials and not where:
+        return None
+    named = {find_trial(store, wanted).trial_id for wanted in trials}
+    entries = (entry for entry in store.entries() if all(each.fits(entry) for each in where))
+    return frozenset(entry.trial_id for entry in entries if not named or entry.trial_id in named)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A regrade that somebody watches."""
+
+    job: PreparedRegrade
+    display: Display
+    gates: Gates
+
+    def carry_out(self) -> int:
+        """Carry it out to its end, and return the exit code. Raises what it cannot go on with, after saying how to."""
+        job = self.job
+        for notice in job.notices:
+            click.echo(f"Note: {harmless(notice)}", err=True)
+        if not job.trials and not job.earlier:
+            click.echo("No trial was judged by other tests than there are now, so none is judged again.", err=True)
+        outcome: RegradeOutcome | None = None
+        try:
+            try:
+                spec = job.store.file.spec
+                planned = len(job.trials) + len(job.earlier)
+                self.display.begin(Beginning(spec.name, job.store.path, planned, job.earlier, spec.model))
+                settle_in()
+                outcome = asyncio.run(cancelled_by_signals(run_regrade(job, self.display.observe)))
+            finally:
+                self.display.close()
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            return self._conclude("interrupted", [], INTERRUPTED)
+        except SeatrialError as error:
+            usage = isinstance(error, UsageError)
+            ended: Ended = "not started" if usage else "failed"
+            self.display.conclude(Ending(job.store.path, ended, None, [str(error)], 2 if usage else 1, _GO_ON))
+            raise
+        reasons = _reasons(outcome.passed_over)
+        return self._conclude("complete", reasons, 1 if reasons else 0)
+
+    def _conclude(self, ended: Ended, reasons: list[str], code: int) -> int:
+        store = self.job.store
+        summary = summarise_job(store.entries(), store.file)
+        missed = missed_gates(summary, self.gates)
+        end = Ending(store.path, ended, summary, [*reasons, *missed], code or int(bool(missed)), _GO_ON)
+        self.display.conclude(end)
+        return end.exit_code
+
+
+def _reasons(passed_over: Sequence[PassedOver]) -> list[str]:
+    """Which trials keep the verdict that they have, and why, one line for each reason; of many only some."""
+    if not passed_over:
+        return []
+    groups: dict[str, list[PassedOver]] = {}
+    for each in passed_over:
+        groups.setdefault(alike(each.reason.replace(each.trial_id, "")), []).append(each)
+    lines = [harmless(f"  {_named(group)}: {group[0].reason}") for group in groups.values()]
+    more = [f"  … and {counted(len(lines) - _NAMED, 'other reason')}"] if len(lines) > _NAMED else []
+    trials = counted(len(passed_over), "trial was", "trials were")
+    return [f"{trials} not judged again, and the verdicts stay:", *lines[:_NAMED], *more]
+
+
+def _named(group: Sequence[PassedOver]) -> str:
+    more = f" and {len(group) - 1:,} more" if len(group) > 1 else ""
+    return f"{group[0].trial_id}{more}"

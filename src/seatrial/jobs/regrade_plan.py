@@ -1,0 +1,159 @@
+"""What a regrade is going to do: which trials, by whose tests, and what it has done already if it was interrupted."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from seatrial.backends.named import check_backend
+from seatrial.errors import JobError
+from seatrial.jobs.plan import TrialPlan
+from seatrial.jobs.regrade_tasks import RegradedTask, find_tasks
+from seatrial.jobs.strangers import check_images
+from seatrial.jobs.trust import require_own
+from seatrial.jobs.variables import check_variables
+from seatrial.model.base import JsonObject
+from seatrial.model.job import TrialOptions
+from seatrial.model.record import Provenance, TrialRecord
+from seatrial.sandbox.ca_file import client_trust
+from seatrial.store.index import TrialEntry
+from seatrial.store.job_store import JobStore
+from seatrial.store.open_regrade import OpenRegrade, new_regrade, read_open_regrade
+
+
+@dataclass(frozen=True, slots=True)
+class RegradeOptions:
+    """What somebody asks of a regrade.
+
+    `tests` is a folder to take tests from, `tasks` are paths below which tasks are now. `trials` are ids, None for all.
+    `changes` are options of the verification that are to be others than the job's.
+    """
+
+    tests: Path | None = None
+    tasks: tuple[Path, ...] = ()
+    only_changed: bool = False
+    repeats: int | None = None
+    trials: Collection[str] | None = None
+    changes: JsonObject = field(default_factory=dict)
+    concurrent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRegrade:
+    """A regrade that can be carried out: the trials that are left to be judged, and what the user should know.
+
+    `earlier` are those that it has judged before it was interrupted.
+    """
+
+    store: JobStore
+    asked: RegradeOptions
+    regrade: OpenRegrade
+    trials: Sequence[TrialEntry]
+    tasks: Mapping[str, RegradedTask]
+    options: TrialOptions
+    plans: Mapping[str, TrialPlan]
+    earlier: Sequence[TrialEntry] = ()
+    notices: Sequence[str] = ()
+
+
+def prepare_regrade(folder: Path, asked: RegradeOptions, *, trust_job: bool = False) -> PreparedRegrade:
+    """Plan to judge the trials of a stored job again.
+
+    Raises UsageError: the job is somebody else's and `trust_job` is not said, a task or its tests are not there, an
+    option makes no sense, or nothing is chosen.
+    """
+    store = JobStore.open(folder)
+    if store.file.driver == "environment":
+        raise JobError(f"{folder}: these are rollouts of an environment, whose rewards may not be its verifiers' alone")
+    if not trust_job:
+        require_own(store, "regrade")
+    elif not store.is_own:
+        store.make_own()
+    options = store.file.spec.trial.model_copy(update=asked.changes)
+    chosen = _chosen(store, asked)
+    needed = {entry.task_id for entry in chosen}
+    tasks = find_tasks([task for task in store.file.tasks if task.id in needed], asked.tasks, asked.tests)
+    notices = [*_check(store, tasks, options), *_changed_tasks(store, tasks, chosen)]
+    key = _key(asked, tasks, chosen)
+    begun = read_open_regrade(store.path)
+    regrade = begun if begun and begun.key == key else new_regrade(key)
+    if begun and begun is not regrade:
+        notices.append("a regrade that was interrupted had other tests, options or trials; it is not gone on with")
+    earlier = [entry for entry in chosen if begun is regrade and _is_done(store, entry, regrade)]
+    done = {entry.trial_id for entry in earlier}
+    left = [entry for entry in chosen if entry.trial_id not in done]
+    if asked.only_changed:
+        left = [entry for entry in left if _tests_changed(store, entry, tasks[entry.task_id])]
+    plans = {plan.trial_id: plan for plan in _plans(store, left)}
+    return PreparedRegrade(store, asked, regrade, left, tasks, options, plans, earlier, notices)
+
+
+def tests_differ(record: TrialRecord, digests: Mapping[str | None, str]) -> bool:
+    """Whether a record rests on other tests than those of some digests, by the names of rounds."""
+    rests_on: dict[str | None, Provenance | None] = {step.name: step.provenance for step in record.steps}
+    if not record.steps:
+        rests_on = {None: record.provenance}
+    judged = {name: provenance.tests_digest for name, provenance in rests_on.items() if provenance}
+    return not judged or any(digests.get(name) != digest for name, digest in judged.items())
+
+
+def _chosen(store: JobStore, asked: RegradeOptions) -> list[TrialEntry]:
+    entries = [entry for entry in store.entries() if asked.trials is None or entry.trial_id in asked.trials]
+    if not entries:
+        raise JobError(f"{store.path}: there is no finished trial to judge again, or none is as asked for")
+    return entries
+
+
+def _check(store: JobStore, tasks: Mapping[str, RegradedTask], options: TrialOptions) -> list[str]:
+    check_backend(options.backend)
+    if options.ca_file:
+        client_trust(options.ca_file)
+    every = [each.task for each in tasks.values()]
+    check_images(every, options)
+    return check_variables({task.id: task.config for task in every}, (), options, store.file.spec.model.upstream)
+
+
+def _changed_tasks(store: JobStore, tasks: Mapping[str, RegradedTask], chosen: Sequence[TrialEntry]) -> Iterator[str]:
+    """What is not as it was when the job began, besides tests that are changed on purpose."""
+    then = {task.id: task.digest for task in store.file.tasks}
+    example = {entry.task_id: entry.trial_id for entry in chosen}
+    for task_id, found in tasks.items():
+        if found.given or found.digest == then[task_id]:
+            continue
+        first = store.revisions(example[task_id])[0].record
+        tests = "among them its tests" if tests_differ(first, found.tests_digests) else "though not its tests"
+        yield f"task {task_id}: its files have changed since the job began, {tests}"
+
+
+def _key(asked: RegradeOptions, tasks: Mapping[str, RegradedTask], chosen: Sequence[TrialEntry]) -> str:
+    """A digest of all that makes this regrade another one than one with other tests, options or trials."""
+    tests = {
+        task_id: sorted((name or "", digest) for name, digest in each.tests_digests.items())
+        for task_id, each in sorted(tasks.items())
+    }
+    said = [
+        version("seatrial"),
+        [entry.trial_id for entry in chosen],
+        {task_id: (each, tasks[task_id].digest) for task_id, each in tests.items()},
+        asked.changes,
+        asked.repeats,
+        asked.only_changed,
+    ]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _is_done(store: JobStore, entry: TrialEntry, regrade: OpenRegrade) -> bool:
+    how = store.record(entry.trial_id).regrade if entry.revision else None
+    return how is not None and how.id == regrade.id
+
+
+def _tests_changed(store: JobStore, entry: TrialEntry, task: RegradedTask) -> bool:
+    return tests_differ(store.record(entry.trial_id), task.tests_digests)
+
+
+def _plans(store: JobStore, entries: Sequence[TrialEntry]) -> Iterator[TrialPlan]:
+    agents = {agent.title: agent for agent in store.file.spec.agents}
+    for entry in entries:
+        yield TrialPlan(entry.trial_id, entry.task_id, agents[entry.agent], entry.attempt)

@@ -38,8 +38,8 @@ class EndState:
     """What a verifier is to judge. Without an `archive`, it is the untouched environment; `files` lie over either.
 
     Processes are in no archive. A state that needs them is made by running its agent again: that of the `live` trial,
-    up to the round that is judged, or another `agent` by its name. Nobody can tell what a verifier does to processes, so
-    that happens each time.
+    up to the round that is judged, or a given `agent` of its name. Nobody can tell what a verifier does to processes,
+    so that happens each time.
     """
 
     verification: Verification

@@ -125,7 +125,7 @@ def _watching(seen: list[Subject]):
 
 
 def test_an_end_state_with_a_service_is_judged_while_it_runs_and_its_files_are_no_answers(tmp_path):
-    world = World(lambda files: "1" if files.get("/app/port") else "0")
+    world = World(lambda files: "1" if "/running/service" in files else "0")
     root = write_task(tmp_path / "one", files={"solution/solve.sh": "#!/bin/sh\n./service\n"})
     world.agents = {"solve.sh": _serve}
     states = states_of(world, root, tmp_path)

@@ -59,6 +59,7 @@ class World:
 
     def _judge(self, sandbox: FakeSandbox) -> ExecResult:
         files = {path: content for path, content in sandbox.files.items() if not path.startswith("/tests/")}
+        files |= {f"/running/{name}": b"" for name in sandbox.running}
         self.judged.append(files)
         reward = self.verify(files)
         if reward is None:

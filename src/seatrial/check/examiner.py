@@ -4,11 +4,12 @@ What the machinery fails is tried once more; then there is no verdict, which is 
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from time import monotonic
 
 from seatrial.agents.api import Agent
 from seatrial.check.case_agent import CaseAgent, lay_out
@@ -43,13 +44,18 @@ class CheckTools:
     """Is told how many verifiers have just been run."""
 
 
+class OutOfTimeError(Exception):
+    """A verification took longer than there is time for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class RanTrial:
-    """A trial that was run for a check, with the folder of its files."""
+    """A trial that was run for a check, with the folder of its files, and its agent if that was a given one."""
 
     spec: TrialSpec
     record: TrialRecord
     folder: Path
+    agent: Agent | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -57,6 +63,7 @@ class Examiner:
     """Has the verifier of one task asked. Files go below `folder`; those of cases stay only if `keep_files`.
 
     `baseline` is what the verifier does with the untouched environment: silent there, it was silenced by nobody.
+    `busy_sec` is how long sandboxes were at work for it so far, and `longest_sec` how long one of them may be.
     """
 
     task: Task
@@ -67,18 +74,16 @@ class Examiner:
     baseline: Baseline = "judged"
     verifications: int = 0
     verifying_sec: float = 0.0
-    machinery: Machinery = field(init=False)
+    busy_sec: float = 0.0
+    longest_sec: float | None = None
     bench: StateBench = field(init=False)
     """Keeps sandboxes for the next verification while it is open."""
-    _agents: dict[str, Agent] = field(default_factory=dict)
     _judged: dict[int, EndState] = field(default_factory=dict)
     """Every end state that was judged, by its identity: they have parts that cannot be compared fast."""
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
-        shared = self.tools.machinery
-        self.machinery = Machinery(shared.backend, shared.images, agents=self._agents, versions=shared.versions)
-        self.bench = StateBench(self.machinery)
+        self.bench = StateBench(self.tools.machinery)
 
     @property
     def rebuilt(self) -> int:
@@ -97,21 +102,20 @@ class Examiner:
 
     async def place(self) -> Place:
         """The kind of sandbox that the task has. Raises TrialError or UsageError."""
-        return await find_place(self.spec(AgentOptions(name="noop")), self.machinery)
+        return await find_place(self.spec(AgentOptions(name="noop")), self.tools.machinery)
 
     async def run(self, options: AgentOptions, given: Agent | None = None) -> RanTrial:
         """Run a whole trial, with a `given` agent or the one that the options name."""
-        if given:
-            self._agents[options.title] = given
+        machinery = self.tools.machinery.with_agent(options.title, given)
         for tries in range(1, _TRIES + 1):
             spec = self.spec(options)
             folder = self.new_folder()
-            async with self._room():
-                record = await run_trial(spec, self.machinery, folder)
+            async with self._at_work():
+                record = await run_trial(spec, machinery, folder)
             if record.failure is None or tries == _TRIES:
                 break
         self._count(sum(run.duration_sec for run in record.verifier_runs), len(record.verifier_runs))
-        return RanTrial(spec, record, folder)
+        return RanTrial(spec, record, folder, given)
 
     async def try_case(self, case: Case, end: EndState | None) -> CaseVerdict:
         """What the verifier says to a case; a case with a command needs no end state."""
@@ -128,7 +132,7 @@ class Examiner:
         for _ in range(_TRIES):
             folder = self.new_folder()
             try:
-                async with self._room():
+                async with self._at_work():
                     judged = await self.bench.judge(end, folder, case.edits, case.conditions)
             except (TrialError, UsageError, OSError) as error:
                 if isinstance(error, OSError) and not is_shortage(error):
@@ -145,10 +149,8 @@ class Examiner:
     async def _try_command(self, case: Case, command: str) -> CaseVerdict:
         tree = self.new_folder() / "laid-out"
         removals = await asyncio.to_thread(lay_out, case.edits, tree)
-        options = AgentOptions(name="command", label=f"check-{next(self._numbers)}", command=command)
-        agent = CaseAgent(options.title, "\n".join(filter(None, (removals, command))), tree)
-        ran = await self.run(options, agent)
-        del self._agents[options.title]
+        agent = CaseAgent("check", "\n".join(filter(None, (removals, command))), tree)
+        ran = await self.run(AgentOptions(name="command", label="check", command=command), agent)
         verdict = verdict_of_trial(case.id, ran.record, ran.folder)
         for folder in (tree.parent, ran.folder):
             await self.drop(folder)
@@ -169,8 +171,20 @@ class Examiner:
             with suppress(OSError):  # gone with the folder of the task
                 await asyncio.to_thread(remove_tree, folder)
 
-    def _room(self) -> AbstractAsyncContextManager[None]:
-        return self.tools.admission.place(memory_of(self.task, self.tools.options))
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        """Room on this machine, for no longer than is allowed. Raises OutOfTimeError."""
+        async with self.tools.admission.place(memory_of(self.task, self.tools.options)):
+            began = monotonic()
+            try:
+                async with asyncio.timeout(self.longest_sec) as limit:
+                    yield
+            except TimeoutError:
+                if limit.expired():
+                    raise OutOfTimeError from None
+                raise
+            finally:
+                self.busy_sec += monotonic() - began
 
     def _count(self, seconds: float, verifications: int = 1) -> None:
         self.verifications += verifications

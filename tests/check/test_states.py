@@ -14,7 +14,6 @@ from seatrial.model.check import CheckOutcome
 from seatrial.model.job import TrialOptions
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
-from seatrial.trial.end_state import StateBench
 from seatrial.trial.machinery import Machinery
 from tests.check.worlds import RIGHT, World, ids, make_task
 from tests.trial.support import ANSWER, INSTRUCTION, write_task
@@ -24,8 +23,7 @@ STEPS = '[environment]\nnetwork_mode = "no-network"\n[[steps]]\nname = "one"\n[[
 
 
 def states_of(world: World, root, folder) -> TaskStates:
-    machinery = Machinery(world.backend())
-    tools = CheckTools(machinery, StateBench(machinery), Admission(4, 4096), TrialOptions(image="host"))
+    tools = CheckTools(Machinery(world.backend()), Admission(4, 4096), TrialOptions(image="host"))
     return asyncio.run(make_states(Examiner(load_task(root), digest_folder(root), tools, folder / "files")))
 
 

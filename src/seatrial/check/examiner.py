@@ -38,7 +38,6 @@ class CheckTools:
     """What the checks of all tasks share: sandboxes, room for so many verifications at once, and how they are run."""
 
     machinery: Machinery
-    bench: StateBench
     admission: Admission
     options: TrialOptions
     verified: Callable[[int], None] = lambda _: None
@@ -77,7 +76,19 @@ class Examiner:
     verifying_sec: float = 0.0
     busy_sec: float = 0.0
     longest_sec: float | None = None
+    bench: StateBench = field(init=False)
+    """Keeps sandboxes for the next verification while it is open."""
+    _judged: dict[int, EndState] = field(default_factory=dict)
+    """Every end state that was judged, by its identity: they have parts that cannot be compared fast."""
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.bench = StateBench(self.tools.machinery)
+
+    @property
+    def rebuilt(self) -> int:
+        """How often an end state was laid out that had been laid out before."""
+        return max(0, self.bench.laid_out - len(self._judged))
 
     @property
     def round(self) -> Round:
@@ -117,11 +128,12 @@ class Examiner:
     async def judge(self, case: Case, end: EndState) -> CaseVerdict:
         """What the verifier says to an end state with the edits of a case, under its conditions."""
         failure = ""
+        self._judged[id(end)] = end
         for _ in range(_TRIES):
             folder = self.new_folder()
             try:
                 async with self._at_work():
-                    judged = await self.tools.bench.judge(end, folder, case.edits, case.conditions)
+                    judged = await self.bench.judge(end, folder, case.edits, case.conditions)
             except (TrialError, UsageError, OSError) as error:
                 if isinstance(error, OSError) and not is_shortage(error):
                     raise
@@ -137,8 +149,8 @@ class Examiner:
     async def _try_command(self, case: Case, command: str) -> CaseVerdict:
         tree = self.new_folder() / "laid-out"
         removals = await asyncio.to_thread(lay_out, case.edits, tree)
-        agent = CaseAgent("check", "\n".join(filter(None, (removals, command))), tree)
-        ran = await self.run(AgentOptions(name="command", label="check", command=command), agent)
+        options = AgentOptions(name="command", label="check", command=command)
+        ran = await self.run(options, CaseAgent("check", "\n".join(filter(None, (removals, command))), tree))
         verdict = verdict_of_trial(case.id, ran.record, ran.folder)
         for folder in (tree.parent, ran.folder):
             await self.drop(folder)

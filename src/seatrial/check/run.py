@@ -26,7 +26,6 @@ from seatrial.jobs.machinery import open_machinery
 from seatrial.model.check import TaskCheck
 from seatrial.model.job import TrialOptions
 from seatrial.sandbox.scratch import Scratch, sweep_scratch
-from seatrial.trial.end_state import StateBench
 from seatrial.trial.events import Event, Notice
 
 _STATES = ("V1/", "V2/untouched", "V3/")
@@ -106,8 +105,8 @@ async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Listener) -> 
     """
     task, digest = run.tasks[0].outline.task(), run.tasks[0].digest()
     async with open_tools(run, tell) as tools:
+        is_state = case_id.startswith(_STATES)
         with Scratch() as scratch:
-            is_state = case_id.startswith(_STATES)
             maker = Examiner(task, digest, tools, folder if is_state else scratch, keep_files=is_state)
             states = await make_states(maker)
             for state in states.made.values():
@@ -121,9 +120,9 @@ async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Listener) -> 
                 raise UsageError(_unknown_case(case_id, there, states.missing))
             case = known[case_id]
             made = states.made.get(case.state)
-            trier = Examiner(task, digest, tools, folder, keep_files=True, baseline=maker.baseline)
-            verdict = await trier.try_case(case, made.end if made else None)
-            await asyncio.to_thread(lay_out, case.edits, trier.new_folder() / "edited")
+            maker.folder, maker.keep_files = folder, True
+            verdict = await maker.try_case(case, made.end if made else None)
+            await asyncio.to_thread(lay_out, case.edits, maker.new_folder() / "edited")
             return case, verdict
 
 
@@ -152,5 +151,4 @@ async def open_tools(run: CheckRun, tell: Listener) -> AsyncIterator[CheckTools]
             )
         check_enforceable((each.outline.task() for each in run.tasks), options, capabilities)
         admission = Admission(affordable(run.concurrent, notice), machine_memory_mb())
-        async with StateBench(machinery) as bench:
-            yield CheckTools(machinery, bench, admission, options, lambda runs: tell(Verified(runs)))
+        yield CheckTools(machinery, admission, options, lambda runs: tell(Verified(runs)))

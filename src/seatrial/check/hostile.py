@@ -24,7 +24,7 @@ _FIXES: Mapping[Trouble, str] = {
     "no-end": "look at the kind of a file and at its size before reading it",
     "no-verdict": "catch what reading the file may raise, and write a reward of 0",
 }
-_WORTH = {"huge": 5, "pipe": 1}
+_WORTH = {"huge": 35, "odd-names": 20, "pipe": 1}
 _PATIENCE_SEC = 60.0
 _NOT_READ = "the reward does not depend on the file at all; V5 says more about that"
 _LOG_END = 300
@@ -74,7 +74,7 @@ def _made(subject: Subject) -> list[HostileTrial]:
     variants = Variants(CHECK)
     patient = subject.task.config.verifier.timeout_sec > _PATIENCE_SEC
     return [
-        HostileTrial(file, variants.make(answer, file.edits, file.code, worth=_WORTH.get(file.code, 20)))
+        HostileTrial(file, variants.make(answer, file.edits, file.code, worth=_WORTH.get(file.code, 45)))
         for answer in chosen_answers(subject)[:1]
         for file in hostile_files(answer)
         if not (file.waits and patient)

@@ -18,7 +18,7 @@ from seatrial.check.prepare import TaskToCheck
 from seatrial.check.states import make_states
 from seatrial.check.subject import describe
 from seatrial.concurrency import side_by_side
-from seatrial.errors import UsageError
+from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.jobs.enforceable import check_enforceable
 from seatrial.jobs.local import affordable
@@ -93,7 +93,8 @@ async def _check_all(
             await asyncio.to_thread(folder.store, result)
             keep(result)
 
-    await side_by_side(work, run.concurrent)
+    # Fewer tasks than verifications at once: each then gets through its cases sooner, within its own time.
+    await side_by_side(work, max(1, run.concurrent // 2))
 
 
 async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Listener) -> tuple[Case | None, CaseVerdict]:
@@ -144,6 +145,12 @@ async def open_tools(run: CheckRun, tell: Listener) -> AsyncIterator[CheckTools]
     await sweep_scratch()
     async with open_machinery(options.backend, options, say=lambda line: tell(Notice(line))) as machinery:
         capabilities = await machinery.backend.probe()
+        if capabilities.isolation != "namespaces":
+            raise HostUnsupportedError(
+                f"the {capabilities.backend} backend cannot lay out end states: its sandboxes have this machine's own "
+                "files, which checks would change; use embedded, docker or podman"
+            )
         check_enforceable((each.outline.task() for each in run.tasks), options, capabilities)
         admission = Admission(affordable(run.concurrent, notice), machine_memory_mb())
-        yield CheckTools(machinery, StateBench(machinery), admission, options, lambda runs: tell(Verified(runs)))
+        async with StateBench(machinery) as bench:
+            yield CheckTools(machinery, bench, admission, options, lambda runs: tell(Verified(runs)))

@@ -97,6 +97,17 @@ def test_what_nothing_is_worth_is_no_pay_of_a_cheat(tmp_path: Path) -> None:
     assert ids(cheats.findings(subject, verdicts)) == {"V8/cheat-pays:search"}
 
 
+def test_of_several_links_the_best_is_told(tmp_path: Path) -> None:
+    root = write_task(tmp_path, files={"tests/golden_fail.txt": "a", "tests/golden_pass.txt": "b"})
+    subject = make_subject(root, ACCEPTED, **{UNTOUCHED: verdict(UNTOUCHED)})
+    paid = {"V8/linked-output/golden_pass.txt": 1.0, "V8/linked-output/golden_fail.txt": 0.2}
+    found = cheats.findings(
+        subject, {each.id: verdict(each.id, paid.get(each.id, 0.0)) for each in cheats.cases(subject)}
+    )
+    assert ids(found) == {"V8/cheat-pays:linked-output/golden_pass.txt"}
+    assert found.findings[0].weight == "major"
+
+
 def test_without_anything_to_compare_with_nothing_is_said(tmp_path: Path) -> None:
     subject = make_subject(write_task(tmp_path), ACCEPTED, **{UNTOUCHED: verdict(UNTOUCHED)})
     paid = {case.id: verdict(case.id, 1.0) for case in cheats.cases(subject) if case.command}

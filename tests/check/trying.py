@@ -53,7 +53,8 @@ class Bench:
 def _laid_out(path: str, content: bytes, mode: int | None) -> str:
     octal = "".join(f"\\{byte:03o}" for byte in content)
     place = shlex.quote(path)
-    return f"mkdir -p \"$(dirname {place})\"; printf '{octal}' > {place}; chmod {0o644 if mode is None else mode:o} {place}"
+    folder = f'mkdir -p "$(dirname {place})"'
+    return f"{folder}; printf '{octal}' > {place}; chmod {0o644 if mode is None else mode:o} {place}"
 
 
 def verdict_of(case: str, ran: Ran) -> CaseVerdict:

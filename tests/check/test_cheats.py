@@ -62,17 +62,20 @@ def test_expected_results_behind_a_link(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shipped", "cheat"),
-    [("expected_result.txt", "search"), ("old/notes.bak", "shipped-answer"), ("old/answer.txt", None)],
+    ("shipped", "cheats_that_pay"),
+    [
+        ("expected_result.txt", {"search", "shipped-answer"}),
+        ("old/notes.bak", {"shipped-answer"}),
+        ("old/answer.txt", set()),  # a file that the instruction names
+    ],
 )
-def test_an_answer_that_lies_in_the_environment(bench: Bench, tmp_path: Path, shipped: str, cheat: str | None) -> None:
+def test_an_answer_that_lies_in_the_environment(
+    bench: Bench, tmp_path: Path, shipped: str, cheats_that_pay: set[str]
+) -> None:
     files = {"tests/test.sh": JUDGED_BY_CONTENT, f"environment/{shipped}": RIGHT}
     root = write_task(tmp_path / "task", files=files)
-    searches = ["stand-in", "/search", "shipped-answer"]
-    assert bool(cheat) == bool(ids(bench.check(cheats, root, ACCEPTED, only=searches)))
-    if cheat:
-        found = bench.check(cheats, root, ACCEPTED, only=["stand-in", cheat])
-        assert ids(found) == {f"V8/cheat-pays:{cheat}"}
+    found = bench.check(cheats, root, ACCEPTED, only=["stand-in", "/search", "shipped-answer"])
+    assert {finding.subject for finding in found.findings} == cheats_that_pay
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")

@@ -116,11 +116,17 @@ def test_a_field_that_the_instruction_never_names_matters_less(tmp_path):
     assert told(result)["any-value-accepted:b"] == "minor"
 
 
-@pytest.mark.parametrize(("declared", "weight"), [(True, "critical"), (False, "major")])
-def test_an_answer_that_nobody_reads_is_one_finding(tmp_path, declared, weight):
-    toml = '[output]\npath = "/workspace/result.json"\n' if declared else ""
+@pytest.mark.parametrize(
+    ("toml", "word", "weight"),
+    [
+        ('[output]\npath = "/workspace/result.json"\n', b"", "critical"),
+        ("", b"utilisation", "critical"),
+        ("", b"", "major"),
+    ],
+)
+def test_an_answer_that_nobody_compares_is_one_finding(tmp_path, toml, word, weight):
     subject = subject_with(tmp_path, INSTRUCTION, {"result.json": json.dumps(RIGHT)}, toml=toml)
-    result = judge_with(kill_rate, subject, result=lambda content: float(b"utilisation" in content))
+    result = judge_with(kill_rate, subject, result=lambda content: float(word in content))
     assert told(result) == {"answer-not-checked:/workspace/result.json": weight}
 
 

@@ -13,7 +13,7 @@ from tests.check.judging import Verifier, judge_with, subject_with, told
 ASKED = "Write `/workspace/result.{}` with `load` and `name` (`bolt` or `nut`)."
 RIGHT = {"load": 12.5, "name": "bolt"}
 REPORT = f"# Report\n\nIt holds.\n\n```json\n{json.dumps(RIGHT)}\n```\n"
-ANYWHERE = {"several-blocks", "right-in-prose", "right-in-comment", "every-value"}
+ANYWHERE = {"several-blocks", "right-in-prose", "right-in-comment", "every-value", "every-number"}
 DOCUMENTS = {"several-documents", "right-in-comment", "repeated-keys"}
 ROWS = "name,load\nbolt,12.5\nnut,13.5\n"
 
@@ -80,7 +80,7 @@ def test_a_list_of_values_is_not_a_value(tmp_path):
             return 0.0
         return float(12.5 in (answer if isinstance(answer, list) else [answer]))
 
-    assert found(judge_with(shotgun, subject, result=judge)) == {"every-value"}
+    assert found(judge_with(shotgun, subject, result=judge)) == {"every-number"}
 
 
 def test_where_wrong_answers_pass_there_is_nothing_to_learn(tmp_path):

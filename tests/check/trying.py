@@ -52,9 +52,8 @@ class Bench:
 
 def _laid_out(path: str, content: bytes, mode: int | None) -> str:
     octal = "".join(f"\\{byte:03o}" for byte in content)
-    place = shlex.quote(path)
-    folder = f'mkdir -p "$(dirname {place})"'
-    return f"{folder}; printf '{octal}' > {place}; chmod {0o644 if mode is None else mode:o} {place}"
+    place, allowed = shlex.quote(path), 0o644 if mode is None else mode
+    return f"mkdir -p \"$(dirname {place})\"; printf '{octal}' > {place}; chmod {allowed:o} {place}"
 
 
 def verdict_of(case: str, ran: Ran) -> CaseVerdict:

@@ -79,8 +79,8 @@ def test_services_are_not_judged_from_files(desk):
 
 def test_without_an_end_state_it_is_said_how_to_keep_one(desk):
     root = write_task(desk.new_folder() / "task")
-    ran = desk.run(root, DONE)
-    with pytest.raises(UsageError, match="no end state was kept; `--keep snapshot`"):
+    ran = desk.run(root, DONE, keep="record")
+    with pytest.raises(UsageError, match="the end state was not kept: the run said --keep record"):
         again(desk, trial_spec(root, "never run"), ran)
 
 
@@ -88,7 +88,7 @@ def test_without_an_end_state_it_is_said_how_to_keep_one(desk):
 def test_a_separate_verifier_needs_artifacts_alone(desk, command, reward):
     toml = f'artifacts = ["{ANSWER}"]\n[verifier]\nenvironment_mode = "separate"\n'
     root = write_task(desk.new_folder() / "task", toml=toml, network="")
-    ran = desk.run(root, command)
+    ran = desk.run(root, command, keep="record")
     judged = again(desk, trial_spec(root, "never run"), ran)
     assert (ran.reward, judged.reward, judged.run.isolation) == (reward, reward, "separate")
     assert of_the_verifier(judged.record) == of_the_verifier(ran.record)
@@ -118,7 +118,10 @@ BOTH = WRITE.format(first="0.5", second="1")
 
 def test_steps_are_judged_each_from_its_own_end_state_and_make_one_reward(desk):
     root, ran = kept(desk, BOTH, toml=steps_toml(), files=STEPS, instruction=None)
-    assert again(desk, trial_spec(root, "never run"), ran).record.steps[0].evaluation == ran.record.steps[0].evaluation
+    same = again(desk, trial_spec(root, "never run"), ran).record
+    assert [(step.evaluation, step.end_state) for step in same.steps] == [
+        (step.evaluation, step.end_state) for step in ran.record.steps
+    ]
     write_task(root, toml=steps_toml(), files={**STEPS, "tests/test.sh": HALF}, instruction=None)
     judged = again(desk, trial_spec(root, "never run"), ran)
     assert (ran.reward, judged.reward) == (0.75, 0.5)

@@ -4,11 +4,13 @@ End states are made once. Then all cases are tried, those that are worth most fi
 each check says what the verdicts mean.
 """
 
+import asyncio
 import datetime as dt
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from seatrial.check import (
     cheats,
@@ -21,6 +23,7 @@ from seatrial.check import (
     nothing,
     oracle,
     shotgun,
+    twins,
 )
 from seatrial.check.cases import Case, Check, CheckResult, Subject
 from seatrial.check.examiner import Examiner
@@ -28,6 +31,7 @@ from seatrial.check.grade import grade_of
 from seatrial.check.states import TaskStates, make_states
 from seatrial.check.subject import describe
 from seatrial.check.trying import USUAL_TIME, TimeToTry, TriedCases, try_cases
+from seatrial.check.twin_folders import write_twin
 from seatrial.concurrency import first_error
 from seatrial.errors import SeatrialError
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck
@@ -43,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     cheats,
     hostile,
     instruction,
+    twins,
 )
 """Every check there is, in the order of the reports. A new one is a module of this package and an entry here."""
 
@@ -57,6 +62,8 @@ class BatteryPlan:
     repeats: int = 5
     time: TimeToTry = USUAL_TIME
     words: tuple[str, ...] = ()
+    twins: Path | None = None
+    """Where impossible twins of tasks are written to as tasks of their own, if they are wanted."""
     options: str = "0" * 64
     """The digest of all that the results depend on besides the task."""
 
@@ -86,7 +93,14 @@ async def _check(examiner: Examiner, plan: BatteryPlan, name: str, began: float)
     cases = [case for each in planned.values() if not isinstance(each, Exception) for case in each]
     tried = await try_cases(examiner, states, cases, plan.time)
     results = [_conclude(check, planned[check.CHECK], subject, tried) for check in plan.checks]
+    if plan.twins:
+        await asyncio.to_thread(_write_twins, subject, plan.twins)
     return _summary(examiner, plan, states, results, began)
+
+
+def _write_twins(subject: Subject, folder: Path) -> None:
+    for twin in twins.twins(subject):
+        write_twin(subject.task.root, twin, folder)
 
 
 def cases_of(check: Check, subject: Subject) -> list[Case] | Exception:

@@ -4,11 +4,12 @@ What the machinery fails is tried once more; then there is no verdict, which is 
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from time import monotonic
 
 from seatrial.agents.api import Agent
 from seatrial.check.case_agent import CaseAgent, lay_out
@@ -44,13 +45,18 @@ class CheckTools:
     """Is told how many verifiers have just been run."""
 
 
+class OutOfTimeError(Exception):
+    """A verification took longer than there is time for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class RanTrial:
-    """A trial that was run for a check, with the folder of its files."""
+    """A trial that was run for a check, with the folder of its files, and its agent if that was a given one."""
 
     spec: TrialSpec
     record: TrialRecord
     folder: Path
+    agent: Agent | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -58,6 +64,7 @@ class Examiner:
     """Has the verifier of one task asked. Files go below `folder`; those of cases stay only if `keep_files`.
 
     `baseline` is what the verifier does with the untouched environment: silent there, it was silenced by nobody.
+    `busy_sec` is how long sandboxes were at work for it so far, and `longest_sec` how long one of them may be.
     """
 
     task: Task
@@ -68,6 +75,8 @@ class Examiner:
     baseline: Baseline = "judged"
     verifications: int = 0
     verifying_sec: float = 0.0
+    busy_sec: float = 0.0
+    longest_sec: float | None = None
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     @property
@@ -86,18 +95,16 @@ class Examiner:
 
     async def run(self, options: AgentOptions, given: Agent | None = None) -> RanTrial:
         """Run a whole trial, with a `given` agent or the one that the options name."""
-        shared = self.tools.machinery
-        agents = {options.title: given} if given else {}
-        machinery = Machinery(shared.backend, shared.images, agents=agents, versions=shared.versions)
+        machinery = self.tools.machinery.with_agent(options.title, given)
         for tries in range(1, _TRIES + 1):
             spec = self.spec(options)
             folder = self.new_folder()
-            async with self._room():
+            async with self._at_work():
                 record = await run_trial(spec, machinery, folder)
             if record.failure is None or tries == _TRIES:
                 break
         self._count(sum(run.duration_sec for run in record.verifier_runs), len(record.verifier_runs))
-        return RanTrial(spec, record, folder)
+        return RanTrial(spec, record, folder, given)
 
     async def try_case(self, case: Case, end: EndState | None) -> CaseVerdict:
         """What the verifier says to a case; a case with a command needs no end state."""
@@ -113,7 +120,7 @@ class Examiner:
         for _ in range(_TRIES):
             folder = self.new_folder()
             try:
-                async with self._room():
+                async with self._at_work():
                     judged = await self.tools.bench.judge(end, folder, case.edits, case.conditions)
             except (TrialError, UsageError, OSError) as error:
                 if isinstance(error, OSError) and not is_shortage(error):
@@ -152,8 +159,20 @@ class Examiner:
             with suppress(OSError):  # gone with the folder of the task
                 await asyncio.to_thread(remove_tree, folder)
 
-    def _room(self) -> AbstractAsyncContextManager[None]:
-        return self.tools.admission.place(memory_of(self.task, self.tools.options))
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        """Room on this machine, for no longer than is allowed. Raises OutOfTimeError."""
+        async with self.tools.admission.place(memory_of(self.task, self.tools.options)):
+            began = monotonic()
+            try:
+                async with asyncio.timeout(self.longest_sec) as limit:
+                    yield
+            except TimeoutError:
+                if limit.expired():
+                    raise OutOfTimeError from None
+                raise
+            finally:
+                self.busy_sec += monotonic() - began
 
     def _count(self, seconds: float, verifications: int = 1) -> None:
         self.verifications += verifications

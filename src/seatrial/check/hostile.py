@@ -2,17 +2,30 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from seatrial.check.answers import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
 from seatrial.check.conclusion import concluded, skipped
-from seatrial.check.hostile_files import HostileFile, hostile_files
+from seatrial.check.hostile_files import NUMBER_FILES, HostileFile, hostile_files
 from seatrial.model.check import CheckFinding, CheckId, Weight
 
 CHECK: CheckId = "V9"
 TITLE = "hostile outputs get a verdict in time, and no reward"
 
-_WORTH = {"huge": 5, "pipe": 1}
+Trouble = Literal["rewarded", "no-end", "no-verdict"]
+_SAID: Mapping[Trouble, str] = {
+    "rewarded": "the reward is that of the right answer",
+    "no-end": "the verifier does not end in its time",
+    "no-verdict": "the verifier ends without a verdict (which counts as 0 here, and may be an error elsewhere)",
+}
+_FIXES: Mapping[Trouble, str] = {
+    "rewarded": "give 0 for what cannot be read",
+    "no-end": "look at the kind of a file and at its size before reading it",
+    "no-verdict": "catch what reading the file may raise, and write a reward of 0",
+}
+_WORTH = {"huge": 35, "odd-names": 20, "pipe": 1}
+_PATIENCE_SEC = 60.0
 _NOT_READ = "the reward does not depend on the file at all; V5 says more about that"
 _LOG_END = 300
 
@@ -25,6 +38,14 @@ class HostileTrial:
     variant: Variant
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A hostile file that the verifier met, and what it said."""
+
+    trial: HostileTrial
+    verdict: CaseVerdict
+
+
 def cases(subject: Subject) -> Iterator[Case]:
     """Every hostile file in the place of the first accepted answer."""
     for trial in _made(subject):
@@ -32,41 +53,40 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 
 def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
-    """What hostile files did to the verifier: a reward, no end, or no verdict."""
+    """What hostile files did to the verifier: a reward, no end, or no verdict; one finding for each of these."""
     made = _made(subject)
     if not made:
         return skipped(CHECK, NO_ANSWER)
-    seen = [(trial, verdict) for trial in made for verdict in [judged(trial.variant, verdicts)] if verdict]
-    replaced = [(trial, verdict) for trial, verdict in seen if not trial.file.beside]
-    if replaced and not any(falls(trial.variant, verdict) for trial, verdict in replaced):
+    seen = [Met(trial, verdict) for trial in made for verdict in [judged(trial.variant, verdicts)] if verdict]
+    replaced = [met for met in seen if not met.trial.file.beside]
+    if replaced and not any(falls(met.trial.variant, met.verdict) for met in replaced):
         return skipped(CHECK, _NOT_READ)
-    found = [finding for trial, verdict in seen for finding in _findings(subject, trial, verdict)]
+    groups: dict[Trouble, list[Met]] = {}
+    for met in seen:
+        trouble = _trouble(met)
+        if trouble:
+            groups.setdefault(trouble, []).append(met)
+    found = [_finding(subject, trouble, every) for trouble, every in groups.items()]
     return concluded(CHECK, found, {"files": len(seen)})
 
 
 def _made(subject: Subject) -> list[HostileTrial]:
     variants = Variants(CHECK)
+    patient = subject.task.config.verifier.timeout_sec > _PATIENCE_SEC
     return [
-        HostileTrial(file, variants.make(answer, file.edits, file.code, worth=_WORTH.get(file.code, 20)))
+        HostileTrial(file, variants.make(answer, file.edits, file.code, worth=_WORTH.get(file.code, 45)))
         for answer in chosen_answers(subject)[:1]
         for file in hostile_files(answer)
+        if not (file.waits and patient)
     ]
 
 
-def _findings(subject: Subject, trial: HostileTrial, verdict: CaseVerdict) -> Iterator[CheckFinding]:
-    answer, file = trial.variant.answer, trial.file
-    where = f"where {answer.path} should be is {file.what}"
-    if verdict.timed_out:
-        weight: Weight = "minor" if file.rare else "major"
-        message = f"the verifier does not end in its time when {where}"
-        yield _finding(subject, trial, verdict, ("no-end", weight, message, "look at kind and size before reading"))
-    elif not file.beside and not falls(trial.variant, verdict):
-        message = f"the reward is {verdict.reward or 0.0:g}, as for the right answer, when {where}"
-        yield _finding(subject, trial, verdict, ("rewarded", "critical", message, "give 0 for what cannot be read"))
-    elif _is_silent(verdict):
-        message = f"the verifier ends without a verdict when {where}; here that counts as 0, elsewhere as an error"
-        fix = "catch what reading the file may raise, and write a reward of 0"
-        yield _finding(subject, trial, verdict, ("no-verdict", "note" if file.rare else "minor", message, fix))
+def _trouble(met: Met) -> Trouble | None:
+    if met.verdict.timed_out:
+        return "no-end"
+    if not met.trial.file.beside and not falls(met.trial.variant, met.verdict):
+        return "rewarded"
+    return "no-verdict" if _is_silent(met.verdict) else None
 
 
 def _is_silent(verdict: CaseVerdict) -> bool:
@@ -75,19 +95,27 @@ def _is_silent(verdict: CaseVerdict) -> bool:
     )
 
 
-def _finding(
-    subject: Subject, trial: HostileTrial, verdict: CaseVerdict, said: tuple[str, Weight, str, str]
-) -> CheckFinding:
-    code, weight, message, fix = said
-    case = trial.variant.case.id
+def _finding(subject: Subject, trouble: Trouble, every: list[Met]) -> CheckFinding:
+    first = every[0]
+    what = "; ".join(f"it {met.trial.file.what}" for met in every[1:])
+    message = f"{_SAID[trouble]} when {first.trial.variant.answer.path} {first.trial.file.what}"
+    case = first.trial.variant.case.id
     return CheckFinding(
         check=CHECK,
-        code=code,
-        subject=trial.file.code,
-        weight=weight,
-        message=message,
-        fix=fix,
+        code=trouble,
+        weight=_weight(trouble, every),
+        message=f"{message}; or {what}" if what else message,
+        fix=_FIXES[trouble],
         reproduce=subject.reproduce(case),
         case=case,
-        evidence={"exit_code": verdict.exit_code, "log": verdict.log[-_LOG_END:]},
+        evidence={"cases": [met.trial.variant.case.id for met in every], "log": first.verdict.log[-_LOG_END:]},
     )
+
+
+def _weight(trouble: Trouble, every: list[Met]) -> Weight:
+    """A reward for junk is the worst; one for wild numbers says what V5 says of their fields."""
+    if all(met.trial.file.rare for met in every):
+        return "note"
+    if trouble == "rewarded":
+        return "major" if all(met.trial.file.code in NUMBER_FILES for met in every) else "critical"
+    return "major" if trouble == "no-end" else "minor"

@@ -14,6 +14,7 @@ from seatrial.trial.odd_files import OddFile
 
 HUGE_BYTES = 100 * 2**20
 DEPTH = 100_000
+NUMBER_FILES = frozenset({"infinite", "many-digits"})
 _DIGITS = 5_000
 _JUNK = b"junk, put here by seatrial check\n"
 _NOT_UTF8 = b"\xff\xfe\x80 caf\xe9 \xc3\x28\n" * 4
@@ -23,9 +24,10 @@ _MARK = 86_420_975_318_642
 
 @dataclass(frozen=True, slots=True)
 class HostileFile:
-    """What is put into an end state. `what` goes on after "where the answer should be is".
+    """What is put into an end state. `what` goes on after the name of the answer's file.
 
     `beside` says that the answer itself stays right; `rare` that no honest agent leaves such a thing by accident.
+    With `waits`, a verifier that does not look before it reads will wait to the end of its time.
     """
 
     code: str
@@ -33,22 +35,23 @@ class HostileFile:
     edits: tuple[Edit, ...]
     beside: bool = False
     rare: bool = False
+    waits: bool = False
 
 
 def hostile_files(answer: AcceptedAnswer) -> Iterator[HostileFile]:
     """All of them for one answer, those that cost a verifier much time last."""
     path = answer.path
-    yield HostileFile("binary", "binary data", (Edit(path, _BINARY),))
-    yield HostileFile("not-utf8", "text that is not UTF-8", (Edit(path, _NOT_UTF8),))
-    yield HostileFile("unreadable", "a file that nobody may read", (Edit(path, _JUNK, mode=0),))
-    yield HostileFile("folder", "a folder", (Edit(path, odd=OddFile("folder")),))
-    yield HostileFile("dangling-link", "a link to nothing", (Edit(path, odd=OddFile("link", "no-such-file")),))
-    yield HostileFile("deep-nesting", f"a value {DEPTH:,} levels deep", (Edit(path, _nested(answer)),))
+    yield HostileFile("binary", "is binary data", (Edit(path, _BINARY),))
+    yield HostileFile("not-utf8", "is text that is not UTF-8", (Edit(path, _NOT_UTF8),))
+    yield HostileFile("unreadable", "may be read by nobody", (Edit(path, _JUNK, mode=0),))
+    yield HostileFile("folder", "is a folder", (Edit(path, odd=OddFile("folder")),))
+    yield HostileFile("dangling-link", "is a link to nothing", (Edit(path, odd=OddFile("link", "no-such-file")),))
+    yield HostileFile("deep-nesting", f"is nested {DEPTH:,} levels deep", (Edit(path, _nested(answer)),))
     yield from _large_numbers(answer)
-    yield HostileFile("odd-names", "the answer, with odd names beside it", _odd_names(path), beside=True, rare=True)
+    yield HostileFile("odd-names", "has files with odd names beside it", _odd_names(path), beside=True, rare=True)
     zeros = Edit(path, odd=OddFile("zeros", str(HUGE_BYTES)))
-    yield HostileFile("huge", f"a file of {HUGE_BYTES // 2**20} MB", (zeros,))
-    yield HostileFile("pipe", "a named pipe", (Edit(path, odd=OddFile("pipe")),), rare=True)
+    yield HostileFile("huge", f"has {HUGE_BYTES // 2**20} MB", (zeros,))
+    yield HostileFile("pipe", "is a named pipe", (Edit(path, odd=OddFile("pipe")),), rare=True, waits=True)
 
 
 def _nested(answer: AcceptedAnswer) -> bytes:
@@ -69,8 +72,8 @@ def _large_numbers(answer: AcceptedAnswer) -> Iterator[HostileFile]:
     if marked is None:
         return
     for code, number, what in (
-        ("infinite", b"1e999", "an answer whose numbers are too large to be finite"),
-        ("many-digits", b"9" * _DIGITS, f"an answer with a number of {_DIGITS:,} digits"),
+        ("infinite", b"1e999", "has numbers too large to be finite"),
+        ("many-digits", b"9" * _DIGITS, f"has a number of {_DIGITS:,} digits"),
     ):
         content = marked.replace(str(_MARK).encode(), number, 8 if code == "many-digits" else -1)
         yield HostileFile(code, what, (Edit(answer.path, content),))

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.check.battery import BatteryPlan, cases_of, check_task
-from seatrial.check.cases import CaseVerdict
+from seatrial.check.case_agent import lay_out
+from seatrial.check.cases import Case, CaseVerdict
 from seatrial.check.examiner import CheckTools, Examiner
 from seatrial.check.folder import CheckFolder
 from seatrial.check.prepare import TaskToCheck
 from seatrial.check.states import make_states
 from seatrial.check.subject import describe
 from seatrial.concurrency import side_by_side
-from seatrial.errors import UsageError
+from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.jobs.enforceable import check_enforceable
 from seatrial.jobs.local import affordable
@@ -92,11 +93,14 @@ async def _check_all(
             await asyncio.to_thread(folder.store, result)
             keep(result)
 
-    await side_by_side(work, run.concurrent)
+    # Fewer tasks than verifications at once: each then gets through its cases sooner, within its own time.
+    await side_by_side(work, max(1, run.concurrent // 2))
 
 
-async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Listener) -> CaseVerdict:
-    """Try one case of the one task that a run is about; the verifier's files stay in `folder`.
+async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Listener) -> tuple[Case | None, CaseVerdict]:
+    """Try one case of the one task that a run is about; the verifier's files and edited ones stay in `folder`.
+
+    A case that judges an end state as it is has only a verdict.
 
     Raises UsageError for a case that the task does not have, and TrialError where there is no sandbox.
     """
@@ -108,16 +112,19 @@ async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Listener) -> 
             states = await make_states(maker)
             for state in states.made.values():
                 if (found := state.whole or state.verdict).case == case_id:
-                    return found
+                    return None, found
             subject = describe(task, run.tasks[0].name, states, run.options, run.plan.words, run.plan.repeats)
             lists = [cases_of(check, subject) for check in run.plan.checks]
             known = {case.id: case for each in lists if not isinstance(each, Exception) for case in each}
             if case_id not in known:
                 there = [*known, *(state.verdict.case for state in states.made.values())]
                 raise UsageError(_unknown_case(case_id, there, states.missing))
-            made = states.made.get(known[case_id].state)
+            case = known[case_id]
+            made = states.made.get(case.state)
             trier = Examiner(task, digest, tools, folder, keep_files=True, baseline=maker.baseline)
-            return await trier.try_case(known[case_id], made.end if made else None)
+            verdict = await trier.try_case(case, made.end if made else None)
+            await asyncio.to_thread(lay_out, case.edits, trier.new_folder() / "edited")
+            return case, verdict
 
 
 def _unknown_case(case: str, known: Sequence[str], missing: Mapping[str, str]) -> str:
@@ -138,6 +145,12 @@ async def open_tools(run: CheckRun, tell: Listener) -> AsyncIterator[CheckTools]
     await sweep_scratch()
     async with open_machinery(options.backend, options, say=lambda line: tell(Notice(line))) as machinery:
         capabilities = await machinery.backend.probe()
+        if capabilities.isolation != "namespaces":
+            raise HostUnsupportedError(
+                f"the {capabilities.backend} backend cannot lay out end states: its sandboxes have this machine's own "
+                "files, which checks would change; use embedded, docker or podman"
+            )
         check_enforceable((each.outline.task() for each in run.tasks), options, capabilities)
         admission = Admission(affordable(run.concurrent, notice), machine_memory_mb())
-        yield CheckTools(machinery, StateBench(machinery), admission, options, lambda runs: tell(Verified(runs)))
+        async with StateBench(machinery) as bench:
+            yield CheckTools(machinery, bench, admission, options, lambda runs: tell(Verified(runs)))

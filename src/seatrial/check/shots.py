@@ -122,18 +122,24 @@ def _row_shots(data: DataAnswer, _: bytes, words: Vocabulary) -> Iterator[Shot]:
 
 
 def _listed(data: DataAnswer, words: Vocabulary) -> Iterator[Shot]:
-    """A list of values wherever one is asked for; in a table of text, as text."""
+    """A list of values in place of each number, and in place of every value; a cell of a table holds no list."""
     if data.format in ("csv", "tsv"):
         return
     fields = [field for field in _wrong_fields(data.value, words) if field.path]
+    numbers = [field for field in fields if is_number(field.values[0])]
+    for code, what, chosen in (("every-number", "number", numbers), ("every-value", "value", fields)):
+        content = _with_lists(data, chosen)
+        if content and (chosen is numbers or len(numbers) < len(fields)):
+            yield Shot(code, f"each {what} is a list of right and wrong ones", content)
+
+
+def _with_lists(data: DataAnswer, fields: list[Field]) -> bytes | None:
     changes = [
         (place, [_wrong_value(inner, 1), inner, _wrong_value(inner, 2)])
         for field in fields
         for place, inner in zip(field.places, field.values, strict=True)
     ]
-    content = data.written(with_values(data.value, changes)) if changes else None
-    if content:
-        yield Shot("every-value", "each value is a list of right and wrong ones", content)
+    return data.written(with_values(data.value, changes)) if changes else None
 
 
 def _single_line(content: bytes, path: str, answer_format: OutputFormat | None) -> str | None:

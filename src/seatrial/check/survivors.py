@@ -62,7 +62,9 @@ def survivors(
     teller = _Teller(subject, answer)
     values = [one for one in tried if one.mutant.kind not in _PARTS_GONE]
     if len(values) >= _FEWEST_VALUES and not any(one.killed for one in values):
-        return [teller.ignored(values, _ignored_weight(subject, answer, elsewhere))]
+        is_read = len(values) < len(tried) and any(one.killed for one in tried)
+        weight = _ignored_weight(subject, answer, elsewhere)
+        return [teller.ignored(values, "critical" if is_read and weight == "major" else weight)]
     groups: dict[str, list[Tried]] = {}
     for one in tried:
         groups.setdefault(one.mutant.field, []).append(one)

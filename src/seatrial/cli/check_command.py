@@ -20,7 +20,15 @@ from seatrial.check.trying import TimeToTry
 from seatrial.cli.check_files import write_reports
 from seatrial.cli.check_options import CHECK_GROUPS, check_options, chosen_checks, words_for_cases
 from seatrial.cli.check_progress import CheckProgress
-from seatrial.cli.check_view import show_findings, show_outcomes, show_table_of_tasks, show_verdict, totals_line
+from seatrial.cli.check_view import (
+    show_case,
+    show_findings,
+    show_outcomes,
+    show_table_of_tasks,
+    show_verdict,
+    totals_line,
+)
+from seatrial.cli.harbor_options import HARBOR_SPELLINGS
 from seatrial.cli.job_asked import job_of_agents
 from seatrial.cli.job_running import terminated_like_interrupted
 from seatrial.cli.long_run import cancelled_by_signals, settle_in
@@ -45,7 +53,7 @@ seatrial check my/tasks --baseline known.json --junit report.xml
 """
 
 
-@click.command("check", cls=grouped(*CHECK_GROUPS), epilog=_EXAMPLES)
+@click.command("check", cls=grouped(*CHECK_GROUPS, unlisted=HARBOR_SPELLINGS), epilog=_EXAMPLES)
 @check_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
@@ -85,9 +93,15 @@ def _planned(context: click.Context, spec: JobSpec, chosen: ChosenTasks, options
         repeats=options["repeats"],
         budget=options["budget_sec"],
         trial=spec.trial.model_dump(mode="json"),
+        twins=str(options["twins"].absolute()) if options["twins"] else None,
     )
     plan = BatteryPlan(
-        checks, options["repeats"], TimeToTry(options["budget_sec"], concurrent), words_for_cases(context), digest
+        checks,
+        options["repeats"],
+        TimeToTry(options["budget_sec"], concurrent),
+        words_for_cases(context),
+        options["twins"],
+        digest,
     )
     return CheckRun(chosen.tasks, spec.trial, plan, concurrent)
 
@@ -126,11 +140,14 @@ def _one_case(run: CheckRun, case_id: str, folder: Path) -> int:
     files = folder / "case"
     files.mkdir(parents=True, exist_ok=True)
     with CheckProgress(1, quiet=True) as progress:
-        verdict = _wait(try_one(run, case_id, files, progress))
-    if verdict is None:
+        tried = _wait(try_one(run, case_id, files, progress))
+    if tried is None:
         return _INTERRUPTED
+    case, verdict = tried
+    if case is not None:
+        show_case(case)
     show_verdict(verdict)
-    click.echo(f"The verifier's files are in {files}", err=True)
+    click.echo(f"The verifier's files and those that were edited are in {files}", err=True)
     return 0 if verdict.evaluation is not None else 1
 
 

@@ -46,6 +46,12 @@ WHAT = OptionGroup(
             metavar="TIME",
             help="How long variations of one task's answers are tried: 30s, 5m.  [60s]",
         ),
+        click.option(
+            "--twins",
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIR",
+            help="Write impossible twins of the tasks there: tasks that only a cheat can pass.",
+        ),
         click.option("--case", "case_id", metavar="ID", help="Try one case of one task, and show all of its verdict."),
         click.option(
             "-n",
@@ -62,7 +68,7 @@ HOW = (
     only_options(
         LIMITS, "cpus", "memory_mb", "storage_mb", "agent_timeout_sec", "verifier_timeout_multiplier", "enforcement"
     ),
-    VERIFICATION,
+    only_options(VERIFICATION, "isolation", "trust", "pass_threshold", "verdict"),
 )
 OUTPUT = OptionGroup(
     "Output",

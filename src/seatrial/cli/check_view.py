@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from seatrial.check.cases import CaseVerdict
+from seatrial.check.cases import Case, CaseVerdict
 from seatrial.check.grade import WEIGHTS
 from seatrial.cli.colours import paint
 from seatrial.cli.render import show_table
@@ -79,6 +79,23 @@ def totals_line(checks: Sequence[TaskCheck], seconds: float) -> str:
         f"{counted(verifications, 'verification')} in {format_duration(seconds)} from "
         f"{counted(states, 'end state')}{again}"
     )
+
+
+def show_case(case: Case) -> None:
+    """What a case is: the end state, what is different in it, and under which conditions it is judged."""
+    start = "the untouched environment, in which an agent runs a command" if case.command else f"the state {case.state}"
+    click.echo(f"case: {start}")
+    for edit in case.edits:
+        what = "removed" if edit.content is None else f"with another content, {counted(len(edit.content), 'byte')}"
+        click.echo(f"    {harmless(edit.path)}: {what}")
+    for line in harmless_lines(case.command) if case.command else []:
+        click.echo(f"    $ {line}")
+    conditions = case.conditions
+    named = [f"{name}={value}" for name, value in conditions.env.items()]
+    named += [f"tests/{name} is another one" for name in conditions.tests]
+    named += ["no network"] * (conditions.network == "none") + ["one processor"] * conditions.one_cpu
+    for line in named:
+        click.echo(f"    {harmless(line)}")
 
 
 def show_verdict(verdict: CaseVerdict) -> None:

@@ -13,7 +13,7 @@ from seatrial.cli.job_file import build_spec, read_job_file
 from seatrial.cli.job_images import check_images, whole_image
 from seatrial.errors import JobError
 from seatrial.jobs.api import job_name, new_job_folder
-from seatrial.model.job import JobSpec
+from seatrial.model.job import JobSpec, TrialOptions
 
 Options = Mapping[str, Any]
 
@@ -91,6 +91,15 @@ def job_of_agents(options: Options, name: str, agents: Sequence[str]) -> JobSpec
     spec = build_spec({**values, **named}, "command line")
     check_images(spec.trial)
     return spec
+
+
+def trial_asked(options: Options, base: Mapping[str, Any]) -> TrialOptions:
+    """What the options say about trials, over what is known already. Raises JobError for what cannot be."""
+    trial = {**base, **_overrides(options, None).get("trial", {})}
+    values = {"name": "one", "tasks": ["."], "agents": [{"name": "noop"}], "trial": trial}
+    spec = build_spec(values, "command line")
+    check_images(spec.trial)
+    return spec.trial
 
 
 def changed_job(spec: JobSpec, options: Options) -> JobSpec:

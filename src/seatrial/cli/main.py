@@ -32,13 +32,14 @@ COMMANDS = {
     "score": "Turn what a verifier wrote into an EvaluationResult.",
     "show": "Show the results of a job, or everything about one trial.",
     "tasks": "List the tasks below a path, and what is wrong with them.",
+    "verify": "Judge one end state by a task's tests, without any agent.",
 }
 
 
 _GROUPS = {
     "Running": ("run", "resume", "gc"),
     "Results": ("show", "regrade", "calls", "export", "annotate"),
-    "Tasks": ("init", "tasks", "lint", "check", "score"),
+    "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }
 

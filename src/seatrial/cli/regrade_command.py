@@ -19,7 +19,7 @@ from seatrial.cli.progress import Beginning, Display, Ended, Ending, choose_disp
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.jobs.regrade import PassedOver, RegradeOutcome, run_regrade
 from seatrial.jobs.regrade_plan import PreparedRegrade, RegradeOptions, prepare_regrade
-from seatrial.report.summary import summarise_job
+from seatrial.report.summary import alike, summarise_job
 from seatrial.report.text import counted, harmless
 from seatrial.store.job_store import JobStore
 
@@ -57,6 +57,10 @@ _WHAT = OptionGroup(
         click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
     ),
 )
+_HOW = OptionGroup(
+    VERIFICATION.title,
+    tuple(each for each in VERIFICATION.options if "verify_repeats" not in OptionGroup("", (each,)).names),
+)
 _EXAMPLES = """
 seatrial regrade jobs/first
 seatrial regrade jobs/first --only-changed
@@ -64,10 +68,10 @@ seatrial regrade jobs/first --tests other/tests --where task=easy-*
 """
 
 
-@click.command("regrade", cls=grouped(_WHAT, VERIFICATION), epilog=_EXAMPLES)
+@click.command("regrade", cls=grouped(_WHAT, _HOW), epilog=_EXAMPLES)
 @click.argument("job", type=click.Path(path_type=Path))
 @_WHAT
-@VERIFICATION
+@_HOW
 @gate_options
 @display_options
 @click.pass_context
@@ -83,7 +87,7 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
         only_changed=options["only_changed"],
         repeats=options["repeats"],
         trials=_chosen(JobStore.open(job), options["trials"], options["where"]),
-        changes={name: options[name] for name in sorted(VERIFICATION.names) if options[name] is not None},
+        changes={name: options[name] for name in sorted(_HOW.names) if options[name] is not None},
         concurrent=options["concurrent"],
     )
     gates = Gates(options["fail_under"], options["max_failed"], options["max_invalid"])
@@ -147,11 +151,18 @@ class _Watched:
 
 
 def _reasons(passed_over: Sequence[PassedOver]) -> list[str]:
-    """Which trials keep the verdict that they have, and why; of many only some."""
+    """Which trials keep the verdict that they have, and why, one line for each reason; of many only some."""
     if not passed_over:
         return []
-    named = [f"  {each.trial_id}: {each.reason}" for each in passed_over[:_NAMED]]
-    more = len(passed_over) - len(named)
-    rest = [f"  … and {more:,} more"] if more else []
+    groups: dict[str, list[PassedOver]] = {}
+    for each in passed_over:
+        groups.setdefault(alike(each.reason.replace(each.trial_id, "")), []).append(each)
+    lines = [harmless(f"  {_named(group)}: {group[0].reason}") for group in groups.values()]
+    more = [f"  … and {counted(len(lines) - _NAMED, 'other reason')}"] if len(lines) > _NAMED else []
     trials = counted(len(passed_over), "trial was", "trials were")
-    return [f"{trials} not judged again, and the verdicts stay:", *(harmless(line) for line in [*named, *rest])]
+    return [f"{trials} not judged again, and the verdicts stay:", *lines[:_NAMED], *more]
+
+
+def _named(group: Sequence[PassedOver]) -> str:
+    more = f" and {len(group) - 1:,} more" if len(group) > 1 else ""
+    return f"{group[0].trial_id}{more}"

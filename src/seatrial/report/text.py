@@ -121,8 +121,8 @@ def doubts(tally: Tally) -> list[str]:
         verdicts = counted(tally.disputed, "verdict is", "verdicts are")
         lines.append(f"{verdicts} disputed; the mean would be {tally.believed_mean:.3f} with the higher ones")
     if tally.regraded:
-        before = "there was no mean" if tally.first_mean is None else f"the mean was {tally.first_mean:.3f}"
-        lines.append(f"{counted(tally.regraded, 'trial was', 'trials were')} judged again; {before} when they ran")
+        mean = "there was no mean" if tally.first_mean is None else f"the mean was {tally.first_mean:.3f}"
+        lines.append(f"{counted(tally.regraded, 'trial was', 'trials were')} judged again; {mean} before")
     if (others := tally.curated - tally.disputed) > 0:
         lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
     lines += [f"{counted(trials, 'trial')}: {_WARNINGS.get(code, code)}" for code, trials in tally.warnings.items()]

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from seatrial.agents.api import Agent
 from seatrial.concurrency import finish
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.sandbox.session import open_sandbox
@@ -37,13 +38,15 @@ class EndState:
     """What a verifier is to judge. Without an `archive`, it is the untouched environment; `files` lie over either.
 
     Processes are in no archive. A state that needs them is made by running its agent again: that of the `live` trial,
-    up to the round that is judged. Nobody can tell what a verifier does to them, so that happens each time.
+    up to the round that is judged, or a given `agent` of its name. Nobody can tell what a verifier does to processes,
+    so that happens each time.
     """
 
     verification: Verification
     archive: Path | None = None
     files: Path | None = None
     live: TrialSpec | None = None
+    agent: Agent | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -148,7 +151,8 @@ class StateBench:
     async def _make(self, state: EndState, folder: Path, stack: AsyncExitStack) -> LaidOut:
         if state.live:
             place = (state.verification.round.name, folder / "live")
-            sandbox, verification = await run_up_to(state.live, self._machinery, *place, stack)
+            machinery = self._machinery.with_agent(state.live.agent.title, state.agent)
+            sandbox, verification = await run_up_to(state.live, machinery, *place, stack)
             return LaidOut(sandbox, verification)
         place_ = state.verification.place.sandbox
         sandbox = await stack.enter_async_context(open_sandbox(self._machinery.backend, place_))

@@ -17,6 +17,7 @@ from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.work import Work
+from seatrial.verify.stage import digest_tests
 from seatrial.verify.system.facts import HOME
 from seatrial.verify.system.named import Named, find_named
 from seatrial.verify.system.shared import module_folders
@@ -121,12 +122,13 @@ class Verification:
     @cached_property
     def needs(self) -> VerifierNeeds:
         """What the verifier installs for itself."""
-        return _needs_of(self.spec.task_digest, self.round.tests())
+        given = digest_tests(self.round.given) if self.round.given else ""
+        return _needs_of(self.spec.task_digest + given, self.round.tests())
 
 
 @lru_cache(maxsize=1024)
 def _needs_of(_: str, folders: tuple[Path, ...]) -> VerifierNeeds:
-    """What scripts in some folders install; kept by the digest of their task, for every trial wants to know it."""
+    """What scripts in some folders install; kept by the digest of their content, for every trial wants to know it."""
     scripts = [path for folder in folders for path in sorted(folder.rglob("*.sh"))]
     small = [path for path in scripts if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES]
     return find_needs(path.read_text(errors="replace") for path in small)

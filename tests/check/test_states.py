@@ -122,3 +122,20 @@ def _watching(seen: list[Subject]):
         return CheckResult(CheckOutcome(check="V5", status="passed"))
 
     return SimpleNamespace(CHECK="V5", TITLE="a test", cases=lambda _: (), findings=findings)
+
+
+def test_an_end_state_with_a_service_is_judged_while_it_runs_and_its_files_are_no_answers(tmp_path):
+    world = World(lambda files: "1" if files.get("/app/port") else "0")
+    root = write_task(tmp_path / "one", files={"solution/solve.sh": "#!/bin/sh\n./service\n"})
+    world.agents = {"solve.sh": _serve}
+    states = states_of(world, root, tmp_path)
+    state = states.made[ORACLE]
+    assert (state.verdict.reward, state.accepted, state.answers) == (1.0, True, ())
+    assert state.end is not None
+    assert state.end.live is not None
+    assert states.why_no_answer is None
+
+
+def _serve(sandbox) -> None:
+    sandbox.running.append("service")
+    sandbox.files["/app/port"] = b"4711"

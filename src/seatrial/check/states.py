@@ -177,7 +177,7 @@ class _Maker:
         reward = state.verdict.reward or 0.0
         accepted = name.startswith((ORACLE, PASS)) and reward >= (self._wanted() if name == ORACLE else LEAST_PASS)
         answers: list[AcceptedAnswer] = []
-        if accepted and end.live is None:  # a file that a running program has read already can say anything
+        if accepted and not end.live:  # a service has read its files already, and wrote its own port and number
             output = round_.judged.output
             answers = await asyncio.to_thread(kept_answers, archive, name, output, self.place.workdir, reward)
         return replace(state, end=end, answers=tuple(answers), accepted=accepted)

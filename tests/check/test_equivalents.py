@@ -66,6 +66,15 @@ def test_exact_bytes_may_be_asked_for(tmp_path):
     assert "'byte for byte'" in (result.outcome.reason or "")
 
 
+def test_an_exact_format_of_data_leaves_its_spaces_free(tmp_path):
+    asked = f"{ASKED.format('json')} Use exactly this format."
+    subject = subject_with(tmp_path, asked, {"result.json": JSON})
+    names = {case.id.rpartition("/")[2] for case in equivalents.cases(subject)}
+    assert "compact" in names
+    assert "keys-reordered" not in names
+    assert list(equivalents.cases(subject_with(tmp_path, asked, {"result.json": "no data"}))) == []
+
+
 def test_an_order_of_keys_may_be_asked_for(tmp_path):
     subject = subject_with(tmp_path, f"{ASKED.format('json')} The keys are sorted.", {"result.json": JSON})
     assert not any("keys" in case.id for case in equivalents.cases(subject))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.model.record import TrialRecord
+from seatrial.model.record import Failure, TrialRecord
 from seatrial.trial.kept import KeptTrial
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.regrade import RegradeSpec, regrade_trial
@@ -67,6 +67,27 @@ def test_a_verifier_that_falls_silent_is_asked_about_the_untouched_environment(d
     judged = again(desk, trial_spec(root, "never run"), ran)
     assert (ran.reward, judged.reward, judged.run.baseline) == (1.0, 0.0, "judged")
     assert "verifier_silenced" in judged.tags
+
+
+FORGED = "printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/grep; chmod 755 /usr/local/bin/grep"
+
+
+def test_a_forged_system_is_kept_from_the_verifier_and_disputed_again(desk):
+    root, ran = kept(desk, f"echo wrong > {ANSWER}; {FORGED}")
+    judged = again(desk, trial_spec(root, "never run"), ran)
+    assert (ran.record.disputed_reward, judged.record.disputed_reward) == (1.0, 1.0)
+    assert (judged.reward, judged.tags) == (ran.reward, ran.tags)
+
+
+def test_a_trial_whose_verification_the_machine_failed_gets_its_verdict(desk):
+    root, ran = kept(desk, DONE)
+    lost = Failure(phase="verify", cause="SandboxError", message="gone")
+    unjudged = {"evaluation": None, "verifier_run": None, "provenance": None, "failure": lost}
+    failed = Ran(ran.record.model_copy(update=unjudged), ran.folder)
+    judged = again(desk, trial_spec(root, "never run"), failed)
+    assert (judged.reward, judged.record.outcome, judged.record.failure) == (1.0, "pass", None)
+    assert judged.record.regrade
+    assert judged.record.regrade.first.outcome == "infrastructure_error"
 
 
 def test_services_are_not_judged_from_files(desk):

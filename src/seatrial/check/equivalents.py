@@ -53,7 +53,7 @@ def _made(subject: Subject) -> list[tuple[AcceptedAnswer, Form, Variant]]:
 
 
 def _why_none(subject: Subject) -> str:
-    exact = vocabulary(subject).exact_bytes
+    exact = vocabulary(subject).exact_bytes or vocabulary(subject).exact_form
     if not subject.answers:
         return NO_ANSWER
     if exact:

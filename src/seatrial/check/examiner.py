@@ -149,8 +149,8 @@ class Examiner:
     async def _try_command(self, case: Case, command: str) -> CaseVerdict:
         tree = self.new_folder() / "laid-out"
         removals = await asyncio.to_thread(lay_out, case.edits, tree)
-        agent = CaseAgent("check", "\n".join(filter(None, (removals, command))), tree)
-        ran = await self.run(AgentOptions(name="command", label="check", command=command), agent)
+        options = AgentOptions(name="command", label="check", command=command)
+        ran = await self.run(options, CaseAgent("check", "\n".join(filter(None, (removals, command))), tree))
         verdict = verdict_of_trial(case.id, ran.record, ran.folder)
         for folder in (tree.parent, ran.folder):
             await self.drop(folder)

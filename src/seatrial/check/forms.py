@@ -32,9 +32,10 @@ class Form:
 
 def forms_of(content: bytes, path: str, answer_format: OutputFormat | None, words: Vocabulary) -> list[Form]:
     """Other bytes that say the same as an answer; none where the instruction asks for exact bytes."""
-    if words.exact_bytes:
-        return []
     data = read_data(content, answer_format, path)
+    has_free_spaces = data is not None and data.format not in ("csv", "tsv")
+    if words.exact_bytes or (words.exact_form and not has_free_spaces):
+        return []
     if data is not None:
         made = [*_data_forms(data, content, words), *_line_forms(content, words)]
         made = [form for form in made if _means_the_same(form.content, data)]
@@ -51,7 +52,7 @@ def _means_the_same(content: bytes, data: DataAnswer) -> bool:
 
 
 def _data_forms(data: DataAnswer, content: bytes, words: Vocabulary) -> Iterator[Form]:
-    if not words.ordered_keys and data.format not in ("csv", "tsv"):
+    if not (words.ordered_keys or words.exact_form) and data.format not in ("csv", "tsv"):
         turned = data.written(_turned(data.value))
         if turned:
             yield Form("keys-reordered", "its keys are in another order", "major", turned)

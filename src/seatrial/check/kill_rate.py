@@ -16,7 +16,7 @@ from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult,
 from seatrial.check.conclusion import concluded, skipped
 from seatrial.check.mutants.make import MAX_MUTANTS, mutants_of, rewritten
 from seatrial.check.mutants.mutant import Mutant, MutantKind
-from seatrial.check.survivors import Tried, survivors
+from seatrial.check.survivors import JudgedMutant, survivors
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckId
 
@@ -91,16 +91,18 @@ def _is_telling(made: AnswerMutants, verdicts: Mapping[str, CaseVerdict]) -> boo
     return verdict is not None and not falls(made.control, verdict)
 
 
-def _tried(made: AnswerMutants, verdicts: Mapping[str, CaseVerdict]) -> list[Tried]:
+def _tried(made: AnswerMutants, verdicts: Mapping[str, CaseVerdict]) -> list[JudgedMutant]:
     pairs = [(mutant, variant, judged(variant, verdicts)) for mutant, variant in made.mutants]
-    return [Tried(mutant, variant.case.id, falls(variant, verdict)) for mutant, variant, verdict in pairs if verdict]
+    return [
+        JudgedMutant(mutant, variant.case.id, falls(variant, verdict)) for mutant, variant, verdict in pairs if verdict
+    ]
 
 
-def _elsewhere(tried: Mapping[str, list[Tried]], path: str) -> list[Tried]:
+def _elsewhere(tried: Mapping[str, list[JudgedMutant]], path: str) -> list[JudgedMutant]:
     return [one for other, ones in tried.items() if other != path for one in ones]
 
 
-def _figures(every: Iterable[list[Tried]]) -> JsonObject:
+def _figures(every: Iterable[list[JudgedMutant]]) -> JsonObject:
     tried = [one for ones in every for one in ones]
     killed = sum(one.killed for one in tried)
     fields: dict[str, list[int]] = {}

@@ -133,9 +133,9 @@ class StateVerdict:
 class StateJudge:
     """Judges one end state; each time is as the first."""
 
-    def __init__(self, machinery: Machinery, state: EndState, source: StateSource) -> None:
+    def __init__(self, machinery: Machinery, bench: StateBench, state: EndState, source: StateSource) -> None:
         self._machinery = machinery
-        self._bench = StateBench(machinery)
+        self._bench = bench
         self._state = state
         self._source = source
 
@@ -172,9 +172,10 @@ async def open_state(
     if source.script and round_.step:
         raise UsageError(f"{source.path}: has a {START_SCRIPT}, which cannot be run for one step of a task alone")
     spec = TrialSpec("verify", task, digest_folder(task.root), source.agent, options=options)
-    async with open_machinery(options.backend, options) as machinery:
+    async with open_machinery(options.backend, options) as machinery, StateBench(machinery) as bench:
         place = await find_place(spec, machinery)
-        yield StateJudge(machinery, await _end_state(spec, round_, place, source, folder, machinery), source)
+        state = await _end_state(spec, round_, place, source, folder, machinery)
+        yield StateJudge(machinery, bench, state, source)
 
 
 async def _end_state(

@@ -21,7 +21,7 @@ _ROW_KINDS: dict[MutantKind, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class JudgedMutant:
     """A mutant that was judged, the case it was, and whether its reward fell."""
 
     mutant: Mutant
@@ -34,18 +34,18 @@ class FieldTrials:
     """All that was tried on one field."""
 
     field: str
-    tried: Sequence[Tried]
+    tried: Sequence[JudgedMutant]
 
     @property
     def named(self) -> bool:
         """Whether the instruction speaks of it."""
         return any(one.mutant.named for one in self.tried)
 
-    def of(self, *kinds: MutantKind) -> list[Tried]:
+    def of(self, *kinds: MutantKind) -> list[JudgedMutant]:
         """What was tried of some kinds."""
         return [one for one in self.tried if one.mutant.kind in kinds]
 
-    def survived(self, *kinds: MutantKind) -> Tried | None:
+    def survived(self, *kinds: MutantKind) -> JudgedMutant | None:
         """The first one of some kinds that was accepted."""
         return next((one for one in self.of(*kinds) if not one.killed), None)
 
@@ -56,7 +56,7 @@ class FieldTrials:
 
 
 def survivors(
-    subject: Subject, answer: AcceptedAnswer, tried: Sequence[Tried], elsewhere: Sequence[Tried]
+    subject: Subject, answer: AcceptedAnswer, tried: Sequence[JudgedMutant], elsewhere: Sequence[JudgedMutant]
 ) -> list[CheckFinding]:
     """What the mutants of one answer tell about its verifier, beside what was tried on other files of the answer."""
     teller = _Teller(subject, answer)
@@ -65,14 +65,14 @@ def survivors(
         is_read = len(values) < len(tried) and any(one.killed for one in tried)
         weight = _ignored_weight(subject, answer, elsewhere)
         return [teller.ignored(values, "critical" if is_read and weight == "major" else weight)]
-    groups: dict[str, list[Tried]] = {}
+    groups: dict[str, list[JudgedMutant]] = {}
     for one in tried:
         groups.setdefault(one.mutant.field, []).append(one)
     every = [FieldTrials(field, ones) for field, ones in groups.items()]
     return [finding for trials in every for finding in teller.tell(trials)]
 
 
-def _ignored_weight(subject: Subject, answer: AcceptedAnswer, elsewhere: Sequence[Tried]) -> Weight:
+def _ignored_weight(subject: Subject, answer: AcceptedAnswer, elsewhere: Sequence[JudgedMutant]) -> Weight:
     """How bad it is that nothing about a file matters. Another file may be what counts, and a program may be judged by
     what it left, or be running."""
     if any(one.killed for one in elsewhere) or is_code(answer.path) or not is_main(answer, subject):
@@ -88,7 +88,7 @@ class _Teller:
         self._answer = answer
         self._code = is_code(answer.path)
 
-    def ignored(self, tried: Sequence[Tried], weight: Weight) -> CheckFinding:
+    def ignored(self, tried: Sequence[JudgedMutant], weight: Weight) -> CheckFinding:
         """Nothing about the answer matters."""
         path = self._answer.path
         message = f"the verifier does not look at what {path} says: all {len(tried)} versions with a wrong value pass"
@@ -195,7 +195,7 @@ class _Teller:
             yield self._finding("slips-accepted", trials.field, "minor", message, fix, lived)
 
     def _finding(
-        self, code: str, name: str, weight: Weight, message: str, fix: str, ones: Sequence[Tried]
+        self, code: str, name: str, weight: Weight, message: str, fix: str, ones: Sequence[JudgedMutant]
     ) -> CheckFinding:
         changes = [one.mutant.change for one in ones][:_EXAMPLES]
         return CheckFinding(
@@ -219,5 +219,5 @@ def _quoted(field: str) -> str:
     return field if field.startswith("the ") else f"`{field}`"
 
 
-def _changes(ones: Sequence[Tried]) -> str:
+def _changes(ones: Sequence[JudgedMutant]) -> str:
     return "; ".join(one.mutant.change for one in ones[:3])

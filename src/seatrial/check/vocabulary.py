@@ -30,8 +30,8 @@ _FREEDOM = re.compile(
 )
 _EXACT = re.compile(
     r"byte[- ](?:for|by)[- ]byte|byte[- ]identical|bit[- ]for[- ]bit|verbatim|character[- ](?:for|by)[- ]character|"
-    r"exact(?:ly)? (?:bytes?|format|formatting|output|contents?|text|string|match|like|identical)|"
-    r"exactly (?:this|the following) (?:bytes|format|output|contents?|text|strings?|lines?)|"
+    r"exact(?:ly)? (?:bytes?|output|contents?|text|string|match|like|identical)|"
+    r"exactly (?:this|the following) (?:bytes|output|contents?|text|strings?|lines?)|"
     r"exactly as (?:shown|follows|below|given|described)|exactly match(?:es|ing)?|"
     r"(?:match|matches|identical|equal)(?: to)? exactly|canonical|"
     r"\bmd5\b|\bsha-?(?:1|256|512)\b|checksum|minified|minify|compact json|pretty[- ]?print|\bindent(?:ed|ation)?\b|"
@@ -39,6 +39,7 @@ _EXACT = re.compile(
     r"(?:a|one) single line|one[- ]line\b",
     re.IGNORECASE,
 )
+_EXACT_FORM = re.compile(r"exact(?:ly)? (?:(?:this|the(?: following| same)?) )?(?:format|formatting)\b", re.IGNORECASE)
 _ORDERED = re.compile(
     r"sort(?:ed)? (?:\w+ )?keys|keys (?:\w+ )*(?:sorted|in (?:this|the|alphabetical|exactly))|sort_keys|"
     r"order of (?:the )?(?:keys|fields)|(?:keys|fields) (?:\w+ ){0,4}order|alphabetical(?:ly)?",
@@ -113,6 +114,11 @@ class Vocabulary:
     def exact_bytes(self) -> str | None:
         """The words by which the instruction asks for exact bytes, if it does."""
         return _first(_EXACT, self.instruction)
+
+    @property
+    def exact_form(self) -> str | None:
+        """The words by which the instruction asks for an exact format, if it does; data may still have other spaces."""
+        return _first(_EXACT_FORM, self.instruction)
 
     @property
     def ordered_keys(self) -> str | None:

@@ -126,7 +126,8 @@ class _Watched:
             try:
                 spec = job.store.file.spec
                 planned = len(job.trials) + len(job.earlier)
-                self.display.begin(Beginning(spec.name, job.store.path, planned, job.earlier, spec.model))
+                earlier = [entry._replace(cost_usd=None) for entry in job.earlier]  # no model is paid for anything here
+                self.display.begin(Beginning(spec.name, job.store.path, planned, earlier, spec.model))
                 settle_in()
                 outcome = asyncio.run(cancelled_by_signals(run_regrade(job, self.display.observe)))
             finally:

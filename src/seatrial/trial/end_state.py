@@ -18,6 +18,7 @@ from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_tree
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement, score
+from seatrial.trial.kept import work_laid_out
 from seatrial.trial.laid_out import Edit, LaidOut, files_below, with_changes
 from seatrial.trial.live_state import run_up_to
 from seatrial.trial.machinery import Machinery
@@ -104,8 +105,11 @@ class StateBench:
         laid = self._find_idle(state) or await self._lay_out(state, folder)
         try:
             changes = await laid.edit(edits)
-            verification = with_changes(laid.verification or state.verification, changes)
-            verification = replace(verification, folder=folder, conditions=conditions)
+            verification = laid.verification or state.verification
+            verification = replace(
+                verification, folder=folder, conditions=conditions, work=laid.work or verification.work
+            )
+            verification = with_changes(verification, changes)
             judged = await self._judge(verification, laid)
             self.verifications += 1
             unchanged = self._open and await laid.is_as_before()
@@ -158,8 +162,8 @@ class StateBench:
         sandbox = await stack.enter_async_context(open_sandbox(self._machinery.backend, place_))
         if state.archive:
             await lay_out_snapshot(sandbox, state.archive)
-        else:
-            await furnish_untouched(state.verification, sandbox)
+            return LaidOut(sandbox, work=await work_laid_out(state.verification, sandbox))
+        await furnish_untouched(state.verification, sandbox)
         return LaidOut(sandbox)
 
     async def _remove_idle(self, most: int) -> None:

@@ -70,6 +70,7 @@ bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.jobs
 	$(BIN)/python -m benchmarks.trials
+	$(BIN)/python -m benchmarks.check
 	$(BIN)/python -m benchmarks.gateway
 	$(BIN)/python -m benchmarks.harborenv
 	$(BIN)/python -m benchmarks.sandbox

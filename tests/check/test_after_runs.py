@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.check.after_runs import AfterRuns, odd_things
-from seatrial.check.past_runs import Attempt, PastRuns, collect, read_runs
+from seatrial.check.past_runs import PastAttempt, PastRuns, collect, read_runs
 from seatrial.errors import SeatrialError
 from seatrial.model.record import Outcome
 from seatrial.tasks.digest import digest_folder
@@ -19,15 +19,15 @@ from tests.trial.support import write_task
 HERE, THERE = "here", "there"
 
 
-def tries(agent: str, *values: float, task: str = HERE) -> list[Attempt]:
-    return [Attempt(task, agent, "pass" if value == 1 else "fail", value) for value in values]
+def tries(agent: str, *values: float, task: str = HERE) -> list[PastAttempt]:
+    return [PastAttempt(task, agent, "pass" if value == 1 else "fail", value) for value in values]
 
 
-def silent(agent: str, count: int, outcome: Outcome = "verifier_error") -> list[Attempt]:
-    return [Attempt(HERE, agent, outcome, 0.0 if outcome == "verifier_error" else None)] * count
+def silent(agent: str, count: int, outcome: Outcome = "verifier_error") -> list[PastAttempt]:
+    return [PastAttempt(HERE, agent, outcome, 0.0 if outcome == "verifier_error" else None)] * count
 
 
-def codes(*attempts: Iterable[Attempt]) -> list[str]:
+def codes(*attempts: Iterable[PastAttempt]) -> list[str]:
     return [odd.code for odd in odd_things(HERE, collect(chain(*attempts)))]
 
 
@@ -50,7 +50,7 @@ ABLE = tries("a", 1, 1, 0, 1, task=THERE)
     ],
     ids=["zero", "nobody able", "once more than zero", "too few", "one agent", "one", "silent", "4", "machine", "half"],
 )
-def test_what_is_odd(attempts: list[list[Attempt]], expected: list[str]) -> None:
+def test_what_is_odd(attempts: list[list[PastAttempt]], expected: list[str]) -> None:
     assert codes(*attempts) == expected
 
 
@@ -68,7 +68,7 @@ def test_a_weak_agent_beats_a_strong_one() -> None:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([HERE, THERE]), st.floats(0, 1)), max_size=40))
 @settings(max_examples=40, deadline=None)
 def test_any_rewards(rows: list[tuple[str, str, float]]) -> None:
-    for odd in odd_things(HERE, collect(Attempt(task, agent, "partial", value) for agent, task, value in rows)):
+    for odd in odd_things(HERE, collect(PastAttempt(task, agent, "partial", value) for agent, task, value in rows)):
         assert odd.message
 
 
@@ -76,7 +76,7 @@ def test_only_runs_of_the_very_same_task_count(tmp_path: Path) -> None:
     root = write_task(tmp_path)
     subject = make_subject(root)
     digest = digest_folder(root)
-    attempts = [Attempt(digest, agent, "pass", 1.0) for agent in "aabbaabb"]
+    attempts = [PastAttempt(digest, agent, "pass", 1.0) for agent in "aabbaabb"]
     found = AfterRuns(collect(attempts, ["jobs/my job"])).findings(subject, {})
     assert [finding.id for finding in found.findings] == ["V12/always-one"]
     assert found.findings[0].reproduce == f"seatrial check {subject.name} --only V12 --runs 'jobs/my job'"

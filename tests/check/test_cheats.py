@@ -62,17 +62,20 @@ def test_expected_results_behind_a_link(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shipped", "cheat"),
-    [("expected_result.txt", "search"), ("old/notes.bak", "shipped-answer"), ("old/answer.txt", None)],
+    ("shipped", "cheats_that_pay"),
+    [
+        ("expected_result.txt", {"search", "shipped-answer"}),
+        ("old/notes.bak", {"shipped-answer"}),
+        ("old/answer.txt", set()),  # a file that the instruction names
+    ],
 )
-def test_an_answer_that_lies_in_the_environment(bench: Bench, tmp_path: Path, shipped: str, cheat: str | None) -> None:
+def test_an_answer_that_lies_in_the_environment(
+    bench: Bench, tmp_path: Path, shipped: str, cheats_that_pay: set[str]
+) -> None:
     files = {"tests/test.sh": JUDGED_BY_CONTENT, f"environment/{shipped}": RIGHT}
     root = write_task(tmp_path / "task", files=files)
-    searches = ["stand-in", "/search", "shipped-answer"]
-    assert bool(cheat) == bool(ids(bench.check(cheats, root, ACCEPTED, only=searches)))
-    if cheat:
-        found = bench.check(cheats, root, ACCEPTED, only=["stand-in", cheat])
-        assert ids(found) == {f"V8/cheat-pays:{cheat}"}
+    found = bench.check(cheats, root, ACCEPTED, only=["stand-in", "/search", "shipped-answer"])
+    assert {finding.subject for finding in found.findings} == cheats_that_pay
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")
@@ -95,6 +98,17 @@ def test_what_nothing_is_worth_is_no_pay_of_a_cheat(tmp_path: Path) -> None:
     assert cheats.findings(subject, verdicts).outcome.status == "passed"
     verdicts["V8/search"] = verdict("V8/search", 0.5)
     assert ids(cheats.findings(subject, verdicts)) == {"V8/cheat-pays:search"}
+
+
+def test_of_several_links_the_best_is_told(tmp_path: Path) -> None:
+    root = write_task(tmp_path, files={"tests/golden_fail.txt": "a", "tests/golden_pass.txt": "b"})
+    subject = make_subject(root, ACCEPTED, **{UNTOUCHED: verdict(UNTOUCHED)})
+    paid = {"V8/linked-output/golden_pass.txt": 1.0, "V8/linked-output/golden_fail.txt": 0.2}
+    found = cheats.findings(
+        subject, {each.id: verdict(each.id, paid.get(each.id, 0.0)) for each in cheats.cases(subject)}
+    )
+    assert ids(found) == {"V8/cheat-pays:linked-output/golden_pass.txt"}
+    assert found.findings[0].weight == "major"
 
 
 def test_without_anything_to_compare_with_nothing_is_said(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def test_each_condition_is_other_in_what_it_is_named_for(desk, tmp_path):
 
 
 def test_what_the_task_sets_stays(desk, tmp_path):
-    toml = '[verifier.env]\nTZ = "UTC"\nLANG = "C"\nPYTHONHASHSEED = "0"\n'
+    shared = '[environment]\nnetwork_mode = "no-network"\n[environment.env]\nLANG = "C"\n'
+    toml = f'{shared}[verifier.env]\nTZ = "UTC"\nPYTHONHASHSEED = "0"\n'
     root = write_task(tmp_path / "task", toml=toml, files=FILES)
     case = Case("all", "V4", conditions=ALL_TOGETHER.conditions)
     (verdict,) = judge_cases(desk, root, [case], {}).values()

@@ -102,6 +102,9 @@ def test_what_is_fetched(tmp_path: Path, line: str, fetched: str | None) -> None
     assert set(public) == ({"V10/fetches"} if fetched else set())
     if fetched:
         assert fetched in shut["V10/needs-network"].message
+        assert shut["V10/needs-network"].weight == "minor", "nobody has seen it fail"
+        fails = found(tmp_path / "shut", said(UNTOUCHED), said(ORACLE, 0.0))
+        assert fails["V10/needs-network"].weight == "major"
         works = found(tmp_path / "shut", said(UNTOUCHED), said(ORACLE, 1.0))
         assert not works, "what passes without a network needs none"
 

@@ -88,6 +88,13 @@ def test_both_values_of_one_condition_are_one_finding(subject):
     assert list(ids(result(subject, **seeds))) == ["V4/hash-seed:oracle"]
 
 
+def test_what_many_conditions_seem_to_do_is_dice(subject):
+    others = {f"oracle/{name}": verdict(0.0) for name in ("date", "locale", "one-cpu")}
+    (flaky,) = result(subject, **others).findings
+    assert flaky.id == "V4/flaky:oracle"
+    assert "21% of runs differ from the others" in flaky.message
+
+
 def test_what_the_first_state_shows_is_not_said_again_of_others(subject):
     others = {"oracle/date": verdict(0.0), "golden/pass/all-together": verdict(0.0)}
     assert list(ids(result(subject, **others))) == ["V4/date:oracle"]
@@ -112,6 +119,13 @@ def test_breakdowns_alone_are_minor_and_times_in_them_nothing(subject):
     found = result(subject, **{"oracle/date": verdict(1.0, breakdown={"a": {"score": 0}, "seconds": 2.0})})
     assert ids(found) == {"V4/breakdown:oracle": "minor"}
     assert "`a.score` (with a date 400 days later)" in found.findings[0].message
+    other = verdict(1.0, breakdown={"a": {"score": 0}})
+    again = result(
+        subject,
+        **{"oracle/date": other, "oracle/repeat-2": other, "untouched/repeat-2": verdict(0.0, breakdown={"a": 1})},
+    )
+    assert ids(again) == {"V4/breakdown:oracle": "minor"}
+    assert "`a.score` (asked again)" in again.findings[0].message
 
 
 def test_a_declared_network_is_not_taken_away(tmp_path):

@@ -14,7 +14,6 @@ from seatrial.model.check import CheckOutcome
 from seatrial.model.job import TrialOptions
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
-from seatrial.trial.end_state import StateBench
 from seatrial.trial.machinery import Machinery
 from tests.check.worlds import RIGHT, World, ids, make_task
 from tests.trial.support import ANSWER, INSTRUCTION, write_task
@@ -24,8 +23,7 @@ STEPS = '[environment]\nnetwork_mode = "no-network"\n[[steps]]\nname = "one"\n[[
 
 
 def states_of(world: World, root, folder) -> TaskStates:
-    machinery = Machinery(world.backend())
-    tools = CheckTools(machinery, StateBench(machinery), Admission(4, 4096), TrialOptions(image="host"))
+    tools = CheckTools(Machinery(world.backend()), Admission(4, 4096), TrialOptions(image="host"))
     return asyncio.run(make_states(Examiner(load_task(root), digest_folder(root), tools, folder / "files")))
 
 
@@ -124,3 +122,20 @@ def _watching(seen: list[Subject]):
         return CheckResult(CheckOutcome(check="V5", status="passed"))
 
     return SimpleNamespace(CHECK="V5", TITLE="a test", cases=lambda _: (), findings=findings)
+
+
+def test_an_end_state_with_a_service_is_judged_while_it_runs_and_its_files_are_no_answers(tmp_path):
+    world = World(lambda files: "1" if files.get("/app/port") else "0")
+    root = write_task(tmp_path / "one", files={"solution/solve.sh": "#!/bin/sh\n./service\n"})
+    world.agents = {"solve.sh": _serve}
+    states = states_of(world, root, tmp_path)
+    state = states.made[ORACLE]
+    assert (state.verdict.reward, state.accepted, state.answers) == (1.0, True, ())
+    assert state.end is not None
+    assert state.end.live is not None
+    assert states.why_no_answer is None
+
+
+def _serve(sandbox) -> None:
+    sandbox.running.append("service")
+    sandbox.files["/app/port"] = b"4711"

@@ -15,7 +15,6 @@ from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer, command_line
-from seatrial.trial.end_state import StateBench
 from seatrial.trial.machinery import Machinery
 from tests.trial.support import ANSWER, write_task
 
@@ -70,8 +69,7 @@ class World:
     def check(self, root: Path, folder: Path, plan: BatteryPlan | None = None, **options: object) -> TaskCheck:
         """Check a task with the whole battery."""
         chosen = TrialOptions.model_validate({"image": "host", **options})
-        machinery = Machinery(self.backend())
-        tools = CheckTools(machinery, StateBench(machinery), Admission(4, 4096), chosen)
+        tools = CheckTools(Machinery(self.backend()), Admission(4, 4096), chosen)
         examiner = Examiner(load_task(root), digest_folder(root), tools, folder / "files")
         return asyncio.run(check_task(examiner, plan or BatteryPlan(), "tasks/one"))
 

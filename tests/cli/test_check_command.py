@@ -100,6 +100,7 @@ def test_what_is_found_fails_from_a_weight_on(seatrial: Seatrial):
         (["tasks", "--baseline", "none.json"], "--write-baseline"),
         (["tasks", "--case", "V2/nonsense", "--image", "host"], "for example V2/"),
         (["tasks", "--budget", "soon"], "no length of time"),
+        (["tasks", "-e", "local", "--network", "task"], "use embedded, docker or podman"),
         ([], "Missing argument"),
     ],
 )

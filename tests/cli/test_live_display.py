@@ -10,7 +10,7 @@ from rich.console import Console
 
 from seatrial.cli.live_display import LiveDisplay
 from seatrial.cli.progress import Beginning
-from seatrial.trial.events import PhaseStarted, TrialRetried
+from seatrial.trial.events import PhaseStarted, TrialPassedOver, TrialRetried
 from tests.cli.conftest import on_terminal
 from tests.cli.job_folders import BROKEN, FLAKY
 from tests.cli.test_progress_board import finished, started
@@ -127,6 +127,8 @@ def test_of_many_running_trials_a_few_are_shown(live: LiveDisplay, clock: Clock,
 def test_what_was_not_judged_stays_above(live: LiveDisplay, screen: Screen):
     live.observe(finished("disk", BROKEN))
     live.observe(TrialRetried("net", 1, FLAKY))
+    live.observe(TrialPassedOver("old", "no end state was kept"))
+    assert "old: no end state was kept" in screen.getvalue()
     told = "disk: the disk  [31mburns (SandboxError, while the sandbox was set up)"
     assert f"infrastructure_error      -    2.0 s  {told}" in screen.getvalue()
     assert "trying again                   try 2  net: the same as disk" in screen.getvalue()

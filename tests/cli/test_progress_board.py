@@ -5,8 +5,9 @@ from typing import Any
 from seatrial.cli.progress_board import Board
 from seatrial.model.record import ModelUsage
 from seatrial.store.index import entry_of
-from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialPassedOver, TrialRetried, TrialStarted
 from tests.cli.job_folders import BROKEN, FLAKY, record
+from tests.store.test_revisions import revision
 
 
 def started(name: str, tries: int = 1) -> Event:
@@ -28,6 +29,19 @@ def test_it_follows_a_trial():
     board.apply(started("a", 2), 4.0)
     board.apply(finished("a", 0.5), 5.0)
     assert (board.running, board.finished, board.means()) == ({}, 1, {"oracle": 0.5})
+
+
+def test_what_is_passed_over_runs_no_more_and_counts_for_nothing():
+    board = Board(1, [], 0.0)
+    board.apply(started("a"), 1.0)
+    board.apply(TrialPassedOver("a", "no end state was kept"), 2.0)
+    assert (board.running, board.finished) == ({}, 0)
+
+
+def test_a_trial_that_is_judged_again_is_not_paid_for_again():
+    board = Board(1, [], 0.0)
+    board.apply(TrialFinished(revision(1, 0.5, model_usage=ModelUsage(calls=1, cost_usd=2.0))), 1.0)
+    assert (board.finished, board.cost_usd) == (1, None)
 
 
 def test_only_scored_trials_are_in_the_mean():

@@ -70,6 +70,18 @@ def test_repeats_say_what_differs_and_keep_what_was_printed(seatrial: Seatrial, 
     assert (again.code, "there is something in it; name a new folder" in again.err) == (2, True)
 
 
+SERVES = """#!/bin/sh
+if cat /proc/[0-9]*/comm | grep -qx sleep; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+
+
+def test_files_of_a_service_are_started_each_time(seatrial: Seatrial, right, tmp_path):
+    root = write_task(tmp_path / "task", files={"tests/test.sh": SERVES})
+    (right / "start.sh").write_text("sleep 600 & until grep -qx sleep /proc/$!/comm; do :; done\n")
+    shown = seatrial("verify", root, "--image", "host", "--state", right, "--repeat", 2, "--json")
+    assert (shown.code, json.loads(shown.out)["rewards"]) == (0, [1.0, 1.0])
+
+
 def test_a_verifier_without_a_verdict_is_not_good_enough(seatrial: Seatrial, tmp_path):
     root = write_task(tmp_path / "task", files={"tests/test.sh": "#!/bin/sh\nexit 3\n"})
     shown = seatrial("verify", root, "--image", "host")

@@ -93,6 +93,12 @@ def test_a_copy_of_a_revision_is_not_another(store):
     assert store.next_revision(TRIAL) == 8
 
 
+def test_a_number_that_nobody_counts_to_is_no_revision(store):
+    keep(store, record())
+    (store.path / f"revisions/{TRIAL}.{10**18}").mkdir(parents=True)
+    assert (judged(store), store.next_revision(TRIAL)) == ([(TRIAL, 1.0, 0)], 1)
+
+
 def test_a_link_in_the_place_of_the_folder_is_refused(store, tmp_path):
     keep(store, record())
     (store.path / "revisions").symlink_to(tmp_path)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -177,6 +178,23 @@ def test_a_separate_verifier_gets_what_was_edited(desk, tmp_path):
 
     judged, bench = at_bench(desk, spec, tmp_path, use)
     assert (rewards(judged), bench.laid_out) == ([0.0, 1.0, 0.0], 1)
+
+
+@needs_root
+def test_nothing_of_an_agent_that_left_processes_is_believed_or_waited_for(desk, tmp_path):
+    """What those did after its changes had been listed is in the archive, and in no list."""
+    plant = "printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/grep; chmod 755 /usr/local/bin/grep; sleep 600 &"
+    spec = trial_spec(write_task(tmp_path / "task"), f"echo wrong > {ANSWER}; {plant}")
+    state = kept(desk, spec)
+    listed = replace(state.verification.work, found=FileChanges(), changes=FileChanges())
+    state = replace(state, verification=replace(state.verification, work=listed))
+
+    async def use(bench: StateBench, _: EndState) -> Judged:
+        return await bench.judge(state, tmp_path / "judged")
+
+    judged, _ = at_bench(desk, spec, tmp_path, use)
+    assert (judged.evaluation.reward, judged.judgement.disputed) == (0.0, 1.0)
+    assert judged.judgement.run.survivors == ()
 
 
 SERVED = "#!/bin/sh\ncat /proc/[0-9]*/comm | grep -cx sleep > /logs/verifier/reward.txt\n"

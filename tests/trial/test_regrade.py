@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.model.record import TrialRecord
+from seatrial.model.record import Failure, TrialRecord
 from seatrial.trial.kept import KeptTrial
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.regrade import RegradeSpec, regrade_trial
@@ -69,6 +69,27 @@ def test_a_verifier_that_falls_silent_is_asked_about_the_untouched_environment(d
     assert "verifier_silenced" in judged.tags
 
 
+FORGED = "printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/grep; chmod 755 /usr/local/bin/grep"
+
+
+def test_a_forged_system_is_kept_from_the_verifier_and_disputed_again(desk):
+    root, ran = kept(desk, f"echo wrong > {ANSWER}; {FORGED}")
+    judged = again(desk, trial_spec(root, "never run"), ran)
+    assert (ran.record.disputed_reward, judged.record.disputed_reward) == (1.0, 1.0)
+    assert (judged.reward, judged.tags) == (ran.reward, ran.tags)
+
+
+def test_a_trial_whose_verification_the_machine_failed_gets_its_verdict(desk):
+    root, ran = kept(desk, DONE)
+    lost = Failure(phase="verify", cause="SandboxError", message="gone")
+    unjudged = {"evaluation": None, "verifier_run": None, "provenance": None, "failure": lost}
+    failed = Ran(ran.record.model_copy(update=unjudged), ran.folder)
+    judged = again(desk, trial_spec(root, "never run"), failed)
+    assert (judged.reward, judged.record.outcome, judged.record.failure) == (1.0, "pass", None)
+    assert judged.record.regrade
+    assert judged.record.regrade.first.outcome == "infrastructure_error"
+
+
 def test_services_are_not_judged_from_files(desk):
     root, ran = kept(desk, f"{DONE}; sleep 600 &")
     with pytest.raises(UsageError, match="needs its services"):
@@ -79,8 +100,8 @@ def test_services_are_not_judged_from_files(desk):
 
 def test_without_an_end_state_it_is_said_how_to_keep_one(desk):
     root = write_task(desk.new_folder() / "task")
-    ran = desk.run(root, DONE)
-    with pytest.raises(UsageError, match="no end state was kept; `--keep snapshot`"):
+    ran = desk.run(root, DONE, keep="record")
+    with pytest.raises(UsageError, match="the end state was not kept: the run said --keep record"):
         again(desk, trial_spec(root, "never run"), ran)
 
 
@@ -88,7 +109,7 @@ def test_without_an_end_state_it_is_said_how_to_keep_one(desk):
 def test_a_separate_verifier_needs_artifacts_alone(desk, command, reward):
     toml = f'artifacts = ["{ANSWER}"]\n[verifier]\nenvironment_mode = "separate"\n'
     root = write_task(desk.new_folder() / "task", toml=toml, network="")
-    ran = desk.run(root, command)
+    ran = desk.run(root, command, keep="record")
     judged = again(desk, trial_spec(root, "never run"), ran)
     assert (ran.reward, judged.reward, judged.run.isolation) == (reward, reward, "separate")
     assert of_the_verifier(judged.record) == of_the_verifier(ran.record)
@@ -118,7 +139,10 @@ BOTH = WRITE.format(first="0.5", second="1")
 
 def test_steps_are_judged_each_from_its_own_end_state_and_make_one_reward(desk):
     root, ran = kept(desk, BOTH, toml=steps_toml(), files=STEPS, instruction=None)
-    assert again(desk, trial_spec(root, "never run"), ran).record.steps[0].evaluation == ran.record.steps[0].evaluation
+    same = again(desk, trial_spec(root, "never run"), ran).record
+    assert [(step.evaluation, step.end_state) for step in same.steps] == [
+        (step.evaluation, step.end_state) for step in ran.record.steps
+    ]
     write_task(root, toml=steps_toml(), files={**STEPS, "tests/test.sh": HALF}, instruction=None)
     judged = again(desk, trial_spec(root, "never run"), ran)
     assert (ran.reward, judged.reward) == (0.75, 0.5)

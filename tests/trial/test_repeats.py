@@ -1,9 +1,14 @@
 """`verify_repeats`: the same end state judged again and again, each time as the agent left it where that can be had."""
 
+import asyncio
+
 import pytest
 
 from seatrial.model.evaluation import NONDETERMINISTIC
-from tests.trial.support import ANSWER, SHELL_TEST, Desk
+from seatrial.sandbox.local import LocalBackend
+from seatrial.trial.machinery import Machinery
+from seatrial.trial.run import run_trial
+from tests.trial.support import ANSWER, SHELL_TEST, Desk, trial_spec, write_task
 
 # The first time it meets its own mark nowhere; it spoils the answer for whoever judges the same files again.
 SPOILS = f"{SHELL_TEST}\necho judged; echo spoiled > {ANSWER}\n"
@@ -13,7 +18,7 @@ n=$(od -An -N4 -tu4 /dev/urandom); echo "0.$((n % 100000000 + 100000000))" > /lo
 
 
 def test_each_repeat_meets_the_end_state_as_the_agent_left_it(desk: Desk):
-    ran = desk.attack(f"echo right > {ANSWER}", files={"tests/test.sh": SPOILS}, verify_repeats=3)
+    ran = desk.attack(f"echo right > {ANSWER}", files={"tests/test.sh": SPOILS}, verify_repeats=3, keep="record")
     assert (ran.reward, ran.run.repeats, ran.run.repeated_in) == (1.0, (1.0, 1.0, 1.0), "fresh")
     assert ran.evaluation.confidence is not None
     assert (ran.evaluation.confidence.verifier_repeats, ran.evaluation.confidence.verifier_reward_sd) == (3, 0.0)
@@ -65,3 +70,18 @@ def test_a_verifier_that_never_speaks_is_asked_for_its_baseline_all_the_same(des
     ran = desk.attack("true", files={"tests/test.sh": "#!/bin/sh\nexit 0\n"}, verify_repeats=repeats)
     assert ran.record.outcome == "verifier_error"
     assert ran.run.repeats == (() if repeats == 1 else (None, None))
+
+
+@pytest.mark.filterwarnings("ignore::seatrial.sandbox.local.UnisolatedWarning")
+def test_a_backend_that_shares_the_files_of_this_machine_repeats_in_place(tmp_path):
+    speaks = '#!/bin/sh\necho 1 > "$SANDBOX_ROOT/logs/verifier/reward.txt"\n'
+    root = write_task(tmp_path / "task", files={"tests/test.sh": speaks})
+    spec = trial_spec(root, "true", enforcement="partial", backend="local", verify_repeats=2)
+
+    async def run():
+        async with LocalBackend() as backend:
+            return await run_trial(spec, Machinery(backend), tmp_path)
+
+    record = asyncio.run(run())
+    assert record.verifier_run is not None
+    assert (record.verifier_run.repeats, record.verifier_run.repeated_in) == ((1.0, 1.0), "same")

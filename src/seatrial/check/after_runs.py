@@ -12,7 +12,7 @@ from statistics import fmean
 
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
 from seatrial.check.conclusion import concluded, skipped
-from seatrial.check.past_runs import Attempt, PastRuns, rewards
+from seatrial.check.past_runs import PastAttempt, PastRuns, rewards
 from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.stats.intervals import wilson
 from seatrial.tasks.digest import digest_folder
@@ -65,7 +65,7 @@ def odd_things(task: str, runs: PastRuns) -> Iterator[OddThing]:
     yield from _upside_down(task, runs)
 
 
-def _no_verdicts(attempts: Sequence[Attempt]) -> Iterator[OddThing]:
+def _no_verdicts(attempts: Sequence[PastAttempt]) -> Iterator[OddThing]:
     ran = [each for each in attempts if each.is_scored or each.outcome == "verifier_error"]
     silent = sum(each.outcome == "verifier_error" for each in ran)
     if len(ran) >= _ENOUGH_EACH and 2 * silent > len(ran) and wilson(silent / len(ran), len(ran))[0] > 0.25:

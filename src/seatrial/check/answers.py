@@ -13,7 +13,7 @@ from seatrial.model.check import CheckId
 from seatrial.trial.end_state import Edit
 
 MAX_ANSWERS = 3
-NO_ANSWER = "no answer is accepted yet, so there is nothing to change about one"
+NO_ANSWER = "there is no file of an accepted answer that could be changed"
 _LEAST_FALL = 1e-9
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from seatrial.check import (
     cheats,
+    contract,
     determinism,
     equivalents,
     golden,
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     shotgun,
     cheats,
     hostile,
+    contract,
     instruction,
     twins,
 )
@@ -75,7 +77,8 @@ async def check_task(examiner: Examiner, plan: BatteryPlan, name: str) -> TaskCh
     """
     began = time.monotonic()
     try:
-        return await _check(examiner, plan, name, began)
+        async with examiner.bench:
+            return await _check(examiner, plan, name, began)
     except SeatrialError as error:
         return _ungraded(examiner, plan, str(error), began)
     except Exception as error:  # noqa: BLE001 - what goes wrong with one task is no concern of the others
@@ -193,6 +196,7 @@ def _described(examiner: Examiner, plan: BatteryPlan, began: float, **found: obj
         "image": options.image,
         "verifications": examiner.verifications,
         "verifying_sec": examiner.verifying_sec,
+        "rebuilt": examiner.rebuilt,
         "duration_sec": time.monotonic() - began,
         "finished_at": dt.datetime.now(dt.UTC),
         "options": plan.options,

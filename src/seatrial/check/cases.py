@@ -129,8 +129,15 @@ class CheckResult:
 class Check(Protocol):
     """A module of this package that tries one thing."""
 
-    CHECK: CheckId
-    TITLE: str
+    @property
+    def CHECK(self) -> CheckId:  # noqa: N802 - a constant of the module
+        """Which check it is."""
+        ...
+
+    @property
+    def TITLE(self) -> str:  # noqa: N802 - as above
+        """What it is about, in a few words."""
+        ...
 
     def cases(self, subject: Subject) -> Iterable[Case]:
         """What to try."""

@@ -25,6 +25,7 @@ TITLE = "cheats"
 _STAND_IN = case_id(CHECK, "stand-in")
 _SLACK = 1e-6
 _MOST_LINKS = 2
+_LINK = "linked-output/"
 _EXPECTED_NAMES = ("expected", "golden", "reference", "truth", "answer", "solution", "correct")
 
 
@@ -57,13 +58,18 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     if baseline >= subject.pass_threshold:
         return skipped(CHECK, "doing nothing passes already, so there is nothing to cheat for")
     tricks = [trick for trick in _tricks(subject) if trick.case.id in verdicts]
-    found = [
-        _finding(subject, trick, verdicts[trick.case.id], baseline)
-        for trick in tricks
-        if (verdicts[trick.case.id].reward or 0.0) > baseline + _SLACK
-    ]
+    paying = [trick for trick in tricks if (verdicts[trick.case.id].reward or 0.0) > baseline + _SLACK]
+    found = [_finding(subject, trick, verdicts[trick.case.id], baseline) for trick in _one_of_a_kind(paying, verdicts)]
     figures = {"wrong_answer": baseline, "cheats": {trick.name: _figure(verdicts[trick.case.id]) for trick in tricks}}
     return concluded(CHECK, found, figures)
+
+
+def _one_of_a_kind(paying: Sequence[_Trick], verdicts: Mapping[str, CaseVerdict]) -> list[_Trick]:
+    """Of tricks that differ only in a file that they use, the one that pays best."""
+    best: dict[str, _Trick] = {}
+    for trick in sorted(paying, key=lambda each: verdicts[each.case.id].reward or 0.0):
+        best["link" if trick.name.startswith(_LINK) else trick.name] = trick
+    return [trick for trick in paying if trick in best.values()]
 
 
 def _baseline(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> float | None:
@@ -121,14 +127,15 @@ def _links(subject: Subject) -> Iterator[_Trick]:
         return
     alike = [path for path in subject.tests if format_of(path) == format_of(output)]
     for path in sorted(alike, key=_how_telling)[:_MOST_LINKS]:
-        name = f"linked-output/{path}"
+        name = f"{_LINK}{path}"
         target, place = shlex.quote(f"/tests/{path}"), shlex.quote(output)
         command = f'mkdir -p "$(dirname {place})"; rm -rf {place}; ln -s {target} {place}'
         yield _Trick(
             Case(case_id(CHECK, name), CHECK, command=command, worth=60),
             name,
             f"a link in place of the output, to the verifier's own /tests/{path}",
-            "refuse an output that is a link, or compare with what is computed and not with a file in /tests",
+            "refuse an output that is a link, and keep files that would pass out of tests/",
+            "major",  # who does this has to know the name of the file
         )
 
 

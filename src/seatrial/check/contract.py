@@ -134,8 +134,9 @@ def _network(subject: Subject) -> Iterator[CheckFinding]:
         message = f"the verifier fetches {what} while it judges: verdicts depend on other people's servers"
         yield _finding(subject, "fetches", "minor", message, fix, None)
     elif not _passes(subject):
-        message = f"the verifier fetches {what} while it judges, and the task has no network: it cannot judge"
-        yield _finding(subject, "needs-network", "major", message, f"{fix}, or allow the verifier a network", None)
+        message = f"the verifier fetches {what} while it judges, and the task has no network to fetch it from"
+        weight: Weight = "major" if ORACLE in subject.states else "minor"
+        yield _finding(subject, "needs-network", weight, message, f"{fix}, or allow the verifier a network", None)
 
 
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)

@@ -21,6 +21,8 @@ TITLE = "the same verdict on the same end state"
 
 _LOWER: Mapping[Weight, Weight] = {"critical": "major", "major": "minor", "minor": "minor", "note": "note"}
 _REPEATS_OF_OTHERS = 2
+_DICE = 3  # so many conditions that have nothing to do with each other do not matter all at once
+_BREAKDOWN = "breakdown"
 
 
 def cases(subject: Subject) -> Iterator[Case]:
@@ -46,9 +48,10 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
         return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=reason))
     found: list[CheckFinding] = []
     for state in compared:
-        # Where the first state shows what the verdict depends on, others would only say it again.
-        known = {finding.code for finding in found} - {"breakdown"}
-        found += [each for each in _of_state(subject, state) if not (known and each.code == ALL_TOGETHER.code)]
+        # What one state shows, others would only say again.
+        known = {finding.code for finding in found}
+        explained = known | ({ALL_TOGETHER.code} if known - {_BREAKDOWN} else set())
+        found += [each for each in _of_state(subject, state) if each.code not in explained]
     failed = any(finding.weight != "note" for finding in found)
     outcome = CheckOutcome(
         check=CHECK, status="failed" if failed else "passed", figures=_figures(compared), reason=NOT_VARIED
@@ -114,7 +117,11 @@ class _Compared:
     @property
     def flake_rate(self) -> float:
         """The share of runs that gave something else than most of them."""
-        return 1.0 - Counter(self.rewards).most_common(1)[0][1] / len(self.rewards)
+        return _flake_rate(self.rewards)
+
+
+def _flake_rate(rewards: Sequence[float | None]) -> float:
+    return 1.0 - Counter(rewards).most_common(1)[0][1] / len(rewards)
 
 
 def _compare(subject: Subject, state: str, verdicts: Mapping[str, CaseVerdict]) -> _Compared:
@@ -137,22 +144,27 @@ def _reward(verdict: CaseVerdict) -> float | None:
 
 
 def _of_state(subject: Subject, compared: _Compared) -> Iterator[CheckFinding]:
-    if compared.flake_rate:
-        yield _flaky(subject, compared)  # what conditions seem to do may be the same dice
+    usual = _reward(compared.first)
+    depends = {
+        condition.code: (condition, verdict)
+        for condition, verdict in reversed(compared.telling)
+        if _reward(verdict) != usual
+    }
+    if compared.flake_rate or len(depends) >= _DICE:  # what conditions seem to do may be the same dice
+        yield _flaky(subject, compared, [verdict for _, verdict in compared.telling] if not compared.flake_rate else [])
         return
-    told: set[str] = set()
-    for condition, verdict in compared.telling:
-        if _reward(verdict) != _reward(compared.first) and condition.code not in told:
-            told.add(condition.code)
-            yield _dependent(subject, compared, condition, verdict)
+    for condition, verdict in reversed(depends.values()):
+        yield _dependent(subject, compared, condition, verdict)
     yield from _breakdowns(subject, compared)
 
 
-def _flaky(subject: Subject, compared: _Compared) -> CheckFinding:
-    rewards = compared.rewards
-    low, high = wilson(compared.flake_rate, len(rewards))
-    odd = next(each for each in compared.repeats if _reward(each) != rewards[0])
-    told = f"{compared.flake_rate:.0%} of runs differ from the others (95 % interval {low:.0%} to {high:.0%})"
+def _flaky(subject: Subject, compared: _Compared, others: Sequence[CaseVerdict]) -> CheckFinding:
+    runs = [compared.first, *compared.repeats, *others]
+    rewards = [_reward(run) for run in runs]
+    rate = _flake_rate(rewards)
+    low, high = wilson(rate, len(rewards))
+    odd = next(run for run in runs if _reward(run) != rewards[0])
+    told = f"{rate:.0%} of runs differ from the others (95 % interval {low:.0%} to {high:.0%})"
     return CheckFinding(
         check=CHECK,
         code="flaky",
@@ -191,18 +203,16 @@ def _breakdowns(subject: Subject, compared: _Compared) -> Iterator[CheckFinding]
     """Breakdowns that differ where rewards do not: one finding that names the places and by what they differ."""
     again = [("asked again", verdict) for verdict in compared.repeats]
     under = [(condition.words, verdict) for condition, verdict in compared.telling]
-    places: dict[str, None] = {}
-    by: dict[str, CaseVerdict] = {}
-    for words, verdict in (*again, *under):
-        if _reward(verdict) == _reward(compared.first) and (found := _differing(compared.first, verdict)):
-            places.update(dict.fromkeys(found))
-            by.setdefault(words, verdict)
-    if not places:
+    same = [(words, verdict) for words, verdict in (*again, *under) if _reward(verdict) == _reward(compared.first)]
+    differ = {verdict.case: (words, found) for words, verdict in same if (found := _differing(compared.first, verdict))}
+    if not differ:
         return
-    case = next(iter(by.values())).case
+    case, (first_words, _) = next(iter(differ.items()))
+    by = ["asked again"] if first_words == "asked again" else [words for words, _ in differ.values()]
+    places = dict.fromkeys(place for _, found in differ.values() for place in found)
     yield CheckFinding(
         check=CHECK,
-        code="breakdown",
+        code=_BREAKDOWN,
         subject=compared.state,
         weight="minor",
         message=f"on {_named(compared.state)} the reward stays the same, but its breakdown differs in "

@@ -4,11 +4,12 @@ What the machinery fails is tried once more; then there is no verdict, which is 
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from time import monotonic
 
 from seatrial.agents.api import Agent
 from seatrial.check.case_agent import CaseAgent, lay_out
@@ -37,20 +38,24 @@ class CheckTools:
     """What the checks of all tasks share: sandboxes, room for so many verifications at once, and how they are run."""
 
     machinery: Machinery
-    bench: StateBench
     admission: Admission
     options: TrialOptions
     verified: Callable[[int], None] = lambda _: None
     """Is told how many verifiers have just been run."""
 
 
+class OutOfTimeError(Exception):
+    """A verification took longer than there is time for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class RanTrial:
-    """A trial that was run for a check, with the folder of its files."""
+    """A trial that was run for a check, with the folder of its files, and its agent if that was a given one."""
 
     spec: TrialSpec
     record: TrialRecord
     folder: Path
+    agent: Agent | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -58,6 +63,7 @@ class Examiner:
     """Has the verifier of one task asked. Files go below `folder`; those of cases stay only if `keep_files`.
 
     `baseline` is what the verifier does with the untouched environment: silent there, it was silenced by nobody.
+    `busy_sec` is how long sandboxes were at work for it so far, and `longest_sec` how long one of them may be.
     """
 
     task: Task
@@ -68,7 +74,21 @@ class Examiner:
     baseline: Baseline = "judged"
     verifications: int = 0
     verifying_sec: float = 0.0
+    busy_sec: float = 0.0
+    longest_sec: float | None = None
+    bench: StateBench = field(init=False)
+    """Keeps sandboxes for the next verification while it is open."""
+    _judged: dict[int, EndState] = field(default_factory=dict)
+    """Every end state that was judged, by its identity: they have parts that cannot be compared fast."""
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.bench = StateBench(self.tools.machinery)
+
+    @property
+    def rebuilt(self) -> int:
+        """How often an end state was laid out that had been laid out before."""
+        return max(0, self.bench.laid_out - len(self._judged))
 
     @property
     def round(self) -> Round:
@@ -86,18 +106,16 @@ class Examiner:
 
     async def run(self, options: AgentOptions, given: Agent | None = None) -> RanTrial:
         """Run a whole trial, with a `given` agent or the one that the options name."""
-        shared = self.tools.machinery
-        agents = {options.title: given} if given else {}
-        machinery = Machinery(shared.backend, shared.images, agents=agents, versions=shared.versions)
+        machinery = self.tools.machinery.with_agent(options.title, given)
         for tries in range(1, _TRIES + 1):
             spec = self.spec(options)
             folder = self.new_folder()
-            async with self._room():
+            async with self._at_work():
                 record = await run_trial(spec, machinery, folder)
             if record.failure is None or tries == _TRIES:
                 break
         self._count(sum(run.duration_sec for run in record.verifier_runs), len(record.verifier_runs))
-        return RanTrial(spec, record, folder)
+        return RanTrial(spec, record, folder, given)
 
     async def try_case(self, case: Case, end: EndState | None) -> CaseVerdict:
         """What the verifier says to a case; a case with a command needs no end state."""
@@ -110,11 +128,12 @@ class Examiner:
     async def judge(self, case: Case, end: EndState) -> CaseVerdict:
         """What the verifier says to an end state with the edits of a case, under its conditions."""
         failure = ""
+        self._judged[id(end)] = end
         for _ in range(_TRIES):
             folder = self.new_folder()
             try:
-                async with self._room():
-                    judged = await self.tools.bench.judge(end, folder, case.edits, case.conditions)
+                async with self._at_work():
+                    judged = await self.bench.judge(end, folder, case.edits, case.conditions)
             except (TrialError, UsageError, OSError) as error:
                 if isinstance(error, OSError) and not is_shortage(error):
                     raise
@@ -130,8 +149,8 @@ class Examiner:
     async def _try_command(self, case: Case, command: str) -> CaseVerdict:
         tree = self.new_folder() / "laid-out"
         removals = await asyncio.to_thread(lay_out, case.edits, tree)
-        agent = CaseAgent("check", "\n".join(filter(None, (removals, command))), tree)
-        ran = await self.run(AgentOptions(name="command", label="check", command=command), agent)
+        options = AgentOptions(name="command", label="check", command=command)
+        ran = await self.run(options, CaseAgent("check", "\n".join(filter(None, (removals, command))), tree))
         verdict = verdict_of_trial(case.id, ran.record, ran.folder)
         for folder in (tree.parent, ran.folder):
             await self.drop(folder)
@@ -152,8 +171,20 @@ class Examiner:
             with suppress(OSError):  # gone with the folder of the task
                 await asyncio.to_thread(remove_tree, folder)
 
-    def _room(self) -> AbstractAsyncContextManager[None]:
-        return self.tools.admission.place(memory_of(self.task, self.tools.options))
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        """Room on this machine, for no longer than is allowed. Raises OutOfTimeError."""
+        async with self.tools.admission.place(memory_of(self.task, self.tools.options)):
+            began = monotonic()
+            try:
+                async with asyncio.timeout(self.longest_sec) as limit:
+                    yield
+            except TimeoutError:
+                if limit.expired():
+                    raise OutOfTimeError from None
+                raise
+            finally:
+                self.busy_sec += monotonic() - began
 
     def _count(self, seconds: float, verifications: int = 1) -> None:
         self.verifications += verifications

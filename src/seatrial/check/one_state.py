@@ -1,7 +1,7 @@
 """One end state judged as often as one likes, for an author who writes tests: untouched, with files, or kept.
 
 Which kind a path means is seen by what lies there: an archive is a snapshot, a folder with a record is a trial, and any
-other folder has files to lay over the untouched environment.
+other folder has files to lay over the untouched environment, with a script to start them if they are a service.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -12,20 +12,24 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from seatrial.errors import UsageError
+from seatrial.check.case_agent import CaseAgent
+from seatrial.check.golden_files import START_SCRIPT
+from seatrial.errors import SandboxError, UsageError
 from seatrial.jobs.machinery import open_machinery
+from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import AgentOptions, JobSpec, TrialOptions
-from seatrial.model.record import FileChanges, TrialRecord
+from seatrial.model.record import FileChanges, TrialRecord, VerifierRun
 from seatrial.model.task import Task
 from seatrial.sandbox.session import open_sandbox
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
-from seatrial.trial.end_state import EndState, Judged, StateBench
+from seatrial.trial.end_state import EndState, StateBench
 from seatrial.trial.judgement import score
 from seatrial.trial.kept import KeptTrial, judge_kept, kept_verification
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, find_place
 from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.run import run_trial
 from seatrial.trial.snapshot import lay_out_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verification import Verification
@@ -34,6 +38,7 @@ from seatrial.trial.work import DID_NOTHING, Work
 RECORD = "record.json"
 StateKind = Literal["untouched", "files", "snapshot", "trial"]
 _NOBODY = AgentOptions(name="noop")
+_STARTED = AgentOptions(name="command", label="files", command=START_SCRIPT)
 _OF_JOB = (
     "image",
     "image_map",
@@ -55,6 +60,11 @@ class StateSource:
     path: Path | None = None
     trial: KeptTrial | None = None
     job: JobSpec | None = None
+
+    @property
+    def script(self) -> bool:
+        """Whether its files have to be started, as those of a service."""
+        return self.kind == "files" and self.path is not None and (self.path / START_SCRIPT).is_file()
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -112,6 +122,14 @@ def find_round(task: Task, step: str | None) -> Round:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class StateVerdict:
+    """What a verifier said to an end state, and how it ran."""
+
+    evaluation: EvaluationResult
+    run: VerifierRun
+
+
 class StateJudge:
     """Judges one end state; each time is as the first."""
 
@@ -121,14 +139,28 @@ class StateJudge:
         self._state = state
         self._source = source
 
-    async def judge(self, folder: Path) -> Judged:
+    async def judge(self, folder: Path) -> StateVerdict:
         """Judge it; what the verifier prints and writes goes to `folder`. Raises TrialError or UsageError."""
         verification, archive = self._state.verification, self._state.archive
+        if self._source.script:
+            return await self._judge_started(folder)
         if self._source.kind != "trial" or archive is None:
-            return await self._bench.judge(self._state, folder)
+            judged = await self._bench.judge(self._state, folder)
+            return StateVerdict(judged.evaluation, judged.judgement.run)
         judgement = await judge_kept(replace(verification, folder=folder), archive, self._machinery)
         round_, changes = verification.round, verification.work.changes
-        return Judged(judgement, score(round_, judgement, changes, verification.options))
+        return StateVerdict(score(round_, judgement, changes, verification.options), judgement.run)
+
+    async def _judge_started(self, folder: Path) -> StateVerdict:
+        """Files with a script that starts a service, which runs while they are judged: so it is a trial."""
+        folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
+        shared, spec = self._machinery, self._state.verification.spec
+        agent = CaseAgent(_STARTED.title, f"sh /{START_SCRIPT}", self._source.path)
+        machinery = replace(shared, agents={_STARTED.title: agent})
+        record = await run_trial(replace(spec, agent=_STARTED), machinery, folder)
+        if record.evaluation is None or record.verifier_run is None:
+            raise SandboxError(record.failure.message if record.failure else "the verifier was not run")
+        return StateVerdict(record.evaluation, record.verifier_run)
 
 
 @asynccontextmanager
@@ -137,11 +169,13 @@ async def open_state(
 ) -> AsyncIterator[StateJudge]:
     """What judges an end state by the tests of a round, while the block lasts. Raises TrialError or UsageError."""
     task = round_.task
+    if source.script and round_.step:
+        raise UsageError(f"{source.path}: has a {START_SCRIPT}, which cannot be run for one step of a task alone")
     spec = TrialSpec("verify", task, digest_folder(task.root), source.agent, options=options)
-    async with open_machinery(options.backend, options) as machinery:
+    async with open_machinery(options.backend, options) as machinery, StateBench(machinery) as bench:
         place = await find_place(spec, machinery)
         state = await _end_state(spec, round_, place, source, folder, machinery)
-        yield StateJudge(machinery, StateBench(machinery), state, source)
+        yield StateJudge(machinery, bench, state, source)
 
 
 async def _end_state(

@@ -12,7 +12,7 @@ _NOT_REAL = frozenset({"oracle", "noop"})
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PastAttempt:
     """One attempt of an agent at a task, which is known by its digest."""
 
     task: str
@@ -30,10 +30,10 @@ class Attempt:
 class PastRuns:
     """The attempts of some jobs, by the digests of their tasks; `jobs` is how a user calls them."""
 
-    attempts: Mapping[str, Sequence[Attempt]]
+    attempts: Mapping[str, Sequence[PastAttempt]]
     jobs: tuple[str, ...] = ()
 
-    def at(self, task: str) -> Sequence[Attempt]:
+    def at(self, task: str) -> Sequence[PastAttempt]:
         """The attempts at exactly this content of a task."""
         return self.attempts.get(task, ())
 
@@ -43,14 +43,14 @@ class PastRuns:
         return rewards(each for each in others if each.agent == agent)
 
 
-def rewards(attempts: Iterable[Attempt]) -> list[float]:
+def rewards(attempts: Iterable[PastAttempt]) -> list[float]:
     """The rewards of those attempts that were judged."""
     return [each.reward for each in attempts if each.is_scored and each.reward is not None]
 
 
-def collect(attempts: Iterable[Attempt], jobs: Sequence[str] = ()) -> PastRuns:
+def collect(attempts: Iterable[PastAttempt], jobs: Sequence[str] = ()) -> PastRuns:
     """Attempts by their tasks."""
-    found: dict[str, list[Attempt]] = defaultdict(list)
+    found: dict[str, list[PastAttempt]] = defaultdict(list)
     for attempt in attempts:
         found[attempt.task].append(attempt)
     return PastRuns(found, tuple(jobs))
@@ -62,10 +62,10 @@ def read_runs(folders: Sequence[Path]) -> PastRuns:
     return collect((each for store in stores for each in _attempts(store)), [str(folder) for folder in folders])
 
 
-def _attempts(store: JobStore) -> Iterator[Attempt]:
+def _attempts(store: JobStore) -> Iterator[PastAttempt]:
     """All attempts of a job, without those of the solution, of nobody, and of agents that never really ran."""
     digests = {task.id: task.digest for task in store.file.tasks}
     unreal = {agent.title for agent in store.file.spec.agents if agent.name in _NOT_REAL}
     for entry in store.entries():
         if entry.agent not in unreal and entry.task_id in digests and not NEVER_RAN & set(entry.warnings):
-            yield Attempt(digests[entry.task_id], entry.agent, entry.outcome, entry.reward)
+            yield PastAttempt(digests[entry.task_id], entry.agent, entry.outcome, entry.reward)

@@ -138,8 +138,8 @@ class _Maker:
         """What an author ships as an answer: laid over the untouched environment, and started where it is a service."""
         tree = await asyncio.to_thread(_as_tree, golden, self.examiner.new_folder())
         if golden.started:
-            agent = CaseAgent("golden", f"sh /{START_SCRIPT}", tree)
-            options = AgentOptions(name="command", label="golden", command=START_SCRIPT)
+            options = AgentOptions(name="command", label=golden.name, command=START_SCRIPT)
+            agent = CaseAgent(golden.name, f"sh /{START_SCRIPT}", tree)
             return await self._of_trial(golden.name, await self.examiner.run(options, agent))
         end = EndState(self._idle(), files=tree)
         verdict = await self._judged(golden.name, end)
@@ -172,15 +172,12 @@ class _Maker:
         if not archive.is_file():
             return replace(state, fixed="its end state could not be kept")
         end = EndState(verification, archive=archive)
-        if verification.work.survivors:
-            again = await self._judged(name, end)
-            if again.reward != state.verdict.reward:
-                left = ", ".join(sorted(set(verification.work.survivors))[:3])
-                return replace(state, fixed=f"it needs what it left running ({left})")
+        if verification.work.survivors and (await self._judged(name, end)).reward != state.verdict.reward:
+            end = EndState(verification, live=ran.spec, agent=ran.agent)  # it needs what it left running
         reward = state.verdict.reward or 0.0
         accepted = name.startswith((ORACLE, PASS)) and reward >= (self._wanted() if name == ORACLE else LEAST_PASS)
         answers: list[AcceptedAnswer] = []
-        if accepted:
+        if accepted and not end.live:  # a service has read its files already, and wrote its own port and number
             output = round_.judged.output
             answers = await asyncio.to_thread(kept_answers, archive, name, output, self.place.workdir, reward)
         return replace(state, end=end, answers=tuple(answers), accepted=accepted)

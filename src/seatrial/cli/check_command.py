@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from seatrial import __version__
+from seatrial.check.after_runs import AfterRuns
 from seatrial.check.baseline_file import CheckBaseline, read_baseline, write_baseline
 from seatrial.check.battery import CHECKS, BatteryPlan
+from seatrial.check.cases import Check
 from seatrial.check.folder import CheckFolder, digest_options
 from seatrial.check.grade import fails
+from seatrial.check.past_runs import PastRuns, read_runs
 from seatrial.check.prepare import AGENTS, ChosenTasks, choose
 from seatrial.check.run import CheckRun, run_checks, try_one
 from seatrial.check.trying import TimeToTry
@@ -45,7 +48,7 @@ from seatrial.report.text import counted, harmless
 T = TypeVar("T")
 _LEAST_CONCURRENT = 4
 _INTERRUPTED = 130
-TITLES: Mapping[str, str] = {check.CHECK: check.TITLE for check in CHECKS}
+TITLES: Mapping[str, str] = {check.CHECK: check.TITLE for check in (*CHECKS, AfterRuns(PastRuns({})))}
 _EXAMPLES = """
 seatrial check my/tasks
 seatrial check my/tasks/beam --only V4,V5 --budget 5m
@@ -81,7 +84,9 @@ def command(context: click.Context, /, **options: Any) -> None:
 
 def _planned(context: click.Context, spec: JobSpec, chosen: ChosenTasks, options: Mapping[str, Any]) -> CheckRun:
     wanted = chosen_checks(options["only"], options["skip"])
-    checks = tuple(check for check in CHECKS if check.CHECK in wanted)
+    past = read_runs(options["runs"])
+    every: tuple[Check, ...] = (*CHECKS, AfterRuns(past)) if past.jobs else CHECKS
+    checks = tuple(check for check in every if check.CHECK in wanted)
     if options["case_id"]:
         checks = CHECKS
         if len(chosen.tasks) != 1:
@@ -93,6 +98,7 @@ def _planned(context: click.Context, spec: JobSpec, chosen: ChosenTasks, options
         repeats=options["repeats"],
         budget=options["budget_sec"],
         trial=spec.trial.model_dump(mode="json"),
+        runs=repr(past),
         twins=str(options["twins"].absolute()) if options["twins"] else None,
     )
     plan = BatteryPlan(

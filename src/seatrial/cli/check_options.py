@@ -47,6 +47,13 @@ WHAT = OptionGroup(
             help="How long variations of one task's answers are tried: 30s, 5m.  [60s]",
         ),
         click.option(
+            "--runs",
+            multiple=True,
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="JOB",
+            help="Also look at what agents got in this job (V12).",
+        ),
+        click.option(
             "--twins",
             type=click.Path(path_type=Path, file_okay=False),
             metavar="DIR",

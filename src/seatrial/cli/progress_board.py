@@ -80,7 +80,8 @@ class Board:
             case TrialFinished(record=record):
                 trial = self.running.pop(record.trial_id, RunningTrial(record.trial_id, now, record.agent.name))
                 self._count(trial.agent, record.outcome, record.evaluation.reward if record.evaluation else None)
-                self._pay(record.model_usage.cost_usd if record.model_usage else None)
+                if record.model_usage and not record.regrade:  # what is judged again was paid for long ago
+                    self._pay(record.model_usage.cost_usd)
 
     def _count(self, agent: str, outcome: Outcome, reward: float | None) -> None:
         self.counts[outcome] += 1

@@ -57,6 +57,10 @@ _WHAT = OptionGroup(
         click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
     ),
 )
+_HOW = OptionGroup(
+    VERIFICATION.title,
+    tuple(each for each in VERIFICATION.options if "verify_repeats" not in OptionGroup("", (each,)).names),
+)
 _EXAMPLES = """
 seatrial regrade jobs/first
 seatrial regrade jobs/first --only-changed
@@ -64,10 +68,10 @@ seatrial regrade jobs/first --tests other/tests --where task=easy-*
 """
 
 
-@click.command("regrade", cls=grouped(_WHAT, VERIFICATION), epilog=_EXAMPLES)
+@click.command("regrade", cls=grouped(_WHAT, _HOW), epilog=_EXAMPLES)
 @click.argument("job", type=click.Path(path_type=Path))
 @_WHAT
-@VERIFICATION
+@_HOW
 @gate_options
 @display_options
 @click.pass_context
@@ -83,7 +87,7 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
         only_changed=options["only_changed"],
         repeats=options["repeats"],
         trials=_chosen(JobStore.open(job), options["trials"], options["where"]),
-        changes={name: options[name] for name in sorted(VERIFICATION.names) if options[name] is not None},
+        changes={name: options[name] for name in sorted(_HOW.names) if options[name] is not None},
         concurrent=options["concurrent"],
     )
     gates = Gates(options["fail_under"], options["max_failed"], options["max_invalid"])
@@ -122,7 +126,8 @@ class _Watched:
             try:
                 spec = job.store.file.spec
                 planned = len(job.trials) + len(job.earlier)
-                self.display.begin(Beginning(spec.name, job.store.path, planned, job.earlier, spec.model))
+                earlier = [entry._replace(cost_usd=None) for entry in job.earlier]  # no model is paid for anything here
+                self.display.begin(Beginning(spec.name, job.store.path, planned, earlier, spec.model))
                 settle_in()
                 outcome = asyncio.run(cancelled_by_signals(run_regrade(job, self.display.observe)))
             finally:

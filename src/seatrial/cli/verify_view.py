@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from seatrial.check.one_state import StateVerdict
 from seatrial.cli.colours import paint, paint_outcome
 from seatrial.cli.render import show_table
 from seatrial.cli.trial_view import read_tail
@@ -16,7 +17,6 @@ from seatrial.model.record import outcome_of
 from seatrial.report import trial as told
 from seatrial.report.text import format_duration, format_reward, harmless
 from seatrial.scoring.repeats import compare_verdicts, lowest, tell_rewards, with_repeats
-from seatrial.trial.end_state import Judged
 
 _STREAMS = ("stdout", "stderr")
 
@@ -25,13 +25,13 @@ _STREAMS = ("stdout", "stderr")
 class StateRun:
     """One run of the verifier, and the folder with what it printed and wrote."""
 
-    judged: Judged
+    verdict: StateVerdict
     folder: Path
 
     @property
     def reward(self) -> float | None:
         """The reward; None for a run without a verdict."""
-        evaluation = self.judged.evaluation
+        evaluation = self.verdict.evaluation
         return evaluation.reward if evaluation.validity.verifier_completed else None
 
     def tail(self, stream: str) -> list[str]:
@@ -43,9 +43,9 @@ def _settled(runs: Sequence[StateRun]) -> tuple[StateRun, EvaluationResult]:
     """The run that counts, and its evaluation with what the others say."""
     run = runs[lowest([each.reward for each in runs])]
     if len(runs) == 1:
-        return run, run.judged.evaluation
-    evaluations = [each.judged.evaluation for each in runs]
-    return run, with_repeats(run.judged.evaluation, compare_verdicts(evaluations, "fresh"))
+        return run, run.verdict.evaluation
+    evaluations = [each.verdict.evaluation for each in runs]
+    return run, with_repeats(run.verdict.evaluation, compare_verdicts(evaluations, "fresh"))
 
 
 def show_runs(runs: Sequence[StateRun], pass_threshold: float) -> None:
@@ -68,7 +68,7 @@ def show_runs(runs: Sequence[StateRun], pass_threshold: float) -> None:
 
 def _show_end(run: StateRun) -> None:
     """How the verifier ended, and the last that it printed."""
-    ended = run.judged.judgement.run
+    ended = run.verdict.run
     end = "timed out" if ended.timed_out else f"exited with {ended.exit_code}"
     _fact("verifier", f"{end} after {format_duration(ended.duration_sec)}")
     for stream in _STREAMS:
@@ -95,6 +95,6 @@ def show_runs_as_json(runs: Sequence[StateRun], pass_threshold: float) -> None:
 
 
 def _described(run: StateRun) -> dict[str, Any]:
-    ended = run.judged.judgement.run
+    ended = run.verdict.run
     kept = {"exit_code": ended.exit_code, "timed_out": ended.timed_out, "duration_sec": ended.duration_sec}
     return {"reward": run.reward, **kept, **{stream: run.tail(stream) for stream in _STREAMS}}

@@ -85,7 +85,9 @@ async def _carry_out(job: PreparedRegrade, tell: Observer) -> RegradeOutcome:
             stack.enter_context(host_watch().guarding(job.store.path))
             room = Room(say, run.host_wait_sec, tell)
             bench = RegradeBench(job, machinery, stack.enter_context(Writer()), room, slots)
-            crew = _Crew(job, bench, TryOptions(bench, bench, room, _without_failures(tell), run.retries), tell, say)
+            crew = _RegradeCrew(
+                job, bench, TryOptions(bench, bench, room, _without_failures(tell), run.retries), tell, say
+            )
             await side_by_side(crew.work, min(slots, len(job.trials)))
     return RegradeOutcome(job.store, job.regrade.id, len(job.earlier) + crew.regraded, tuple(crew.passed_over))
 
@@ -107,7 +109,7 @@ def _reason(trial_id: str, message: str) -> str:
     return message.removeprefix(f"{trial_id}: ")
 
 
-class _Crew:
+class _RegradeCrew:
     """What workers share. Each judges one trial after the other."""
 
     def __init__(

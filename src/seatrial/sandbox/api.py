@@ -261,8 +261,8 @@ class Sandbox(Protocol):
         """Pack what differs from the image into a tar archive, which may be a pipe, as long as nothing runs.
 
         Files and directories have their owners and modes, and what is gone has the mark of overlayfs. Raises
-        TooLargeError before anything is packed where the files have more than `limit` bytes, HostUnsupportedError
-        where a sandbox has no files of its own.
+        TooLargeError before anything is packed where files and headers have more than `limit` bytes,
+        HostUnsupportedError where a sandbox has no files of its own.
         """
         ...
 

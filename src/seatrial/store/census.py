@@ -56,8 +56,8 @@ class Records:
 
     def __init__(self, job: Path, roster: Roster, index: Index) -> None:
         self._trials = job / "trials"
-        self._folder = str(self._trials)  # made into text once, for all of them
         self.revisions = Revisions(job / REVISIONS)
+        self._folder, self._later = str(self._trials), str(job / REVISIONS)  # made into text once, for all records
         self._roster = roster
         self._index = index
 
@@ -125,9 +125,8 @@ class Records:
         return entry if entry and self._roster.has(entry.task_id, entry.agent, entry.attempt) else None
 
     def _stamp(self, trial_id: str, revision: int) -> Stamp | None:
-        if revision:
-            return stamp_of(f"{self.place(trial_id, revision)}/{RECORD}")
-        return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
+        name = revision_name(trial_id, revision)
+        return stamp_of(f"{self._later if revision else self._folder}/{name}/{RECORD}")
 
     def _count_record(self, name: str, later: Sequence[int], census: Census) -> None:
         for revision in (*reversed(later), 0):

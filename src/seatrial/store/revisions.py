@@ -4,11 +4,13 @@ The newest one counts. A job that was never regraded has no folder of them, whic
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 REVISIONS = "revisions"
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)  # nobody judges a trial a billion times
 _Listing = Mapping[str, Sequence[int]]
 
 
@@ -47,6 +49,6 @@ class Revisions:
         found: dict[str, list[int]] = {}
         for name in os.listdir(self.folder):  # noqa: PTH208 - names only
             trial, _, number = name.rpartition(".")
-            if trial and number.isascii() and number.isdecimal() and number[0] != "0":
+            if trial and _NUMBER.fullmatch(number):
                 found.setdefault(trial, []).append(int(number))
         return {trial: sorted(numbers) for trial, numbers in found.items()}

@@ -11,12 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from seatrial.agents.api import Agent
 from seatrial.concurrency import finish
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_tree
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement, score
+from seatrial.trial.kept import work_laid_out
 from seatrial.trial.laid_out import Edit, LaidOut, files_below, with_changes
 from seatrial.trial.live_state import run_up_to
 from seatrial.trial.machinery import Machinery
@@ -37,13 +39,15 @@ class EndState:
     """What a verifier is to judge. Without an `archive`, it is the untouched environment; `files` lie over either.
 
     Processes are in no archive. A state that needs them is made by running its agent again: that of the `live` trial,
-    up to the round that is judged. Nobody can tell what a verifier does to them, so that happens each time.
+    up to the round that is judged, or a given `agent` of its name. Nobody can tell what a verifier does to processes,
+    so that happens each time.
     """
 
     verification: Verification
     archive: Path | None = None
     files: Path | None = None
     live: TrialSpec | None = None
+    agent: Agent | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -101,8 +105,11 @@ class StateBench:
         laid = self._find_idle(state) or await self._lay_out(state, folder)
         try:
             changes = await laid.edit(edits)
-            verification = with_changes(laid.verification or state.verification, changes)
-            verification = replace(verification, folder=folder, conditions=conditions)
+            verification = laid.verification or state.verification
+            verification = replace(
+                verification, folder=folder, conditions=conditions, work=laid.work or verification.work
+            )
+            verification = with_changes(verification, changes)
             judged = await self._judge(verification, laid)
             self.verifications += 1
             unchanged = self._open and await laid.is_as_before()
@@ -148,14 +155,15 @@ class StateBench:
     async def _make(self, state: EndState, folder: Path, stack: AsyncExitStack) -> LaidOut:
         if state.live:
             place = (state.verification.round.name, folder / "live")
-            sandbox, verification = await run_up_to(state.live, self._machinery, *place, stack)
+            machinery = self._machinery.with_agent(state.live.agent.title, state.agent)
+            sandbox, verification = await run_up_to(state.live, machinery, *place, stack)
             return LaidOut(sandbox, verification)
         place_ = state.verification.place.sandbox
         sandbox = await stack.enter_async_context(open_sandbox(self._machinery.backend, place_))
         if state.archive:
             await lay_out_snapshot(sandbox, state.archive)
-        else:
-            await furnish_untouched(state.verification, sandbox)
+            return LaidOut(sandbox, work=await work_laid_out(state.verification, sandbox))
+        await furnish_untouched(state.verification, sandbox)
         return LaidOut(sandbox)
 
     async def _remove_idle(self, most: int) -> None:

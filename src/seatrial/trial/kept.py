@@ -68,8 +68,13 @@ async def judge_kept(verification: Verification, archive: Path, machinery: Machi
     async with open_sandbox(machinery.backend, verification.place.sandbox) as fresh:
         await lay_out_snapshot(fresh, archive)
         output = await fetch_output(fresh, verification.round.judged.output)
-        work = replace(verification.work, output=output, found=await _found(verification, fresh), survivors=())
+        work = replace(await work_laid_out(verification, fresh), output=output)
         return await judge(replace(verification, work=work), fresh, machinery)
+
+
+async def work_laid_out(verification: Verification, fresh: Sandbox) -> Work:
+    """The work of an agent whose end state is laid out in a fresh sandbox: nothing of it runs there."""
+    return replace(verification.work, found=await _found(verification, fresh), survivors=())
 
 
 async def _found(verification: Verification, fresh: Sandbox) -> FileChanges:

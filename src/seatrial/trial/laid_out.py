@@ -19,7 +19,7 @@ from seatrial.sandbox.layer_marks import gone_mark
 from seatrial.sandbox.transfer import new_archive, put_packed
 from seatrial.trial.odd_files import OddFile, make_odd_file
 from seatrial.trial.verification import Verification
-from seatrial.trial.work import merge_changes
+from seatrial.trial.work import Work, merge_changes
 
 _USUAL_MODE = 0o644
 _MOST_BYTES = 64 * 2**20
@@ -59,11 +59,12 @@ class _Original:
 class LaidOut:
     """One such sandbox. Where an agent was run for it, `verification` has what that left behind.
 
-    `added` are files that lie over the end state and are no edits.
+    Otherwise `work` has what is laid out of an agent's. `added` are files that lie over the end state and are no edits.
     """
 
     sandbox: Sandbox
     verification: Verification | None = None
+    work: Work | None = None
     added: tuple[str, ...] = ()
     _stamps: Stamps | None = None
     _originals: list[_Original] = field(default_factory=list)

@@ -28,6 +28,11 @@ class Machinery:
     versions: KnownVersions = field(default_factory=KnownVersions)
     _made: dict[str, Agent] = field(default_factory=dict)
 
+    def with_agent(self, title: str, agent: Agent | None) -> "Machinery":
+        """The same machinery with an agent that is given, without a model."""
+        given = {title: agent} if agent else {}
+        return Machinery(self.backend, self.images, agents={**self.agents, **given}, versions=self.versions)
+
     def agent(self, options: AgentOptions) -> Agent:
         """The agent that options describe, made once. Raises UsageError for options that no agent can use."""
         given = self.agents.get(options.title) or self._made.get(options.title)

@@ -12,7 +12,7 @@ from pathlib import Path
 from seatrial.errors import UsageError
 from seatrial.model.base import JsonObject
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import StepRecord, TrialRecord
+from seatrial.model.record import KeptState, StepRecord, TrialRecord
 from seatrial.model.regrade import FirstVerdict, Regrade
 from seatrial.sandbox.host.watch import host_watch
 from seatrial.trial.events import Observer, unobserved
@@ -96,9 +96,11 @@ class _Judging:
     async def _judge(self, round_: Round) -> EvaluationResult:
         spec, notes = self.regrade.spec, self.log.begin(round_)
         verification = kept_verification(spec, round_, self.place, self.regrade.trial, self.folder / round_.folder)
-        _refuse_services(verification, self.regrade.trial.record)
+        told = _told(self.regrade.trial.record, round_)
+        _refuse_services(verification, told)
         _refuse_tests_in_image(verification)
-        notes.agent_result = verification.agent_result
+        _refuse_stateless(verification, told.end_state)
+        notes.agent_result, notes.end_state = verification.agent_result, told.end_state
         with self.log.phase("verify", round_):
             judgement = await with_others(verification, await self._run(verification), self._run, "fresh")
             judgement = await self.verdicts.confirm(verification, judgement)
@@ -125,17 +127,28 @@ class _Judging:
             )
 
 
-def _refuse_services(verification: Verification, record: TrialRecord) -> None:
-    survivors = verification.work.survivors
-    runs = {run.isolation for run in record.verifier_runs}
-    if not survivors or choose_isolation(verification) in _WITHOUT_PROCESSES or runs <= set(_WITHOUT_PROCESSES):
+def _told(record: TrialRecord, round_: Round) -> TrialRecord | StepRecord:
+    """What a record says of a round."""
+    return next((step for step in record.steps if step.name == round_.name), record) if round_.step else record
+
+
+def _refuse_services(verification: Verification, told: TrialRecord | StepRecord) -> None:
+    processes = verification.work.survivors or (told.end_state.processes if told.end_state else ())
+    did_without = told.verifier_run is not None and told.verifier_run.isolation in _WITHOUT_PROCESSES
+    if not processes or did_without or choose_isolation(verification) in _WITHOUT_PROCESSES:
         return
-    more = ", …" if len(survivors) > _NAMED else ""
+    more = ", …" if len(processes) > _NAMED else ""
     raise UsageError(
-        f"{record.trial_id}: needs its services: processes of the agent ran on while it was judged "
-        f"({', '.join(survivors[:_NAMED])}{more}), and an end state has files alone; only a new trial can be judged, "
+        f"{verification.spec.trial_id}: needs its services: processes of the agent ran on while it was judged "
+        f"({', '.join(processes[:_NAMED])}{more}), and an end state has files alone; only a new trial can be judged, "
         "or one of a task with a separate verifier"
     )
+
+
+def _refuse_stateless(verification: Verification, state: KeptState | None) -> None:
+    if state and not state.kept and not can_do_with_artifacts(verification):
+        step = f" of step {verification.round.name}" if verification.round.step else ""
+        raise UsageError(f"{verification.spec.trial_id}: the end state{step} was not kept: {state.reason}")
 
 
 def _refuse_tests_in_image(verification: Verification) -> None:
@@ -170,7 +183,8 @@ def _revision(regrade: RegradeSpec, judged: TrialRecord, started: dt.datetime) -
 def _steps(first: TrialRecord, judged: TrialRecord) -> tuple[StepRecord, ...]:
     """The steps as they were judged now, and those after them that the agent did and nobody judged any more."""
     rest = first.steps[len(judged.steps) :]
-    return (*judged.steps, *(StepRecord(name=step.name, agent_result=step.agent_result) for step in rest))
+    unjudged = {"verifier_run": None, "provenance": None, "evaluation": None}
+    return (*judged.steps, *(step.model_copy(update=unjudged) for step in rest))
 
 
 def _how(regrade: RegradeSpec, started: dt.datetime) -> Regrade:

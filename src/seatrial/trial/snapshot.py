@@ -10,6 +10,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -17,16 +18,17 @@ from typing import BinaryIO
 import zstandard
 
 from seatrial.concurrency import finish
-from seatrial.errors import ContentError, SandboxError
+from seatrial.errors import ContentError, SandboxError, TooLargeError
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.layer_marks import is_gone_mark
+from seatrial.sandbox.transfer import new_archive
 from seatrial.trial.large_files import FOLDER, KeepRoom, keep_apart, put_together
-from seatrial.trial.searched_stream import SearchedStream
+from seatrial.trial.searched_stream import SECRET_FOUND, SearchedStream, holds_secret
 
 ARCHIVE = "snapshot.tar.zst"
 _LEVEL = 3
-_FEW_BYTES = 2**18  # of an archive in which there can be no large file
+_LITTLE = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ async def keep_snapshot(sandbox: Sandbox, folder: Path, bounds: KeepBounds = ANY
     """
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
     try:
-        return await _keep(sandbox, folder, bounds)
+        with suppress(TooLargeError):
+            return await _keep_little(sandbox, folder, bounds)
+        return await _keep_much(sandbox, folder, bounds)
     except BaseException:
         remove_snapshot(folder)
         raise
@@ -61,12 +65,26 @@ def remove_snapshot(folder: Path) -> None:
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
 
-async def _keep(sandbox: Sandbox, folder: Path, bounds: KeepBounds) -> int:
+async def _keep_little(sandbox: Sandbox, folder: Path, bounds: KeepBounds) -> int:
+    """What takes no time is done at once: to have a thread do it would take longer. Raises TooLargeError."""
+    with new_archive() as archive:
+        await sandbox.pack_layer(archive, min(bounds.raw, _LITTLE))
+        archive.seek(0)
+        plain = archive.read()
+    if holds_secret(plain, bounds.secrets):
+        raise ContentError(SECRET_FOUND)
+    packed = zstandard.ZstdCompressor(level=_LEVEL).compress(plain)
+    (folder / ARCHIVE).write_bytes(packed)
+    return len(packed)
+
+
+async def _keep_much(sandbox: Sandbox, folder: Path, bounds: KeepBounds) -> int:
     """Have the sandbox write to a pipe, from which a thread compresses: no second copy is ever made."""
     reader, writer = os.pipe()
     stream = SearchedStream(reader, bounds.secrets)
     room = KeepRoom(min(bounds.packed, spare_bytes(folder)))
-    compressing = asyncio.ensure_future(asyncio.to_thread(_compress, stream, folder, room))
+    # At once, and not when this task waits for the first time: somebody must read before anybody writes.
+    compressing = asyncio.get_running_loop().run_in_executor(None, _compress, stream, folder, room)
     trouble: Exception | None = None
     try:
         with os.fdopen(writer, "wb", buffering=0) as archive:
@@ -78,8 +96,9 @@ async def _keep(sandbox: Sandbox, folder: Path, bounds: KeepBounds) -> int:
         raise
     finally:
         failed = await finish(_ended(compressing))
-    # Where the thread gave up, there was nobody left to write to: that is the reason, not what came of it.
-    if reason := failed or trouble:
+    # Where the thread gave up before the end, there was nobody left to write to: that is the reason, not what came of
+    # it. Otherwise the sandbox may have given up, and the thread only has half an archive.
+    if reason := (trouble or failed) if stream.ended else (failed or trouble):
         raise reason
     return room.taken
 
@@ -91,17 +110,19 @@ async def _ended(compressing: "asyncio.Future[Exception | None]") -> Exception |
 def _compress(stream: SearchedStream, folder: Path, room: KeepRoom) -> Exception | None:
     """Compress what comes into an archive and large files beside it; returns what went wrong."""
     try:
-        with stream, (folder / ARCHIVE).open("xb") as file:
-            first = stream.read(_FEW_BYTES)
-            packer = zstandard.ZstdCompressor(level=_LEVEL)
-            if len(first) < _FEW_BYTES:
-                room.write(file, packer.compress(first))
-            else:
-                stream.put_back(first)
-                with packer.stream_writer(room.bounded(file), closefd=False) as packed:
-                    keep_apart(stream, packed, folder / FOLDER, room)
-    except (OSError, ContentError, tarfile.TarError, zstandard.ZstdError) as error:
+        packer = zstandard.ZstdCompressor(level=_LEVEL)
+        with (
+            stream,
+            (folder / ARCHIVE).open("xb") as file,
+            packer.stream_writer(room.bounded(file), closefd=False) as packed,
+        ):
+            keep_apart(stream, packed, folder / FOLDER, room)
+            while stream.read(_LITTLE):  # what fills the last record up
+                pass
+    except (OSError, ContentError) as error:
         return error
+    except (tarfile.TarError, zstandard.ZstdError) as error:
+        return ContentError(f"it cannot be packed: {error}")
     return None
 
 

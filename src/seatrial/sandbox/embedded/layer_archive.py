@@ -21,6 +21,7 @@ from seatrial.sandbox.overlay import OPAQUE_MARKS, is_whiteout
 from seatrial.sandbox.overlay_walk import EVERYTHING, FOLDER, MAX_DEPTH, Allowance
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_HEADER_BYTES = 512
 _MAX_STAMPS = 50_000
 
 
@@ -29,7 +30,7 @@ def write_layer(
 ) -> None:
     """Pack what differs from the image; `owner` is what root inside is on this machine.
 
-    Raises TooLargeError before it writes anything, for more than `limit` bytes of files, holes included.
+    Raises TooLargeError before it writes anything, for more than `limit` bytes of files and headers, holes included.
     """
     there = set(upper_names(state))
     entries = [
@@ -38,7 +39,7 @@ def write_layer(
         if tree.name in there
         for path, status, opaque in _entries(state, tree, owner, allowance)
     ]
-    size = sum(status.st_size for _, _, status, _ in entries if stat.S_ISREG(status.st_mode))
+    size = sum(_HEADER_BYTES + (status.st_size if stat.S_ISREG(status.st_mode) else 0) for _, _, status, _ in entries)
     if size > limit:
         raise TooLargeError(f"what differs from the image has {size:,} bytes, and the limit is {limit:,}")
     shape, errors = tarfile.PAX_FORMAT, "surrogateescape"
@@ -96,7 +97,7 @@ class _Packing:
         member = tarfile.TarInfo(name)
         member.mode = stat.S_IMODE(status.st_mode)
         member.uid, member.gid = max(status.st_uid - self._owner, 0), max(status.st_gid - self._owner, 0)
-        member.mtime = status.st_mtime_ns / 10**9
+        member.mtime = int(status.st_mtime)  # parts of a second would take a header of their own for every file
         return member
 
 

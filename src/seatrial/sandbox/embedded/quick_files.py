@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from seatrial.errors import SandboxError
+from seatrial.errors import SandboxError, TooLargeError
 from seatrial.sandbox.archive import closing, pack
 from seatrial.sandbox.embedded.changes import MAX_ENTRIES, remember_files, upper_names, walk_upper, write_changes
 from seatrial.sandbox.embedded.layer_archive import write_layer, write_stamps
@@ -65,20 +65,25 @@ def tell_changes(state: int, trees: Sequence[Tree], target: int) -> bool:
     return True
 
 
-def pack_layer(state: int, trees: Sequence[Tree], owner: int, pipe: int, limit: int) -> bool:
-    """Pack what differs from the image into a pipe that nobody may be reading from; False when a child has to.
+def pack_layer(state: int, trees: Sequence[Tree], owner: int, target: int, limit: int) -> bool:
+    """Pack what differs from the image into a file, or a pipe that nobody may read from; False when a child has to.
 
-    Only as much as a pipe holds: the spawner must not wait for a reader.
+    Only as much as a pipe holds: the spawner must not wait for a reader. Raises TooLargeError.
     """
-    archive = io.BytesIO()
+    archive, room = io.BytesIO(), _SMALL_BYTES
+    with suppress(OSError):  # no pipe
+        room = min(room, fcntl.fcntl(target, fcntl.F_GETPIPE_SZ))
     try:
-        room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
         write_layer(state, trees, owner, archive, min(limit, room), Allowance(_FEW_ENTRIES))
+    except TooLargeError:
+        if limit <= room:
+            raise
+        return False
     except _TROUBLE:
         return False
     if len(archive.getbuffer()) > room:
         return False
-    os.write(pipe, archive.getbuffer())
+    os.write(target, archive.getbuffer())
     return True
 
 

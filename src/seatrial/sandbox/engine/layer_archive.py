@@ -11,6 +11,7 @@ from seatrial.sandbox.engine.changes import ContainerChange, Seen
 from seatrial.sandbox.engine.files import Files, Status
 from seatrial.sandbox.layer_marks import gone_mark, of_unknown_owner
 
+_HEADER_BYTES = 512
 _SPECIAL_BITS = {1 << 23: 0o4000, 1 << 22: 0o2000, 1 << 20: 0o1000}  # file modes as the Go language has them
 
 
@@ -20,7 +21,8 @@ async def pack_container(seen: Seen, files: Files, archive: BinaryIO, limit: int
     New directories come whole, with their owners; of a directory of the image in which something has changed, the
     owner is not known.
     """
-    size = sum(change.status.size for change in seen.changes if change.status and change.has_content)
+    contents = sum(change.status.size for change in seen.changes if change.status and change.has_content)
+    size = contents + _HEADER_BYTES * len(seen.changes)
     if size > limit:
         raise TooLargeError(f"what differs from the image has {size:,} bytes, and the limit is {limit:,}")
     whole = {change.path for change in seen.changes if change.is_folder and change.kind == "added"}

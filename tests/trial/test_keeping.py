@@ -1,0 +1,219 @@
+"""What is kept of end states without being asked: the cheap ones, and for all others the reason why not."""
+
+import asyncio
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+import zstandard
+
+from seatrial.errors import ContentError, HostUnsupportedError, SandboxError, TooLargeError
+from seatrial.model.record import KeptState
+from seatrial.sandbox.api import ExecSpec, Sandbox, SandboxSpec
+from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import new_archive
+from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
+from seatrial.trial.keeping import KeepWish, keep_state
+from seatrial.trial.snapshot import keep_snapshot, lay_out_snapshot
+from tests.sandbox.embedded.support import MODES, needs_root
+from tests.trial.support import ANSWER, Desk, open_desk
+
+LARGE = os.urandom(300_000)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory) -> Iterator[Desk]:
+    with open_desk(tmp_path_factory.mktemp("desk"), MODES[0]) as opened:
+        yield opened
+
+
+async def filled(**files: bytes) -> FakeSandbox:
+    sandbox = await FakeBackend(lambda *_: answer()).create(SandboxSpec())
+    sandbox.files.update({f"/app/{name}": content for name, content in files.items()})
+    return sandbox
+
+
+def kept_from(folder: Path, wish: KeepWish, processes: tuple[str, ...] = (), **files: bytes) -> KeptState:
+    async def keep() -> KeptState:
+        return await keep_state(await filled(**files), folder, wish, processes)
+
+    return asyncio.run(keep())
+
+
+def test_what_is_small_is_kept_and_takes_what_the_record_says(tmp_path):
+    state = kept_from(tmp_path, KeepWish("auto"), ("postgres",), answer=b"x")
+    assert state == KeptState(kept=True, size=(tmp_path / "snapshot.tar.zst").stat().st_size, processes=("postgres",))
+
+
+@pytest.mark.parametrize(
+    ("keep", "files", "reason"),
+    [
+        ("record", {"a": b"x"}, "the run said --keep record"),
+        ("auto", {"a": b"x" * 2**26}, "67108864 bytes are more than the limit of 33554432; --keep snapshot keeps it"),
+        ("auto", {"a": os.urandom(9 * 2**20)}, "packed, it takes more than the limit of 8,388,608 bytes; --keep"),
+        ("auto", {"a": b"the hidden-word is"}, "it holds the value of a variable that the task was given by"),
+        ("auto", {"a": bytes(2**20) + b"the hidden-word is"}, "it holds the value of a variable"),
+    ],
+)
+def test_what_is_not_kept_has_a_reason_and_leaves_nothing(tmp_path, keep, files, reason):
+    state = kept_from(tmp_path, KeepWish(keep, ("hidden-word", "the")), **files)
+    assert not state.kept
+    assert (state.reason or "").startswith(reason)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_wants_it_gets_it_whatever_is_in_it(tmp_path):
+    assert kept_from(tmp_path, KeepWish("snapshot", ("hidden-word",)), a=b"hidden-word").kept
+
+
+@pytest.mark.parametrize("error", [SandboxError("broken"), HostUnsupportedError("cannot"), OSError(28, "full")])
+def test_a_sandbox_that_fails_fails_no_trial(tmp_path, error):
+    async def keep() -> KeptState:
+        backend = FakeBackend(lambda *_: answer(), fail_on={"pack_layer": error})
+        return await keep_state(await backend.create(SandboxSpec()), tmp_path, KeepWish("auto"), ())
+
+    assert asyncio.run(keep()) == KeptState(kept=False, reason=str(error))
+
+
+def test_large_files_lie_beside_the_archive_once_for_each_content(tmp_path):
+    async def keep_and_lay_out() -> FakeSandbox:
+        await keep_snapshot(await filled(one=LARGE, two=LARGE, three=LARGE[1:], small=b"x"), tmp_path)
+        fresh = await filled()
+        await lay_out_snapshot(fresh, tmp_path / "snapshot.tar.zst")
+        return fresh
+
+    fresh = asyncio.run(keep_and_lay_out())
+    assert len(list((tmp_path / "snapshot.files").iterdir())) == 2
+    contents = {"/app/one": LARGE, "/app/two": LARGE, "/app/three": LARGE[1:], "/app/small": b"x"}
+    assert fresh.files == contents
+
+
+class Writing:
+    """A sandbox that has much to pack, and something happens then."""
+
+    def __init__(self, content: bytes, then: Callable[[], Awaitable[None]]) -> None:
+        self._content = content
+        self._then = then
+
+    async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
+        if limit < len(self._content):
+            raise TooLargeError("too large")
+        archive.write(self._content)
+        await self._then()
+
+
+def written(size: int) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        member = tarfile.TarInfo("large")
+        member.size = size
+        tar.addfile(member, io.BytesIO(bytes(size)))
+    return buffer.getvalue()
+
+
+def test_a_sandbox_that_fails_in_the_middle_leaves_nothing(tmp_path):
+    async def break_down() -> None:
+        raise SandboxError("gone")
+
+    broken = cast("Sandbox", Writing(written(2**20)[: 2**19], break_down))
+    with pytest.raises(SandboxError, match="gone"):
+        asyncio.run(keep_snapshot(broken, tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_half_an_archive_is_none(tmp_path):
+    async def nothing() -> None:
+        return
+
+    broken = cast("Sandbox", Writing(written(2**20)[: 2**19], nothing))
+    with pytest.raises(ContentError, match="cannot be packed"):
+        asyncio.run(keep_snapshot(broken, tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whoever_is_cancelled_leaves_nothing(tmp_path):
+    async def keep() -> None:
+        begun = asyncio.Event()
+
+        async def be_stuck() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        stuck = cast("Sandbox", Writing(written(2**20), be_stuck))
+        task = asyncio.ensure_future(keep_snapshot(stuck, tmp_path))
+        await begun.wait()
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(keep())
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+def test_a_trial_keeps_its_end_state_with_what_ran_on(desk):
+    ran = desk.attack(f"echo right > {ANSWER}; sleep 600 & until grep -qx sleep /proc/$!/comm; do :; done")
+    assert ran.record.end_state is not None
+    assert (ran.record.end_state.kept, ran.record.end_state.processes) == (True, ("sleep",))
+    assert ran.record.end_state.size < 10_000
+
+
+def has_attributes(folder: Path) -> bool:
+    """Whether files on the file system of a folder can have attributes of their own."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        try:
+            os.setxattr(file.name, "user.note", b"x")
+        except OSError:
+            return False
+    return True
+
+
+def described(archive: Path) -> dict[str, tuple[object, ...]]:
+    """The files in a kept archive, as far as they are said to come back."""
+    with (
+        zstandard.open(archive, "rb") as packed,
+        tarfile.open(fileobj=packed, mode="r|", errors="surrogateescape") as tar,
+    ):
+        members = [member for member in tar if member.name.startswith("app/")]
+    return {
+        each.name: (each.type, oct(each.mode), each.uid, each.gid, each.mtime, each.linkname, each.pax_headers)
+        for each in members
+    }
+
+
+@needs_root
+def test_attributes_owners_and_locked_files_come_back(desk, tmp_path):
+    """Also those of a large file, which takes another way."""
+    leave = """cd /app; echo x > a; head -c 200000 /dev/zero > b; chown 7:8 b; touch -d @1000000000 b; ln b c; ln -s a d
+    chmod 000 a; mkdir -m 1777 e"""
+    note = bytes([0, 255, 10, 61])
+
+    async def keep_twice() -> frozenset[str]:
+        async with open_sandbox(desk.backend, SandboxSpec()) as one, open_sandbox(desk.backend, SandboxSpec()) as two:
+            await one.exec(ExecSpec(("/bin/sh", "-c", leave)))
+            with new_archive() as layer:
+                with tarfile.open(fileobj=layer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                    member = tarfile.TarInfo("noted")
+                    member.pax_headers = {"SCHILY.xattr.user.note": note.decode("utf-8", "surrogateescape")}
+                    tar.addfile(member)
+                layer.seek(0)
+                await one.unpack_layer("/app", layer)
+            await keep_snapshot(one, tmp_path / "one")
+            await lay_out_snapshot(two, tmp_path / "one/snapshot.tar.zst")
+            await keep_snapshot(two, tmp_path / "two")
+            return frozenset(path for path in (await desk.backend.probe()).state_folders if has_attributes(path))
+
+    able = desk.wait(keep_twice())
+    first = described(tmp_path / "one/snapshot.tar.zst")
+    assert first == described(tmp_path / "two/snapshot.tar.zst")
+    assert {"app/a", "app/b", "app/c", "app/d", "app/e", "app/noted"} <= first.keys()
+    assert first["app/b"][2:5] == (7, 8, 1000000000)
+    if able:
+        headers = first["app/noted"][-1]
+        assert isinstance(headers, dict)
+        assert headers["SCHILY.xattr.user.note"] == note.decode("utf-8", "surrogateescape")

@@ -95,3 +95,9 @@ def test_alike_means_to_the_type():
     assert not same(1, 1.0)
     assert not same(True, 1)
     assert not same({"a": 1}, {"b": 1})
+
+
+def test_what_a_format_would_say_otherwise_is_not_written():
+    answer = read(TEXTS["csv"], "csv")
+    assert answer.written([{"name": "bolt", "size": 4}]) is None
+    assert answer.written([{"name": "bolt", "size": "4"}]) == b"name,size\nbolt,4\n"

@@ -106,3 +106,10 @@ def test_a_lone_word_may_end_its_line_or_not(tmp_path):
     subject = subject_with(tmp_path, ASKED.format("txt"), {"result.txt": "bolt\n"})
     result = judge_with(equivalents, subject, result=lambda content: float(content == b"bolt\n"))
     assert told(result) == {"last-line-end:/workspace/result.txt": "minor"}
+
+
+def test_a_form_that_would_mean_something_else_is_not_made(tmp_path):
+    text = 'name,load\n"two\nlines",3\n'
+    subject = subject_with(tmp_path, ASKED.format("csv"), {"result.csv": text})
+    names = {case.id.rpartition("/")[2] for case in equivalents.cases(subject)}
+    assert names == {"quoted", "byte-order-mark", "last-line-end"}

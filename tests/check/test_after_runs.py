@@ -46,9 +46,22 @@ ABLE = tries("a", 1, 1, 0, 1, task=THERE)
         ([silent("a", 6), tries("a", 1)], ["no-verdicts"]),
         ([silent("a", 3), tries("a", 1)], []),
         ([silent("a", 9, "infrastructure_error"), tries("a", 1)], []),
-        ([silent("a", 5), tries("a", *[0] * 5)], []),
+        ([silent("a", 10), tries("a", *[0] * 10)], []),
+        ([[PastAttempt(HERE, agent, "no_output", 0.0)] * 4 for agent in "ab"] + [ABLE], []),
     ],
-    ids=["zero", "nobody able", "once more than zero", "too few", "one agent", "one", "silent", "4", "machine", "half"],
+    ids=[
+        "zero",
+        "nobody able",
+        "once more than zero",
+        "too few",
+        "one agent",
+        "one",
+        "silent",
+        "4",
+        "machine",
+        "half",
+        "no output",
+    ],
 )
 def test_what_is_odd(attempts: list[list[PastAttempt]], expected: list[str]) -> None:
     assert codes(*attempts) == expected

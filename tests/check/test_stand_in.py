@@ -32,4 +32,8 @@ def test_shape_without_substance(tmp_path: Path, name: str, right: str, wrong: s
 
 
 def test_nothing_to_stand_in_for(tmp_path: Path) -> None:
-    assert stand_in(make_subject(write_task(tmp_path, instruction="Start it.\n"))) is None
+    root = write_task(tmp_path, instruction="Start it.\n")
+    one, other = accepted("/app/a.txt", "1"), accepted("/app/b.txt", "2")
+    assert stand_in(make_subject(root)) is None
+    assert stand_in(make_subject(root, one, other)) is None
+    assert stand_in(make_subject(root, one)) is not None

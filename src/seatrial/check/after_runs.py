@@ -81,7 +81,9 @@ def _always_the_same(task: str, runs: PastRuns) -> Iterator[OddThing]:
     who = f"all {len(scored)} attempts of {len(agents)} agents"
     low, high = wilson(fmean(scored), len(scored))
     able = [name for name in agents if _mean(runs.rewards_elsewhere(task, name)) > _CAPABLE]
-    if max(scored) == 0.0 and able:
+    # Where hardly anybody left an output, a 0 says nothing about the verifier.
+    answered = sum(each.is_scored and each.outcome != "no_output" for each in runs.at(task))
+    if max(scored) == 0.0 and able and answered >= _ENOUGH_EACH:
         best = max(able, key=lambda name: _mean(runs.rewards_elsewhere(task, name)))
         elsewhere = _mean(runs.rewards_elsewhere(task, best))
         message = f"{who} got 0 (at most {high:.0%} would pass), though {best} has a mean of {elsewhere:.2f} elsewhere"

@@ -113,7 +113,8 @@ def _commands(subject: Subject) -> Iterator[tuple[int, Cheat]]:
     if output:
         yield 80, search_by_name(workdir, output, named)
     # What the solution changes beside its output may be a file of the environment that it puts back or moves.
-    answers = [answer for answer in subject.answers if answer.path == output]
+    declared = subject.task.output.path
+    answers = [answer for answer in subject.answers if declared is None or answer.path == declared]
     for cheat in (search_by_content(workdir, answers, named), search_git(workdir, subject.answers)):
         if cheat:
             yield 75, cheat

@@ -21,7 +21,8 @@ def output_path(subject: Subject) -> str | None:
     """Where the task's answer belongs, None where nobody knows."""
     if subject.task.output.path:
         return subject.task.output.path
-    return subject.answers[0].path if subject.answers else None
+    paths = {answer.path for answer in subject.answers}
+    return paths.pop() if len(paths) == 1 else None  # of several, any may be an input that the solution touched
 
 
 def stand_in(subject: Subject) -> Edit | None:

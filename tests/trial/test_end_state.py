@@ -232,6 +232,20 @@ def test_all_sandboxes_are_gone_at_the_end_and_few_are_open_before(tmp_path):
     assert all(box.destroyed for box in backend.sandboxes)
 
 
+def test_whatever_a_verifier_left_running_is_ended_before_anybody_looks(tmp_path):
+    backend = FakeBackend(lambda *_: answer())
+    machinery, spec = Machinery(backend), trial_spec(write_task(tmp_path / "task"))
+
+    async def work() -> None:
+        async with StateBench(machinery) as bench:
+            await bench.judge(await untouched(spec, machinery, tmp_path), tmp_path / "judged")
+
+    asyncio.run(work())
+    (box,) = backend.sandboxes
+    last_run = max(index for index, call in enumerate(box.journal) if call.startswith("exec"))
+    assert box.journal[last_run:].index("renew_verifier") < box.journal[last_run:].index("stamps")
+
+
 def test_a_bench_that_is_not_open_keeps_nothing(tmp_path):
     backend = FakeBackend(lambda *_: answer())
     spec = trial_spec(write_task(tmp_path / "task"))

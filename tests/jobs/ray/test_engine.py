@@ -106,6 +106,7 @@ def essence(record: TrialRecord) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(record.model_dump_json())
     for key in ("job_id", "node", "times", "resources", "agent_result", "verifier_run", "provenance", "artifacts"):
         data.pop(key)
+    data["end_state"].pop("size")  # times of files are in it, compressed
     return data
 
 

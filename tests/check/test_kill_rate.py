@@ -181,7 +181,7 @@ def test_programs_that_are_not_run_again_are_only_noted(tmp_path):
 def test_without_an_accepted_answer_there_is_nothing_to_do(tmp_path):
     result = judge_with(kill_rate, subject_with(tmp_path, INSTRUCTION, {}))
     assert (result.outcome.status, result.outcome.tried) == ("skipped", 0)
-    assert "no answer is accepted" in (result.outcome.reason or "")
+    assert "no file of an accepted answer" in (result.outcome.reason or "")
 
 
 def test_cases_that_were_not_tried_say_nothing(subject):

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from seatrial.model.agent import AgentResult
 from seatrial.model.annotation import Annotation, Judgment
+from seatrial.model.check import CheckFinding, CheckOutcome, CheckReport, TaskCheck
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions
 from seatrial.model.record import (
@@ -129,6 +130,42 @@ def full_job() -> JobFile:
     return JobFile(seatrial_version="0.1.0", created_at=NOON, spec=spec, tasks=(task,))
 
 
+def full_check() -> TaskCheck:
+    """What was found out about a verifier."""
+    finding = CheckFinding(
+        check="V5",
+        code="any-value-accepted",
+        subject="drop_v",
+        weight="major",
+        message="any value of `drop_v` is accepted",
+        fix="compare it",
+        reproduce="seatrial check tasks/a --case V5/drop_v/scaled",
+        case="V5/drop_v/scaled",
+        evidence={"reward": 1.0},
+        accepted=True,
+    )
+    outcome = CheckOutcome(check="V5", status="failed", reason="one left", tried=9, left_out=1, figures={"killed": 8})
+    return TaskCheck(
+        task="a",
+        name="org/a",
+        digest=DIGEST,
+        backend="embedded",
+        image="host",
+        grade="C",
+        reasons=("1 major finding",),
+        outcomes=(outcome,),
+        findings=(finding,),
+        oracle_reward=1.0,
+        verifications=10,
+        states=2,
+        rebuilt=1,
+        verifying_sec=0.5,
+        duration_sec=0.75,
+        finished_at=NOON,
+        options=DIGEST,
+    )
+
+
 def full_samples() -> dict[str, BaseModel]:
     """One value of every stored type by the type's name, with as much set as there is."""
     task = load_task(VOLTAGE_DROP)
@@ -136,6 +173,8 @@ def full_samples() -> dict[str, BaseModel]:
     values: list[BaseModel] = [
         annotation(notes="ok"),
         BrokenTask(id="broken", root=Path("/tasks/broken"), problems=(problem,)),
+        full_check(),
+        CheckReport(seatrial_version="0.1.0", tasks=(full_check(),)),
         full_confidence(),
         ErrorTag(category="tool failure", description="no network", source=ErrorSource.JUDGE),
         full_evaluation(),

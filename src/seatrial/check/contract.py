@@ -133,7 +133,12 @@ def _network(subject: Subject) -> Iterator[CheckFinding]:
     if policy.mode != "no-network":
         message = f"the verifier fetches {what} while it judges: verdicts depend on other people's servers"
         yield _finding(subject, "fetches", "minor", message, fix, None)
-    elif not _passes(subject):
+    elif _passes(subject):
+        message = (
+            f"the verifier tries to fetch {what} while it judges, though the task has no network, and does without"
+        )
+        yield _finding(subject, "fetches", "minor", message, f"{fix}, or leave it out", None)
+    else:
         message = f"the verifier fetches {what} while it judges, and the task has no network to fetch it from"
         weight: Weight = "major" if ORACLE in subject.states else "minor"
         yield _finding(subject, "needs-network", weight, message, f"{fix}, or allow the verifier a network", None)

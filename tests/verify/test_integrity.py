@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.model.artifacts import LINKED_TO, RawFile
 from seatrial.model.record import FileChanges
-from seatrial.verify.integrity import SUSPICIONS, integrity_tags
+from seatrial.verify.integrity import SUSPICIONS, integrity_tags, output_tags
 
 
 def categories(*paths: str) -> set[str]:
@@ -96,3 +97,16 @@ def test_no_path_is_too_odd(added, modified):
     changes = FileChanges(added=tuple(added), modified=tuple(modified))
     known = {suspicion.category for suspicion in SUSPICIONS}
     assert {tag.category for tag in integrity_tags(changes, ())} <= known
+
+
+@pytest.mark.parametrize(
+    ("target", "tagged"),
+    [("/tests/golden.md", True), ("../tests/golden.md", True), ("/logs/verifier/x", True), ("draft.md", False)],
+)
+def test_an_output_that_is_a_link_to_the_verifiers_own_files_is_tagged(target, tagged):
+    tags = output_tags(RawFile("/app/answer.md", "symlink", reason=f"{LINKED_TO}{target}"))
+    assert [tag.category for tag in tags] == ["output_of_verifier"] * tagged
+
+
+def test_an_output_that_is_a_file_or_nothing_is_not_tagged():
+    assert output_tags(None) == output_tags(RawFile("/app/answer.md", "ok", b"right")) == []

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+LINKED_TO = "to "
+"""Begins the reason of what is a symbolic link; the rest is where it leads."""
+
 FileStatus = Literal["ok", "missing", "too_large", "directory", "symlink", "special", "unreadable"]
 
 REWARD_JSON = "reward.json"

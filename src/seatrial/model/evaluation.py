@@ -19,7 +19,13 @@ RUN_CATEGORIES = frozenset(
     {
         *("changed_during_verification", "changes_truncated", "disputed_verdict", "hidden_from_verifier"),
         *("interpreter_changed", "loader_changed", "module_shadowed", "needs_system_of_agent"),
-        *("package_hook_planted", "planted_verifier_files", "processes_left_running", "program_changed"),
+        *(
+            "output_of_verifier",
+            "package_hook_planted",
+            "planted_verifier_files",
+            "processes_left_running",
+            "program_changed",
+        ),
         *("pytest_hook_planted", "python_path_changed", "shell_startup_changed", "startup_hook_planted"),
         *("system_changed", "system_folder_replaced", "verifier_broken", "verifier_silenced"),
         *("verifier_tool_missing", "verifier_tools_restored", NONDETERMINISTIC),

@@ -16,7 +16,7 @@ from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield
 from seatrial.trial.verification import Verification
-from seatrial.verify.integrity import integrity_tags
+from seatrial.verify.integrity import integrity_tags, output_tags
 from seatrial.verify.system.curate import NOTHING, Curated
 from seatrial.verify.system.evidence import dispute_tag, system_tags, write_evidence
 
@@ -103,6 +103,7 @@ def score(round_: Round, judgement: Judgement, changes: FileChanges, options: Tr
         evaluation = with_repeats(evaluation, judgement.repeated)
     tags = [
         *integrity_tags(changes, judgement.run.survivors),
+        *output_tags(judgement.raw.output),
         *system_tags(judgement.curated, judgement.run, judgement.planted),
     ]
     if judgement.disputed is not None:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal
 
 from seatrial.errors import ContentError, TooLargeError
-from seatrial.model.artifacts import RawFile
+from seatrial.model.artifacts import LINKED_TO, RawFile
 from seatrial.model.base import StrictModel, to_json
 from seatrial.model.config import ArtifactSpec
 from seatrial.model.output import OutputSpec
@@ -49,7 +49,9 @@ def _first_member(archive: BinaryIO, name: str) -> RawFile:
         if content is not None:
             data = content.read()
             return RawFile(name, "ok", data, len(data))
-        return RawFile(name, "symlink" if member and member.issym() else "directory")
+        if member and member.issym():
+            return RawFile(name, "symlink", reason=f"{LINKED_TO}{member.linkname}")
+        return RawFile(name, "directory")
 
 
 class KeptArtifact(StrictModel):

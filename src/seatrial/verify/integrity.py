@@ -4,11 +4,13 @@ Most changes to a system are honest work. They leave a trace in the record wheth
 (see `system/`).
 """
 
+import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from seatrial.model.artifacts import LINKED_TO, RawFile
 from seatrial.model.evaluation import ErrorSource, ErrorTag
 from seatrial.model.record import FileChanges
 
@@ -111,6 +113,16 @@ def integrity_tags(changes: FileChanges, survivors: Sequence[str]) -> list[Error
     if survivors:
         tags.append(_tag("processes_left_running", f"still running when verification began: {some(survivors)}"))
     return tags
+
+
+def output_tags(output: RawFile | None) -> list[ErrorTag]:
+    """A tag for an output that is a link to what the verifier brings along: nobody's work can lie there."""
+    if output is None or output.status != "symlink":
+        return []
+    leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(output.name), output.reason.removeprefix(LINKED_TO)))
+    if not _PLANTED.fullmatch(leads_to):
+        return []
+    return [_tag("output_of_verifier", f"{output.name} is a link to {leads_to}, which is the verifier's own")]
 
 
 def some(names: Iterable[str]) -> str:

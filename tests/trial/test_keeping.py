@@ -13,12 +13,13 @@ import pytest
 import zstandard
 
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError, TooLargeError
+from seatrial.model.job import AgentOptions, TrialOptions
 from seatrial.model.record import KeptState
 from seatrial.sandbox.api import ExecSpec, Sandbox, SandboxSpec
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import new_archive
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
-from seatrial.trial.keeping import KeepWish, keep_state
+from seatrial.trial.keeping import KeepWish, keep_state, keep_wish
 from seatrial.trial.snapshot import keep_snapshot, lay_out_snapshot
 from tests.sandbox.embedded.support import MODES, needs_root
 from tests.trial.support import ANSWER, Desk, open_desk
@@ -56,15 +57,24 @@ def test_what_is_small_is_kept_and_takes_what_the_record_says(tmp_path):
         ("record", {"a": b"x"}, "the run said --keep record"),
         ("auto", {"a": b"x" * 2**26}, "67108864 bytes are more than the limit of 33554432; --keep snapshot keeps it"),
         ("auto", {"a": os.urandom(9 * 2**20)}, "packed, it takes more than the limit of 8,388,608 bytes; --keep"),
-        ("auto", {"a": b"the hidden-word is"}, "it holds the value of a variable that the task was given by"),
+        ("auto", {"a": b"the hidden-word is"}, "it holds the value of a variable that was given by"),
+        ("auto", {"a": b"no \xfftext at all"}, "it holds the value of a variable"),
         ("auto", {"a": bytes(2**20) + b"the hidden-word is"}, "it holds the value of a variable"),
     ],
 )
 def test_what_is_not_kept_has_a_reason_and_leaves_nothing(tmp_path, keep, files, reason):
-    state = kept_from(tmp_path, KeepWish(keep, ("hidden-word", "the")), **files)
+    state = kept_from(tmp_path, KeepWish(keep, ("hidden-word", "the", "\udcfftext at")), **files)
     assert not state.kept
     assert (state.reason or "").startswith(reason)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_task_and_agent_were_given_of_this_machine_is_secret():
+    agent = AgentOptions(
+        name="command", command="x", env={"KEY": "${OWN}", "B": "${OTHER:-x}", "C": "${NOT:-y}", "D": "z"}
+    )
+    host = {"OWN": "one", "OTHER": "two", "ALLOWED": "three", "MORE": "four"}
+    assert keep_wish(TrialOptions(allow_env=("ALLOWED",)), agent, host) == KeepWish("auto", ("three", "one", "two"))
 
 
 def test_who_wants_it_gets_it_whatever_is_in_it(tmp_path):

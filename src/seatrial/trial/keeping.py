@@ -1,15 +1,18 @@
 """Whether the end state of a round is kept, and what the record says of it: where that is cheap, always, or never."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from seatrial.descriptors import raise_if_short
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
-from seatrial.model.job import TrialOptions
+from seatrial.model.job import AgentOptions, TrialOptions
 from seatrial.model.record import KeptState
 from seatrial.sandbox.api import Sandbox
 from seatrial.tasks.allowed import allowed_variables
+from seatrial.tasks.environ import templates_in
 from seatrial.trial.snapshot import ANYTHING, KeepBounds, keep_snapshot, remove_snapshot
 
 # Packing and compressing as much takes about a tenth of a second.
@@ -32,10 +35,15 @@ class KeepWish:
         return KeepBounds(_CHEAP_RAW, _CHEAP_PACKED, self.secrets)
 
 
-def keep_wish(options: TrialOptions) -> KeepWish:
-    """What a run wants kept. One that asks its verifiers several times needs it for a while, if that is cheap."""
+def keep_wish(options: TrialOptions, agent: AgentOptions, host: Mapping[str, str] = os.environ) -> KeepWish:
+    """What a run wants kept. One that asks its verifiers several times needs it for a while, if that is cheap.
+
+    Secrets are what task and agent were given of this machine's variables, whose values are stored nowhere.
+    """
     needed = options.keep == "record" and options.verify_repeats > 1
-    return KeepWish("auto" if needed else options.keep, tuple(allowed_variables(options.allow_env).values()))
+    given = {name: host[name] for name, _ in templates_in(agent.env) if name in host}
+    secrets = (allowed_variables(options.allow_env, host) | given).values()
+    return KeepWish("auto" if needed else options.keep, tuple(secrets))
 
 
 def forget_state(folder: Path) -> KeptState:

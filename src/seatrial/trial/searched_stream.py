@@ -8,13 +8,18 @@ from typing import Self
 
 from seatrial.errors import ContentError
 
-SECRET_FOUND = "it holds the value of a variable that the task was given by --allow-env"  # noqa: S105 - a sentence
+SECRET_FOUND = "it holds the value of a variable that was given by --allow-env or --agent-env"  # noqa: S105 - a sentence
 _LEAST_SECRET = 8
 
 
 def holds_secret(data: bytes, secrets: Collection[str]) -> bool:
     """Whether some bytes hold a secret. Those that are so short that anything holds them do not count."""
-    return any(secret.encode() in data for secret in secrets if len(secret) >= _LEAST_SECRET)
+    return any(_bytes_of(secret) in data for secret in secrets if len(secret) >= _LEAST_SECRET)
+
+
+def _bytes_of(secret: str) -> bytes:
+    """What a program writes that was given a variable, whose value need not be UTF-8."""
+    return secret.encode("utf-8", "surrogateescape")
 
 
 class SearchedStream:
@@ -24,7 +29,7 @@ class SearchedStream:
         self.stop = threading.Event()
         self._descriptor = descriptor
         self._secrets = secrets
-        self._overlap = max((len(secret.encode()) for secret in secrets), default=0)
+        self._overlap = max((len(_bytes_of(secret)) for secret in secrets), default=0)
         self._seen = b""
         self.ended = False
         """Whether all of it was read."""

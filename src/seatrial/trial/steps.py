@@ -94,7 +94,7 @@ class OpenTrial:
         """
         notes, self.to_keep = self.to_keep, None
         if notes is not None:
-            wish = keep_wish(self.spec.options)
+            wish = keep_wish(self.spec.options, self.spec.agent)
             notes.end_state = await keep_state(self.sandbox, self.folder / notes.round.folder, wish, notes.survivors)
             if wish.keep == "snapshot" and not notes.end_state.kept:
                 self.log.tell(f"{self.spec.trial_id}: its end state could not be kept: {notes.end_state.reason}")

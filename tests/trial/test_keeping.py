@@ -6,6 +6,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -227,3 +228,26 @@ def test_attributes_owners_and_locked_files_come_back(desk, tmp_path):
         headers = first["app/noted"][-1]
         assert isinstance(headers, dict)
         assert headers["SCHILY.xattr.user.note"] == note.decode("utf-8", "surrogateescape")
+
+
+class NoMoreThreads(ThreadPoolExecutor):
+    """Takes work and has nobody for it, as on a machine that is out of processes; then somebody is free after all."""
+
+    def submit(self, *work, **options):
+        self.left = lambda: work[0](*work[1:], **options)
+        raise RuntimeError("can't start new thread")
+
+
+def test_without_a_thread_nothing_is_kept_and_nobody_waits_for_it(tmp_path):
+    async def keep() -> tuple[KeptState, Exception | None]:
+        asyncio.get_running_loop().set_default_executor(NoMoreThreads())
+        executor = asyncio.get_running_loop()._default_executor  # type: ignore[attr-defined]
+        state = await keep_state(await filled(large=LARGE), tmp_path, KeepWish("auto"), ())
+        return state, executor.left()
+
+    before = len(os.listdir("/proc/self/fd"))
+    state, later = asyncio.run(keep())
+    assert (state.kept, state.reason) == (False, "it cannot be packed: can't start new thread")
+    assert str(later) == "nobody wants it any more"
+    assert list(tmp_path.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) <= before

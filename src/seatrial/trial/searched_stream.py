@@ -2,9 +2,8 @@
 
 import os
 import threading
-from collections.abc import Collection
-from types import TracebackType
-from typing import Self
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from seatrial.errors import ContentError
 
@@ -34,14 +33,14 @@ class SearchedStream:
         self.ended = False
         """Whether all of it was read."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let go of the pipe: whoever still writes to it is told so."""
-        os.close(self._descriptor)
+    @contextmanager
+    def unless_stopped(self) -> Iterator[None]:
+        """A block that reads it, after which the pipe is let go of: whoever still writes to it is told so."""
+        try:
+            self._go_on()
+            yield
+        finally:
+            os.close(self._descriptor)
 
     def read(self, size: int = -1, /) -> bytes:
         """As many bytes as are asked for; less only at the end."""
@@ -54,10 +53,13 @@ class SearchedStream:
         return b"".join(parts)
 
     def _search(self, data: bytes) -> None:
-        if self.stop.is_set():
-            raise OSError("nobody wants it any more")
+        self._go_on()
         if self._overlap:
             together = self._seen + data
             if holds_secret(together, self._secrets):
                 raise ContentError(SECRET_FOUND)
             self._seen = together[-self._overlap :]
+
+    def _go_on(self) -> None:
+        if self.stop.is_set():
+            raise OSError("nobody wants it any more")

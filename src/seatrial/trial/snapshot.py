@@ -83,8 +83,13 @@ async def _keep_much(sandbox: Sandbox, folder: Path, bounds: KeepBounds) -> int:
     reader, writer = os.pipe()
     stream = SearchedStream(reader, bounds.secrets)
     room = KeepRoom(min(bounds.packed, spare_bytes(folder)))
-    # At once, and not when this task waits for the first time: somebody must read before anybody writes.
-    compressing = asyncio.get_running_loop().run_in_executor(None, _compress, stream, folder, room)
+    try:
+        # At once, and not when this task waits for the first time: somebody must read before anybody writes.
+        compressing = asyncio.get_running_loop().run_in_executor(None, _compress, stream, folder, room)
+    except RuntimeError as error:  # no thread can be started now, but one that is free later will still do it
+        stream.stop.set()
+        os.close(writer)
+        raise SandboxError(f"it cannot be packed: {error}") from error
     trouble: Exception | None = None
     try:
         with os.fdopen(writer, "wb", buffering=0) as archive:
@@ -112,7 +117,7 @@ def _compress(stream: SearchedStream, folder: Path, room: KeepRoom) -> Exception
     try:
         packer = zstandard.ZstdCompressor(level=_LEVEL)
         with (
-            stream,
+            stream.unless_stopped(),
             (folder / ARCHIVE).open("xb") as file,
             packer.stream_writer(room.bounded(file), closefd=False) as packed,
         ):

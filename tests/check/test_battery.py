@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from seatrial.check import nothing
 from seatrial.check.battery import CHECKS, BatteryPlan
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject
+from seatrial.check.checks import nothing
 from seatrial.check.trying import TimeToTry
 from seatrial.errors import SandboxError
 from seatrial.model.check import CheckFinding, CheckOutcome

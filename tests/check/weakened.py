@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-EXAMPLE = Path(__file__).parents[2] / "examples/tasks/beam-deflection"
+from tests.conftest import REPOSITORY
+
+EXAMPLE = REPOSITORY / "examples/tasks/beam-deflection"
 Spoil = Callable[[Path], None]
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.check import (
+from seatrial.check.cases import Case, Check, CheckResult, Subject
+from seatrial.check.checks import (
     cheats,
     contract,
     determinism,
@@ -26,13 +27,12 @@ from seatrial.check import (
     shotgun,
     twins,
 )
-from seatrial.check.cases import Case, Check, CheckResult, Subject
 from seatrial.check.examiner import Examiner
 from seatrial.check.grade import grade_of
+from seatrial.check.reading.twin_folders import write_twin
 from seatrial.check.states import TaskStates, make_states
 from seatrial.check.subject import describe
 from seatrial.check.trying import USUAL_TIME, TimeToTry, TriedCases, try_cases
-from seatrial.check.twin_folders import write_twin
 from seatrial.concurrency import first_error
 from seatrial.errors import SeatrialError
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.check.golden import FAIL, PASS
+from seatrial.check.checks.golden import FAIL, PASS
 
 START_SCRIPT = "start.sh"
 _FIXTURES = "tests/fixtures"

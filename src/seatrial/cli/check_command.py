@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from seatrial import __version__
-from seatrial.check.after_runs import AfterRuns
 from seatrial.check.baseline_file import CheckBaseline, read_baseline, write_baseline
 from seatrial.check.battery import CHECKS, BatteryPlan
 from seatrial.check.cases import Check
+from seatrial.check.checks.after_runs import AfterRuns
 from seatrial.check.folder import CheckFolder, digest_options
 from seatrial.check.grade import fails
 from seatrial.check.past_runs import PastRuns, read_runs

@@ -1,7 +1,7 @@
-from seatrial.check.codecs import read_data
+from seatrial.check.answers.codecs import read_data
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.data import DataMutants
 from seatrial.check.mutants.mutant import Mutant
-from seatrial.check.vocabulary import Vocabulary
 from seatrial.model.output import OutputFormat
 
 INSTRUCTION = (

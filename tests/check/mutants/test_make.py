@@ -1,13 +1,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial.check.codecs import read_data, same
-from seatrial.check.forms import forms_of
+from seatrial.check.answers.codecs import read_data, same
+from seatrial.check.answers.forms import forms_of
+from seatrial.check.answers.shots import shots_of, wrong_answer
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.make import MAX_MUTANTS, mutants_of, rewritten
-from seatrial.check.shots import shots_of, wrong_answer
-from seatrial.check.vocabulary import Vocabulary
 from seatrial.model.output import OUTPUT_FORMATS, OutputFormat
-from tests.check.test_codecs import PLAIN, TEXTS
+from tests.check.answers.test_codecs import PLAIN, TEXTS
 
 NAMES = [f"/app/answer.{name}" for name in (*OUTPUT_FORMATS, "py", "c", "sh", "bin")]
 WORDS = Vocabulary("Write `a`, `b` and `c` in order, each `x` or `y`, at most 3.", {})

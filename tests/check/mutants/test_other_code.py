@@ -1,7 +1,7 @@
 import pytest
 
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.other_code import TextCodeMutants, is_other_code
-from seatrial.check.vocabulary import Vocabulary
 
 SOURCE = """\
 // at most 252 bytes

@@ -1,5 +1,5 @@
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.plain_text import TextMutants
-from seatrial.check.vocabulary import Vocabulary
 
 WORDS = Vocabulary("Write `total` and the names `alder`, `birch`, `cedar`.", {})
 

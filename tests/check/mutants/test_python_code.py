@@ -1,8 +1,8 @@
 import ast
 
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.mutant import Mutant
 from seatrial.check.mutants.python_code import PythonMutants, read_python
-from seatrial.check.vocabulary import Vocabulary
 
 SOURCE = '''\
 """A module."""

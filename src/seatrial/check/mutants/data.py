@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from seatrial.check.codecs import DataAnswer
+from seatrial.check.answers.codecs import DataAnswer
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.fields import (
     Field,
     Steps,
@@ -29,7 +30,6 @@ from seatrial.check.mutants.values import (
     opposite,
     scaled,
 )
-from seatrial.check.vocabulary import Vocabulary
 
 _SORTED_WORDS = ("sorted", "order", "ascending", "descending", "chronological", "ranked")
 _ONCE_WORDS = ("duplicate", "unique", "once", "distinct", "exactly one", "one row per", "one entry per")

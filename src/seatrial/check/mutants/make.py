@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from seatrial.check.codecs import MAX_DATA_BYTES, read_data
+from seatrial.check.answers.codecs import MAX_DATA_BYTES, read_data
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.data import DataMutants
 from seatrial.check.mutants.mutant import Mutant, bounded
 from seatrial.check.mutants.other_code import TextCodeMutants, is_other_code
 from seatrial.check.mutants.plain_text import TextMutants
 from seatrial.check.mutants.python_code import PythonMutants, read_python
-from seatrial.check.vocabulary import Vocabulary
 from seatrial.model.output import OutputFormat, format_of
 
 MAX_MUTANTS = 60

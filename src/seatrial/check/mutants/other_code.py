@@ -7,8 +7,8 @@ numbers that it gives. What is in comments is left alone.
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.mutant import Mutant
-from seatrial.check.vocabulary import Vocabulary
 
 _SUFFIXES = frozenset(
     """

@@ -6,9 +6,9 @@ Prose is never touched: what a report says in its own words is the agent's busin
 import re
 from collections.abc import Iterable, Iterator
 
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.mutant import Mutant, MutantKind
 from seatrial.check.mutants.values import CLOSE, CLOSER, far_off, is_answer_word, opposite, scaled
-from seatrial.check.vocabulary import Vocabulary
 
 # A number that stands alone, or behind a label such as `total:`; not one in a date, a version, a path or a name.
 _NUMBER = re.compile(r"(?<![\w.:/,-])[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?(?![\w:/,-]|\.\d)")

@@ -8,8 +8,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import cast
 
+from seatrial.check.answers.vocabulary import Vocabulary
 from seatrial.check.mutants.mutant import Mutant, MutantKind
-from seatrial.check.vocabulary import Vocabulary
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from seatrial.check.vocabulary import Vocabulary
+from seatrial.check.answers.vocabulary import Vocabulary
 
 NUMBER_TEXT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 CLOSE, CLOSER = 1.5, 1.2

@@ -1,0 +1,1 @@
+"""Other conditions for a verifier to run under."""

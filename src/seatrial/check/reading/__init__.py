@@ -1,0 +1,1 @@
+"""Reading a task's own texts and tests, without running anything."""

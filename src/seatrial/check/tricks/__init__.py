@@ -1,0 +1,1 @@
+"""What agents do instead of the work."""

@@ -13,6 +13,7 @@ TITLES = {"V2": "nothing earns nothing", "V5": "mutants are caught"}
 def run_of(*checks, folders=None):
     report = json.loads(sarif(checks, TITLES, folders or {}, "1.0"))
     assert report["version"] == "2.1.0"
+    assert report["$schema"].endswith("/sarif-2.1.0.json")
     (run,) = report["runs"]
     return run
 

@@ -41,6 +41,13 @@ def test_a_task_is_called_by_what_the_user_wrote(tmp_path, monkeypatch, given, n
     assert [task.name for task in choose(spec(Path(given)), [given]).tasks] == [name]
 
 
+@pytest.mark.parametrize("given", [".", "./-one"])
+def test_no_task_is_called_like_an_option(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    write_task(Path("-one"))
+    assert [task.name for task in choose(spec(Path(given)), [given]).tasks] == ["./-one"]
+
+
 def test_tasks_without_a_solution_are_checked_and_those_that_cannot_be_are_told(tmp_path):
     write_task(tmp_path / "one")
     write_task(tmp_path / "broken", toml="[agent]\ntimeout_sec = 'soon'\n")

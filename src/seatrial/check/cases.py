@@ -111,7 +111,11 @@ class Subject:
 
     def reproduce(self, case: str) -> str:
         """The command that tries one case again and shows what the verifier said."""
-        return shlex.join(["seatrial", "check", self.name, *self.options, "--case", case])
+        return self.check_again("--case", case)
+
+    def check_again(self, *words: str) -> str:
+        """The command that checks the task once more, with some further words."""
+        return shlex.join(["seatrial", "check", self.name, *self.options, *words])
 
     def whole_trial(self, state: str) -> CaseVerdict | None:
         """The verdict on all that was done for a state; in a task with steps, on all of them together."""

@@ -67,5 +67,6 @@ def _called(root: Path, names: Mapping[str, str]) -> str:
     """A task's folder as a user would write it, beginning with what they wrote."""
     for whole, given in names.items():
         if root.is_relative_to(whole):
-            return os.path.normpath(os.path.join(given, os.path.relpath(root, whole)))  # noqa: PTH118 - as it was named
+            name = os.path.normpath(os.path.join(given, os.path.relpath(root, whole)))  # noqa: PTH118 - as it was named
+            return f"./{name}" if name.startswith("-") else name  # it would be taken for an option
     return str(root)

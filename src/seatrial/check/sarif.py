@@ -11,6 +11,7 @@ from seatrial.model.check import CheckFinding, TaskCheck, Weight
 
 _LEVELS: dict[Weight, str] = {"critical": "error", "major": "error", "minor": "warning", "note": "note"}
 _ABOUT_INSTRUCTION = ("V11",)
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"  # code hosts ask for it
 _FINGERPRINT = "seatrialFinding/v1"
 
 
@@ -28,7 +29,7 @@ def sarif(checks: Sequence[TaskCheck], titles: Mapping[str, str], folders: Mappi
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _unjudged(checks)}],
         "results": results,
     }
-    return json.dumps({"version": "2.1.0", "runs": [run]}, indent=2).encode() + b"\n"
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2).encode() + b"\n"
 
 
 def _result(check: TaskCheck, finding: CheckFinding, folder: str, numbers: Mapping[str, int]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """V10: verifiers that do not keep their contract, each caught by the one finding that is about it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ def test_junk_alone_is_a_smaller_matter(tmp_path: Path) -> None:
     findings = found(write_task(tmp_path), junk=said("V10/junk", silent=True))
     assert {id_: finding.weight for id_, finding in findings.items()} == {"V10/no-verdict:junk": "minor"}
     assert findings["V10/no-verdict:junk"].reproduce.endswith("--case V10/junk")
+
+
+def test_the_command_that_shows_it_again_can_be_pasted(tmp_path: Path) -> None:
+    subject = make_subject(write_task(tmp_path / "my task"), **{UNTOUCHED: said(UNTOUCHED, silent=True)})
+    (finding,) = contract.findings(replace(subject, options=("--image", "host")), {}).findings
+    assert finding.reproduce == "seatrial check 'tasks/my task' --image host --only V10"
 
 
 def test_what_is_silent_on_the_solution_too_is_not_told_again(tmp_path: Path) -> None:

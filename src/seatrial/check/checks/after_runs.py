@@ -3,7 +3,6 @@
 Few attempts prove little, so every finding rests on intervals: it is told only where chance does not explain it.
 """
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,12 +126,12 @@ def _is_above(high: Sequence[float], low: Sequence[float]) -> bool:
 
 
 def _finding(subject: Subject, runs: PastRuns, odd: OddThing) -> CheckFinding:
-    jobs = " ".join(f"--runs {shlex.quote(job)}" for job in runs.jobs)
+    jobs = [word for job in runs.jobs for word in ("--runs", job)]
     return CheckFinding(
         check="V12",
         code=odd.code,
         weight=odd.weight,
         message=odd.message,
         fix=odd.fix,
-        reproduce=f"seatrial check {subject.name} --only V12 {jobs}".strip(),
+        reproduce=subject.check_again("--only", "V12", *jobs),
     )

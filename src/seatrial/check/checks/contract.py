@@ -162,6 +162,6 @@ def _finding(subject: Subject, name: str, weight: Weight, message: str, fix: str
         weight=weight,
         message=message,
         fix=fix,
-        reproduce=subject.reproduce(case) if case == _JUNK else f"seatrial check {subject.name} --only {CHECK}",
+        reproduce=subject.reproduce(case) if case == _JUNK else subject.check_again("--only", CHECK),
         case=case if case == _JUNK else None,
     )

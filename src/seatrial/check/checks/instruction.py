@@ -190,5 +190,5 @@ def _finding(subject: Subject, code: str, what: str, weight: Weight, message: st
         weight=weight,
         message=message,
         fix=fix,
-        reproduce=f"seatrial check {subject.name} --only {CHECK}",
+        reproduce=subject.check_again("--only", CHECK),
     )

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from seatrial.check.grade import fails, grade_of, regraded, with_result
+from seatrial.check.grade import fails, grade_of, regraded
 from seatrial.model.check import CheckFinding, CheckOutcome, TaskCheck
 
 PASSED = CheckOutcome(check="V2", status="passed", tried=6)
@@ -76,17 +76,6 @@ def test_without_an_accepted_answer_it_is_a_b_also_after_a_baseline():
     known = regraded(check, [finding("major", known=True)])
     assert known.grade == "B"
     assert known.reasons == ("there is no accepted answer to try variations of: no solution",)
-
-
-def test_a_check_beside_the_battery_has_its_part_in_the_grade():
-    outcome = CheckOutcome(check="V12", status="failed")
-    check = with_result(result(finding("minor")), outcome, [finding("major", "always-0")])
-    assert (check.grade, check.outcomes[-1], len(check.findings)) == ("C", outcome, 2)
-
-
-@pytest.mark.parametrize(("least", "failing"), [("critical", False), ("major", True), ("minor", True)])
-def test_findings_fail_from_a_weight_on(least, failing):
-    assert fails(result(finding("major"), finding("note")), least) is failing
 
 
 def test_a_task_that_could_not_be_judged_fails():

@@ -39,12 +39,6 @@ def regraded(check: TaskCheck, findings: Sequence[CheckFinding]) -> TaskCheck:
     return check.model_copy(update={"findings": tuple(findings), "grade": grade, "reasons": reasons})
 
 
-def with_result(check: TaskCheck, outcome: CheckOutcome, findings: Sequence[CheckFinding]) -> TaskCheck:
-    """A result with one more check that was carried out beside the battery, and the grade that all amounts to."""
-    more = check.model_copy(update={"outcomes": (*check.outcomes, outcome)})
-    return regraded(more, [*check.findings, *findings])
-
-
 def fails(check: TaskCheck, least: Weight) -> bool:
     """Whether a result fails a build: something counts that is at least so heavy, or nothing could be judged."""
     heavy = WEIGHTS[: WEIGHTS.index(least) + 1]

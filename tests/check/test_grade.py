@@ -78,5 +78,10 @@ def test_without_an_accepted_answer_it_is_a_b_also_after_a_baseline():
     assert known.reasons == ("there is no accepted answer to try variations of: no solution",)
 
 
+@pytest.mark.parametrize(("least", "failing"), [("critical", False), ("major", True), ("minor", True)])
+def test_findings_fail_from_a_weight_on(least, failing):
+    assert fails(result(finding("major"), finding("note")), least) is failing
+
+
 def test_a_task_that_could_not_be_judged_fails():
     assert fails(result().model_copy(update={"grade": None}), "critical")

@@ -47,12 +47,17 @@ def lowest(rewards: Sequence[float | None]) -> int:
     return min(given)[1] if given else 0
 
 
+def spread_of(rewards: Sequence[float | None]) -> ConfidenceMetadata:
+    """How often a verifier gave a verdict, and how far its rewards were apart."""
+    given = [reward for reward in rewards if reward is not None]
+    spread = stdev(given) if len(given) > 1 else None
+    return ConfidenceMetadata(verifier_repeats=len(given), verifier_reward_sd=spread)
+
+
 def with_repeats(evaluation: EvaluationResult, repeated: RepeatedVerdicts) -> EvaluationResult:
     """The evaluation that counts, with how far all verdicts spread, and a tag if they differ."""
-    given = [reward for reward in repeated.rewards if reward is not None]
-    spread = stdev(given) if len(given) > 1 else None
-    known = evaluation.confidence or ConfidenceMetadata()
-    sure = known.model_copy(update={"verifier_repeats": len(given), "verifier_reward_sd": spread})
+    known, spread = evaluation.confidence or ConfidenceMetadata(), spread_of(repeated.rewards)
+    sure = known.model_copy(update=spread.model_dump(include={"verifier_repeats", "verifier_reward_sd"}))
     evaluation = evaluation.model_copy(update={"confidence": sure})
     if not repeated.agree:
         evaluation = with_finding(evaluation, Finding(NONDETERMINISTIC, tell_difference(repeated)))

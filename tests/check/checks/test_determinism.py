@@ -50,6 +50,7 @@ def test_a_verifier_that_stays_the_same_passes_with_its_figures(subject):
     assert (found.outcome.status, list(found.findings)) == ("passed", [])
     assert found.outcome.figures["flake_rate"] == 0.0
     assert found.outcome.figures["repeated_runs"] == 9
+    assert {each["verifier_reward_sd"] for each in found.outcome.figures["confidence"].values()} == {0.0}
     assert "Python programs only" in (found.outcome.reason or "")
 
 

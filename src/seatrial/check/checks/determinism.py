@@ -12,7 +12,7 @@ from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResu
 from seatrial.check.conditions.varied import ALL_TOGETHER, CONTROL, NETWORK, NOT_VARIED, ONE_BY_ONE, Condition
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, Weight
-from seatrial.scoring.repeats import tell_rewards
+from seatrial.scoring.repeats import spread_of, tell_rewards
 from seatrial.scoring.sameness import differences
 from seatrial.stats.intervals import wilson
 
@@ -255,4 +255,5 @@ def _figures(compared: Sequence[_Compared]) -> JsonObject:
         "flake_rate": round(rate, 4),
         "flake_rate_interval": [round(low, 4), round(high, 4)],
         "varied": varied,
+        "confidence": {each.state: spread_of(each.rewards).model_dump(exclude_none=True) for each in compared},
     }

@@ -5,6 +5,7 @@ import pytest
 from seatrial.check.baseline_file import CheckBaseline, read_baseline, write_baseline
 from seatrial.check.grade import fails
 from seatrial.errors import UsageError
+from seatrial.model.check import CheckOutcome
 from tests.check.test_grade import finding, result
 
 
@@ -26,7 +27,14 @@ def test_findings_of_another_task_are_not_known():
 
 def test_what_is_gone_is_said_of_tasks_that_were_checked():
     baseline = CheckBaseline(known={"t": ("V5/x", "V5/y"), "not checked": ("V5/z",)})
-    assert baseline.gone([result(finding("major", "y"))]) == {"t": ("V5/x",)}
+    done = CheckOutcome(check="V5", status="failed", tried=6)
+    assert baseline.gone([result(finding("major", "y"), outcomes=(done,))]) == {"t": ("V5/x",)}
+
+
+@pytest.mark.parametrize("changed", [{"check": "V2"}, {"status": "skipped"}, {"left_out": 1}])
+def test_what_was_not_looked_at_is_not_gone(changed):
+    outcome = CheckOutcome(check="V5", status="passed", tried=6).model_copy(update=changed)
+    assert not CheckBaseline(known={"t": ("V5/x",)}).gone([result(outcomes=(outcome,))])
 
 
 def test_the_same_findings_make_the_same_file(tmp_path):

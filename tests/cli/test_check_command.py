@@ -97,6 +97,7 @@ def test_what_is_found_fails_from_a_weight_on(seatrial: Seatrial):
         (["nowhere"], "nowhere"),
         (["tasks", "--only", "V99"], "there is no check 'V99'"),
         (["tasks", "--only", "V1", "--skip", "V1"], "leave no check"),
+        (["tasks", "--only", "V12"], "with --runs"),
         (["tasks", "--baseline", "none.json"], "--write-baseline"),
         (["tasks", "--case", "V2/nonsense", "--image", "host"], "for example V2/"),
         (["tasks", "--budget", "soon"], "no length of time"),

@@ -29,10 +29,14 @@ class CheckBaseline(StrictModel):
         return regraded(check, findings)
 
     def gone(self, checks: Iterable[TaskCheck]) -> Mapping[str, tuple[str, ...]]:
-        """What is known and was not found any more, by task; only of tasks that were checked."""
-        found = {check.task: {finding.id for finding in check.findings} for check in checks if check.grade}
-        left = {task: tuple(sorted({*self.known.get(task, ())} - ids)) for task, ids in found.items()}
+        """What is known and was not found any more, by task; only of what was looked at as a whole."""
+        left = {check.task: tuple(sorted(self._gone_from(check))) for check in checks if check.grade}
         return {task: ids for task, ids in left.items() if ids}
+
+    def _gone_from(self, check: TaskCheck) -> set[str]:
+        done = {each.check for each in check.outcomes if each.status in ("passed", "failed") and not each.left_out}
+        known = {each for each in self.known.get(check.task, ()) if each.partition("/")[0] in done}
+        return known - {finding.id for finding in check.findings}
 
 
 def read_baseline(path: Path) -> CheckBaseline:

@@ -87,6 +87,8 @@ def _planned(context: click.Context, spec: JobSpec, chosen: ChosenTasks, options
     past = read_runs(options["runs"])
     every: tuple[Check, ...] = (*CHECKS, AfterRuns(past)) if past.jobs else CHECKS
     checks = tuple(check for check in every if check.CHECK in wanted)
+    if not checks:
+        raise UsageError("V12 looks at what agents got in real runs; name the job of one with --runs")
     if options["case_id"]:
         checks = CHECKS
         if len(chosen.tasks) != 1:

@@ -1,6 +1,7 @@
 """V5 on verifiers with one weakness each, and on sound ones."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,14 @@ def test_a_field_that_the_instruction_never_names_matters_less(tmp_path):
 def test_an_answer_that_nobody_compares_is_one_finding(tmp_path, toml, word, weight):
     subject = subject_with(tmp_path, INSTRUCTION, {"result.json": json.dumps(RIGHT)}, toml=toml)
     result = judge_with(kill_rate, subject, result=lambda content: float(word in content))
+    assert told(result) == {"answer-not-checked:/workspace/result.json": weight}
+
+
+@pytest.mark.parametrize(("word", "weight"), [("Scoring rebuilds it.", "note"), ("", "major")])
+def test_a_file_that_the_verifier_makes_anew_is_not_what_it_judges(tmp_path, word, weight):
+    subject = subject_with(tmp_path, f"{INSTRUCTION}{word}", {"result.json": json.dumps(RIGHT)})
+    subject = replace(subject, tests={"test_outputs.py": b"import subprocess\n"})
+    result = judge_with(kill_rate, subject, result=lambda _: 1.0)
     assert told(result) == {"answer-not-checked:/workspace/result.json": weight}
 
 

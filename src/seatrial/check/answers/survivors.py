@@ -1,5 +1,6 @@
 """What surviving mutants mean, one sentence per field: any value is accepted, it may be missing, it may be far off."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ _FEWEST_VALUES = 3
 _FEWEST_SLIPS = 4
 _PARTS_GONE: frozenset[MutantKind] = frozenset({"missing", "row-missing", "row-twice", "row-order"})
 _EXAMPLES = 8
+_AGAIN = re.compile(r"\bre-?(?:builds?|built|generat|runs?\b|ran\b|comput|creat|execut|mak|compil)", re.IGNORECASE)
+_RUNS = re.compile(rb"\bsubprocess\b|\bos\.system\b|\bc?make\b|\bcargo\b|\bgo (?:build|run)\b|\bpython3? /")
 _ROW_KINDS: dict[MutantKind, tuple[str, str]] = {
     "row-twice": ("may-be-repeated", "check that nothing is there twice"),
     "row-order": ("any-order-accepted", "check the order that the instruction asks for, or do not ask for one"),
@@ -64,7 +67,9 @@ def survivors(
     if len(values) >= _FEWEST_VALUES and not any(one.killed for one in values):
         is_read = len(values) < len(tried) and any(one.killed for one in tried)
         weight = _ignored_weight(subject, answer, elsewhere)
-        return [teller.ignored(values, "critical" if is_read and weight == "major" else weight)]
+        if weight == "major" and (is_read or _is_made_anew(subject)):
+            weight = "critical" if is_read else "note"
+        return [teller.ignored(values, weight)]
     groups: dict[str, list[JudgedMutant]] = {}
     for one in tried:
         groups.setdefault(one.mutant.field, []).append(one)
@@ -78,6 +83,11 @@ def _ignored_weight(subject: Subject, answer: AcceptedAnswer, elsewhere: Sequenc
     if any(one.killed for one in elsewhere) or is_code(answer.path) or not is_main(answer, subject):
         return "note"
     return "critical" if subject.task.output.source == "declared" else "major"
+
+
+def _is_made_anew(subject: Subject) -> bool:
+    """Whether the verifier is said to run the agent's work once more, which writes the file again, and does so."""
+    return bool(_AGAIN.search(subject.instruction)) and any(map(_RUNS.search, subject.tests.values()))
 
 
 class _Teller:

@@ -1,6 +1,7 @@
 """End states that are judged many times: in one sandbox while nobody touches it, never by what is left of before."""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from seatrial.model.record import FileChanges
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.trial.end_state import Edit, EndState, Judged, StateBench
 from seatrial.trial.kept import KeptTrial, kept_verification
+from seatrial.trial.laid_out import files_below
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import find_place
 from seatrial.trial.rounds import rounds_of
@@ -257,3 +259,10 @@ def test_a_bench_that_is_not_open_keeps_nothing(tmp_path):
 
     asyncio.run(work())
     assert all(box.destroyed for box in backend.sandboxes)
+
+
+def test_files_with_odd_names_are_named_as_a_record_can_have_them(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "plain").touch()
+    (tmp_path / os.fsdecode(b"odd\xff")).touch()
+    assert files_below(tmp_path) == ("/app/plain", r"/odd\xff")

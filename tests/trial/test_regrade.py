@@ -29,10 +29,10 @@ def again(desk: Desk, spec: TrialSpec, ran: Ran, **changes) -> Ran:
     return Ran(record, folder)
 
 
-def kept(desk: Desk, command: str, **task) -> tuple[Path, Ran]:
+def kept(desk: Desk, command: str, isolation: str = "guarded", **task) -> tuple[Path, Ran]:
     """A task and a trial of it whose end state was kept."""
     root = write_task(desk.new_folder() / "task", **task)
-    return root, desk.run_spec(trial_spec(root, command, keep="snapshot"))
+    return root, desk.run_spec(trial_spec(root, command, keep="snapshot", isolation=isolation))
 
 
 def of_the_verifier(record: TrialRecord) -> TrialRecord:
@@ -94,8 +94,25 @@ def test_services_are_not_judged_from_files(desk):
     root, ran = kept(desk, f"{DONE}; sleep 600 &")
     with pytest.raises(UsageError, match="needs its services"):
         again(desk, trial_spec(root, "never run"), ran)
-    judged = again(desk, trial_spec(root, "never run", isolation="kill"), ran)
-    assert judged.reward == 1.0
+    root, ran = kept(desk, f"{DONE}; sleep 600 &", isolation="kill")
+    assert again(desk, trial_spec(root, "never run", isolation="kill"), ran).reward == 1.0
+
+
+WAITING = f"""#!/bin/sh
+grep -qx right {ANSWER} && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
+touch /app/judged; until [ -e /app/done ]; do sleep 0.01; done
+"""
+GO_ON = f"""echo wrong > {ANSWER}
+(until [ -e /app/judged ]; do sleep 0.01; done; echo right > {ANSWER}; touch /app/done; sleep 600) &"""
+
+
+@pytest.mark.parametrize("isolation", ["guarded", "kill", "separate"])
+def test_what_was_written_after_the_agents_time_never_counts(desk, isolation):
+    root, ran = kept(desk, GO_ON, files={"tests/test.sh": WAITING})
+    assert ran.reward == 0.0
+    write_task(root)
+    with pytest.raises(UsageError, match="also those that they wrote by then"):
+        again(desk, trial_spec(root, "never run", isolation=isolation), ran)
 
 
 def test_without_an_end_state_it_is_said_how_to_keep_one(desk):

@@ -241,8 +241,8 @@ class ChangesContract(ContractBase):
 
     @scenario
     async def test_stamps_tell_of_every_touch_where_there_are_any(self, bench: Bench) -> None:
-        """Also of one that leaves size and time as they were."""
-        await bench.ask("mkdir folder; printf one >file")
+        """Also of one that leaves size and time as they were, and where a name is no text."""
+        await bench.ask("""mkdir folder; printf one >file; : >"$(printf 'odd\\377')" """)
         before = await bench.sandbox.stamps()
         if before is None:
             pytest.skip("this backend cannot tell")

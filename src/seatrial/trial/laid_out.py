@@ -186,8 +186,9 @@ def _touched_by_edits(before: Stamps, now: Stamps, edited: Iterable[str]) -> set
 
 
 def files_below(folder: Path) -> tuple[str, ...]:
-    """Where the files of a folder are once it is laid over the root of a sandbox."""
-    return tuple(sorted(f"/{path.relative_to(folder)}" for path in folder.rglob("*") if not path.is_dir()))
+    """Where the files of a folder are once it is laid over the root of a sandbox; odd bytes of a name written out."""
+    found = (bytes(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
+    return tuple(sorted(f"/{path.decode('utf-8', 'backslashreplace')}" for path in found))
 
 
 def with_changes(verification: Verification, edited: FileChanges) -> Verification:

@@ -31,7 +31,6 @@ from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_place import choose_isolation
 from seatrial.trial.verifier_tools import TOOL_MISSING
 
-_WITHOUT_PROCESSES = ("kill", "separate")
 _NAMED = 5
 
 
@@ -133,15 +132,16 @@ def _told(record: TrialRecord, round_: Round) -> TrialRecord | StepRecord:
 
 
 def _refuse_services(verification: Verification, told: TrialRecord | StepRecord) -> None:
+    """Processes that ran on are in no end state, and what they wrote after the agent's time is: it must not count."""
     processes = verification.work.survivors or (told.end_state.processes if told.end_state else ())
-    did_without = told.verifier_run is not None and told.verifier_run.isolation in _WITHOUT_PROCESSES
-    if not processes or did_without or choose_isolation(verification) in _WITHOUT_PROCESSES:
+    were_ended = told.verifier_run is not None and told.verifier_run.isolation == "kill"
+    if not processes or were_ended or can_do_with_artifacts(verification):
         return
-    more = ", …" if len(processes) > _NAMED else ""
+    names = ", ".join((*processes[:_NAMED], *(("…",) if len(processes) > _NAMED else ())))
     raise UsageError(
         f"{verification.spec.trial_id}: needs its services: processes of the agent ran on while it was judged "
-        f"({', '.join(processes[:_NAMED])}{more}), and an end state has files alone; only a new trial can be judged, "
-        "or one of a task with a separate verifier"
+        f"({names}), and an end state has files alone, also those that they wrote by then; "
+        "only a new trial can be judged, or one of a task with a separate verifier"
     )
 
 

@@ -289,7 +289,7 @@ class EmbeddedSandbox:
 
     async def stamps(self) -> Stamps | None:
         """A stamp for every file and directory that differs from the image; None for more than are looked at."""
-        found = orjson.loads(await self._ask("stamps"))
+        found = json.loads(await self._ask("stamps"))  # not orjson, which refuses names that are no text
         return None if found is None else {path: tuple(stamp) for path, stamp in found.items()}
 
     async def usage(self) -> ResourceUse:

@@ -28,6 +28,9 @@ def test_a_path_means_what_lies_there(tmp_path):
 
 
 def test_what_is_no_end_state_is_named(tmp_path):
+    (tmp_path / "job.json").touch()
+    with pytest.raises(UsageError, match="is the folder of a job; name one of its trials"):
+        find_source(tmp_path)
     with pytest.raises(UsageError, match="nowhere: no end state is there; name a folder"):
         find_source(tmp_path / "nowhere")
     (tmp_path / "record.json").write_text("{}")

@@ -104,6 +104,16 @@ def test_large_files_lie_beside_the_archive_once_for_each_content(tmp_path):
     assert fresh.files == contents
 
 
+def test_headers_alone_do_not_fill_the_disk_either(tmp_path, monkeypatch):
+    async def keep_and_lay_out() -> None:
+        await keep_snapshot(await filled(**{f"f{number}": b"" for number in range(100)}), tmp_path)
+        monkeypatch.setattr("seatrial.trial.snapshot.spare_bytes", lambda _: 20_000)
+        await lay_out_snapshot(await filled(), tmp_path / "snapshot.tar.zst")
+
+    with pytest.raises(ContentError, match="there is no room for what is in it"):
+        asyncio.run(keep_and_lay_out())
+
+
 class Writing:
     """A sandbox that has much to pack, and something happens then."""
 

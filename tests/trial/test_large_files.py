@@ -40,7 +40,7 @@ def join(packed: bytes, folder: Path, left: int = 2**30) -> io.BytesIO:
         tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as target,
     ):
         for member in source:
-            left -= put_together(member, source, target, folder, left)
+            put_together(member, source, target, folder, left - target.offset)
     return plain
 
 

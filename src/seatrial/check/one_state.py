@@ -88,6 +88,8 @@ def find_source(path: Path | None) -> StateSource:
         return _of_trial(path.parent) if beside.is_file() else StateSource("snapshot", path)
     if (path / RECORD).is_file():
         return _of_trial(path)
+    if (path / "job.json").is_file():
+        raise UsageError(f"{path}: is the folder of a job; name one of its trials, such as {path}/trials/ID")
     if path.is_dir():
         return StateSource("files", path)
     raise UsageError(

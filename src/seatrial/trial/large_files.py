@@ -94,8 +94,8 @@ def _store(content: Readable, folder: Path, room: KeepRoom) -> str:
 
 def put_together(
     member: tarfile.TarInfo, source: tarfile.TarFile, target: tarfile.TarFile, folder: Path, left: int
-) -> int:
-    """Copy a member of an archive, with the content that is in `folder` if it is there; returns how large that is.
+) -> None:
+    """Copy a member of an archive, with the content that is in `folder` if it is there.
 
     Raises ContentError for more than is `left`, and for content that is not there or another.
     """
@@ -103,7 +103,7 @@ def put_together(
     if digest is None or size is None:
         _check_room(member.size, left)
         target.addfile(member, source.extractfile(member) if member.isreg() else None)
-        return member.size
+        return
     if not _DIGEST.fullmatch(digest) or not size.isdecimal():
         raise ContentError(f"{member.name}: no such content can be: {digest!r}")
     _check_room(int(size), left)
@@ -114,7 +114,6 @@ def put_together(
         target.addfile(member, checked)
         if checked.digest.hexdigest() != digest:
             raise ContentError(f"{folder / digest}.zst: its content is another than its name says")
-    return member.size
 
 
 def _check_room(size: int, left: int) -> None:

@@ -146,7 +146,7 @@ async def lay_out_snapshot(sandbox: Sandbox, archive: Path) -> None:
 
 def _unpack(archive: Path, plain: BinaryIO) -> None:
     """Write the layer to `plain`, large files in it; a stranger's archive must not fill the disk."""
-    left = spare_bytes(Path(tempfile.gettempdir()))
+    spare = spare_bytes(Path(tempfile.gettempdir()))
     names = {"encoding": "utf-8", "errors": "surrogateescape"}
     try:
         with (
@@ -156,6 +156,6 @@ def _unpack(archive: Path, plain: BinaryIO) -> None:
         ):
             for member in source:
                 if member.isreg() or member.isdir() or member.issym() or member.islnk() or is_gone_mark(member):
-                    left -= put_together(member, source, target, archive.parent / FOLDER, left)
+                    put_together(member, source, target, archive.parent / FOLDER, spare - target.offset)
     except (OSError, EOFError, ValueError, tarfile.TarError, zstandard.ZstdError) as error:
         raise ContentError(f"{archive}: not the end state of a sandbox: {error}") from error

@@ -103,7 +103,16 @@ def test_what_the_first_state_shows_is_not_said_again_of_others(subject):
 
 def test_our_own_file_is_no_finding_and_neither_is_what_it_disturbs(subject):
     disturbed = {f"oracle/{name}": verdict(0.0) for name in ("python-start", "date", "directory-order-sorted")}
-    assert ids(result(subject, **disturbed)) == {}
+    told = result(subject, **disturbed)
+    assert ids(told) == {}
+    assert "date and order do not count" in (told.outcome.reason or "")
+    assert "date" not in told.outcome.figures["varied"]
+
+
+def test_what_it_disturbs_on_one_state_it_may_disturb_on_all(subject):
+    assert ids(result(subject, **{"golden/pass/all-together": verdict(0.0)}))
+    both = {"oracle/python-start": verdict(0.0), "golden/pass/all-together": verdict(0.0)}
+    assert ids(result(subject, **both)) == {}
 
 
 @pytest.mark.parametrize(

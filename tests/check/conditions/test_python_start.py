@@ -14,7 +14,7 @@ from seatrial.check.conditions.varied import startup_file
 DAY = 86400
 
 LOOK = """
-import datetime, time, json, os, sys, pickle, copy, glob, pathlib
+import datetime, time, json, os, sys, pickle, copy, glob, pathlib, shutil
 class Timer:
     clock = time.time
 class Own(datetime.datetime): pass
@@ -30,6 +30,9 @@ print(json.dumps({
         datetime.datetime(2020, 1, 2).isoformat() == "2020-01-02T00:00:00",
         datetime.datetime.strptime("2020", "%Y").year == 2020, repr(type(datetime.date(2020, 1, 1))),
         datetime.datetime.combine(datetime.date(2020, 1, 1), datetime.time()).year == 2020,
+        type(now) is datetime.datetime, type(datetime.date.today()) is datetime.date, type(Own) is type,
+        datetime.datetime.__mro__[1] is datetime.date, shutil.rmtree.avoids_symlink_attacks,
+        abs((datetime.datetime.utcnow() - utc.replace(tzinfo=None)).total_seconds()) < 3600,
     ],
     "files": [
         os.listdir("files"), [entry.name for entry in os.scandir("files")], glob.glob("*", root_dir="files"),

@@ -6,7 +6,7 @@ as it is, and once under all of them together. What is pinned by the task or its
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
 from seatrial.check.conditions.varied import ALL_TOGETHER, CONTROL, NETWORK, NOT_VARIED, ONE_BY_ONE, Condition
@@ -20,6 +20,7 @@ CHECK: CheckId = "V4"
 TITLE = "the same verdict on the same end state"
 
 _LOWER: Mapping[Weight, Weight] = {"critical": "major", "major": "minor", "minor": "minor", "note": "note"}
+_DISTURBED = "here date and order do not count: the file that Python loads at its start made a difference by itself"
 _REPEATS_OF_OTHERS = 2
 _DICE = 3  # so many conditions that have nothing to do with each other do not matter all at once
 _BREAKDOWN = "breakdown"
@@ -42,7 +43,10 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
     """What differs, by state: a verifier that differs from itself, or one that depends on a condition."""
-    compared = [state for each in _states(subject) if (state := _compare(subject, each, verdicts)).again]
+    compared, reason = [_compare(subject, each, verdicts) for each in _states(subject)], NOT_VARIED
+    if any(state.is_disturbed for state in compared):  # which is tried on one state, and says it of the verifier
+        compared, reason = [state.without_file for state in compared], f"{NOT_VARIED}; {_DISTURBED}"
+    compared = [state for state in compared if state.again]
     if not compared:
         reason = "no end state was judged a second time, so nothing can be said"
         return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=reason))
@@ -54,7 +58,7 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
         found += [each for each in _of_state(subject, state) if each.code not in explained]
     failed = any(finding.weight != "note" for finding in found)
     outcome = CheckOutcome(
-        check=CHECK, status="failed" if failed else "passed", figures=_figures(compared), reason=NOT_VARIED
+        check=CHECK, status="failed" if failed else "passed", figures=_figures(compared), reason=reason
     )
     return CheckResult(outcome, found)
 
@@ -107,12 +111,19 @@ class _Compared:
 
     @property
     def telling(self) -> list[tuple[Condition, CaseVerdict]]:
-        """Those of `under` that tell something. Where our file at the start of Python makes a difference by itself,
-        nothing that was tried by such a file does.
-        """
+        """Those of `under` that tell something."""
+        return [pair for pair in self.under if pair[0] is not CONTROL]
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether our file at the start of Python makes a difference by itself."""
         usual = _reward(self.first)
-        disturbed = any(_reward(verdict) != usual for condition, verdict in self.under if condition is CONTROL)
-        return [pair for pair in self.under if pair[0] is not CONTROL and not (disturbed and pair[0].python)]
+        return any(_reward(verdict) != usual for condition, verdict in self.under if condition is CONTROL)
+
+    @property
+    def without_file(self) -> "_Compared":
+        """The same without all that was tried by such a file."""
+        return replace(self, under=[pair for pair in self.under if not pair[0].python])
 
     @property
     def flake_rate(self) -> float:

@@ -7,8 +7,8 @@ still is, and objects are of the types they were.
 
 from __future__ import annotations
 
-import copyreg
 import datetime as dt
+import gc
 import os
 import sys
 import time
@@ -54,64 +54,36 @@ def _of_moment(real: Callable[[float], Any]) -> Callable[..., Any]:
 
 
 def _replace(module: Any, name: str, call: Callable[..., Any]) -> None:
-    setattr(module, name, _Function(call))
-
-
-class _Standing(type):
-    """Stands for a type of C, of which all instances are its own."""
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, _REAL[cls]) if cls in _REAL else type.__instancecheck__(cls, value)
-
-    def __subclasscheck__(cls, kind: Any) -> bool:
-        return issubclass(kind, _REAL[cls]) if cls in _REAL else type.__subclasscheck__(cls, kind)
-
-
-class _Datetime(dt.datetime, metaclass=_Standing):
-    """`datetime.datetime`, asking the shifted clock. Its instances are those of C, as ever."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _DATETIME.__new__(_DATETIME if cls is _Datetime else cls, *args, **kwargs)
-
-    @classmethod
-    def now(cls, tz: Any = None) -> Any:
-        return cls.fromtimestamp(time.time(), tz)
-
-    @classmethod
-    def today(cls) -> Any:
-        return cls.fromtimestamp(time.time())
-
-    @classmethod
-    def utcnow(cls) -> Any:
-        return cls.utcfromtimestamp(time.time())
-
-
-class _Date(dt.date, metaclass=_Standing):
-    """`datetime.date`, in the same way."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _DATE.__new__(_DATE if cls is _Date else cls, *args, **kwargs)
-
-    @classmethod
-    def today(cls) -> Any:
-        return cls.fromtimestamp(time.time())
-
-
-_DATETIME, _DATE = dt.datetime, dt.date
-_REAL: dict[type, type] = {_Datetime: _DATETIME, _Date: _DATE}
+    real, standing = getattr(module, name), _Function(call)
+    setattr(module, name, standing)
+    if real in os.supports_fd:  # shutil looks there
+        os.supports_fd.add(standing)
 
 
 def _shift_dates() -> None:
-    for standing, real in _REAL.items():
-        standing.__name__ = standing.__qualname__ = real.__name__
-        standing.__module__ = "datetime"
-        setattr(dt, real.__name__, standing)
-        # A type is pickled by its name, under which the other one stands now.
-        copyreg.pickle(real, _reducer(standing))
+    """Have the types of dates ask the shifted clock. They stay the types they are: libraries know them by identity."""
+
+    def now(cls: Any, tz: Any = None) -> Any:
+        return cls.fromtimestamp(time.time(), tz)
+
+    def utcnow(cls: Any) -> Any:
+        return cls.fromtimestamp(time.time(), dt.timezone.utc).replace(tzinfo=None)  # noqa: UP017 - new in 3.11
+
+    def today(cls: Any) -> Any:
+        return cls.fromtimestamp(time.time())
+
+    _give_methods(dt.datetime, now=now, utcnow=utcnow, today=today)
+    _give_methods(dt.date, today=today)
 
 
-def _reducer(standing: type) -> Callable[[Any], tuple[Any, ...]]:
-    return lambda value: (standing, value.__reduce_ex__(2)[1])
+def _give_methods(kind: type, **methods: Callable[..., Any]) -> None:
+    for name, method in methods.items():
+        try:
+            setattr(kind, name, classmethod(method))
+        except TypeError:  # a type of C, which takes nothing; but behind the view of its dictionary there is one
+            for table in gc.get_referents(kind.__dict__):
+                if isinstance(table, dict):
+                    table[name] = classmethod(method)
 
 
 class _Entries:

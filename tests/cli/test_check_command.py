@@ -72,6 +72,12 @@ def test_a_dataset_has_a_table_findings_and_reports(seatrial: Seatrial, good: Pa
     assert "(known)" in quiet.out
 
 
+def test_a_report_that_is_printed_stands_alone(seatrial: Seatrial, good: Path):
+    shown = seatrial("check", "tasks", "--image", "host", "--only", "V1", "--json", "-")
+    assert json.loads(shown.out)["tasks"][0]["grade"] == "A"
+    assert "good  A" in shown.err
+
+
 def test_only_what_has_no_result_is_done_again(seatrial: Seatrial, good: Path, weak: Path):
     seatrial("check", "tasks", *OPTIONS, "-o", "out")
     before = {task: path.stat().st_mtime_ns for task, path in results("out").items()}

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from seatrial.check.past_runs import PastRuns, read_runs
 from seatrial.check.prepare import AGENTS, ChosenTasks, choose
 from seatrial.check.run import CheckRun, run_checks, try_one
 from seatrial.check.trying import TimeToTry
-from seatrial.cli.check_files import write_reports
+from seatrial.cli.check_files import is_printed, write_reports
 from seatrial.cli.check_options import CHECK_GROUPS, check_options, chosen_checks, words_for_cases
 from seatrial.cli.check_progress import CheckProgress
 from seatrial.cli.check_view import (
@@ -159,6 +160,14 @@ def _one_case(run: CheckRun, case_id: str, folder: Path) -> int:
     return 0 if verdict.evaluation is not None else 1
 
 
+def _show(checks: Sequence[TaskCheck], *, notes: bool) -> None:
+    for check in checks:
+        show_findings(check, notes=notes)
+    if len(checks) == 1:
+        show_outcomes(checks[0], TITLES)
+    show_table_of_tasks(checks)
+
+
 def _conclude(
     checks: Sequence[TaskCheck],
     run: CheckRun,
@@ -166,11 +175,9 @@ def _conclude(
     baseline: CheckBaseline,
     options: Mapping[str, Any],
 ) -> int:
-    for check in checks:
-        show_findings(check, notes=options["notes"])
-    if len(checks) == 1:
-        show_outcomes(checks[0], TITLES)
-    show_table_of_tasks(checks)
+    # A report that is printed is read by a program, which would stumble over a table before it.
+    with redirect_stdout(sys.stderr) if is_printed(options) else nullcontext():
+        _show(checks, notes=options["notes"])
     for task, ids in baseline.gone(checks).items():
         click.echo(f"Note: {harmless(task)}: known, and not found any more: {harmless(', '.join(ids))}", err=True)
     if path := options["write_baseline"]:

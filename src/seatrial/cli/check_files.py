@@ -13,6 +13,13 @@ from seatrial.model.base import to_json
 from seatrial.model.check import CheckReport, TaskCheck
 from seatrial.store.files import replace_file, storing
 
+_FILES = ("json_file", "junit_file", "sarif_file")
+
+
+def is_printed(options: Mapping[str, Any]) -> bool:
+    """Whether a report goes to the standard output."""
+    return any(str(options[name]) == "-" for name in _FILES)
+
 
 def write_reports(
     checks: Sequence[TaskCheck], folders: Mapping[str, str], titles: Mapping[str, str], options: Mapping[str, Any]

@@ -44,7 +44,7 @@ WHAT = OptionGroup(
             callback=parse_duration,
             default="60s",
             metavar="TIME",
-            help="How long variations of one task's answers are tried: 30s, 5m.  [60s]",
+            help="How long variations of one task's answers are tried, all added up: 30s, 5m.  [60s]",
         ),
         click.option(
             "--runs",

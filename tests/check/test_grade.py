@@ -4,6 +4,7 @@ import datetime as dt
 
 import pytest
 
+from seatrial.check.answers.chosen import NO_ANSWER
 from seatrial.check.grade import fails, grade_of, regraded
 from seatrial.model.check import CheckFinding, CheckOutcome, TaskCheck
 
@@ -85,3 +86,9 @@ def test_findings_fail_from_a_weight_on(least, failing):
 
 def test_a_task_that_could_not_be_judged_fails():
     assert fails(result().model_copy(update={"grade": None}), "critical")
+
+
+def test_where_no_wrong_answer_was_tried_it_is_a_b():
+    skipped = CheckOutcome(check="V5", status="skipped", reason="nothing in it can be changed")
+    assert grade_of([skipped], [])[0] == "B"
+    assert grade_of([skipped.model_copy(update={"reason": NO_ANSWER})], [])[0] == "A", "a service, or it is said"

@@ -133,7 +133,7 @@ def test_an_end_state_with_a_service_is_judged_while_it_runs_and_its_files_are_n
     assert (state.verdict.reward, state.accepted, state.answers) == (1.0, True, ())
     assert state.end is not None
     assert state.end.live is not None
-    assert states.why_no_answer is None
+    assert states.why_no_answer == "it is a running service, and there is no golden answer that is to fail"
 
 
 def _serve(sandbox) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from seatrial.check.answers.chosen import NO_ANSWER
 from seatrial.model.check import CheckFinding, CheckOutcome, Grade, TaskCheck, Weight
 
 WEIGHTS: tuple[Weight, ...] = ("critical", "major", "minor", "note")
@@ -52,6 +53,8 @@ def _counted(number: int, weight: Weight) -> str:
 def _untried(outcome: CheckOutcome) -> str:
     if outcome.status == "error":
         return f"{outcome.check} could not be carried out: {outcome.reason}"
+    if outcome.check == "V5" and outcome.status == "skipped" and outcome.reason != NO_ANSWER:
+        return f"no wrong answer was tried: {outcome.reason}"
     if outcome.left_out:
         total = outcome.tried + outcome.left_out
         return f"{outcome.check} is incomplete: {outcome.left_out} of {total} verifications were not run"

@@ -21,6 +21,7 @@ from seatrial.model.job import AgentOptions, JobSpec, TrialOptions
 from seatrial.model.record import FileChanges, TrialRecord, VerifierRun
 from seatrial.model.task import Task
 from seatrial.sandbox.session import open_sandbox
+from seatrial.scoring.findings import note, with_finding
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.trial.end_state import EndState, StateBench
@@ -36,6 +37,10 @@ from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, Work
 
 RECORD = "record.json"
+_NAMED = 5
+_KEPT_AFTER = (
+    "processes of the agent ran on while it was judged; they are not here, and files are as they left them by then"
+)
 StateKind = Literal["untouched", "files", "snapshot", "trial"]
 _NOBODY = AgentOptions(name="noop")
 _STARTED = AgentOptions(name="command", label="files", command=START_SCRIPT)
@@ -151,7 +156,10 @@ class StateJudge:
             return StateVerdict(judged.evaluation, judged.judgement.run)
         judgement = await judge_kept(replace(verification, folder=folder), archive, self._machinery)
         round_, changes = verification.round, verification.work.changes
-        return StateVerdict(score(round_, judgement, changes, verification.options), judgement.run)
+        evaluation = score(round_, judgement, changes, verification.options)
+        if survivors := verification.work.survivors:
+            evaluation = with_finding(evaluation, note(f"{_KEPT_AFTER} ({', '.join(survivors[:_NAMED])})"))
+        return StateVerdict(evaluation, judgement.run)
 
     async def _judge_started(self, folder: Path) -> StateVerdict:
         """Files with a script that starts a service, which runs while they are judged: so it is a trial."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seatrial.check.case_agent import CaseAgent
 from seatrial.check.cases import ORACLE, UNTOUCHED, AcceptedAnswer, Case, CaseVerdict, case_id
-from seatrial.check.checks.golden import LEAST_PASS, PASS
+from seatrial.check.checks.golden import FAIL, LEAST_PASS, PASS
 from seatrial.check.examiner import Examiner, RanTrial
 from seatrial.check.found_answers import golden_answers, kept_answers
 from seatrial.check.golden_files import START_SCRIPT, GoldenAnswer, find_golden
@@ -56,8 +56,14 @@ class TaskStates:
     @property
     def why_no_answer(self) -> str | None:
         """Why there is no accepted end state to try variations of; None where there is one."""
-        if any(state.accepted and state.end for state in self.made.values()):
+        accepted = [state for state in self.made.values() if state.accepted and state.end]
+        if any(state.answers for state in accepted):
             return None
+        if any(state.end and state.end.live for state in accepted):
+            failing = any(name.startswith(FAIL) for name in self.made)
+            return None if failing else "it is a running service, and there is no golden answer that is to fail"
+        if accepted:
+            return "the accepted end state has no small file of its own below the working directory"
         hoped = {name: state for name, state in self.made.items() if name.startswith((ORACLE, PASS))}
         reasons = [f"{name}: {state.fixed}" for name, state in hoped.items() if state.fixed]
         return "; ".join(reasons) or "no golden answer passes, and no solution"

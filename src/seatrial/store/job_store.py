@@ -32,7 +32,7 @@ from seatrial.store.files import read_plain, remove_tree, replace_file, storing,
 from seatrial.store.index import Index, TrialEntry, forget_line
 from seatrial.store.job_file import JOB, ensure_free, make_folders, read_job_file
 from seatrial.store.lock import locked
-from seatrial.store.revisions import REVISIONS, revision_name
+from seatrial.store.revisions import LAST_REVISION, REVISIONS, revision_name
 from seatrial.store.roster import Roster
 from seatrial.store.seal import SEAL, add_seal, has_seal, signing_key
 
@@ -189,7 +189,11 @@ class JobStore:
     def next_revision(self, trial_id: str) -> int:
         """The number of a revision that is made now, by whoever has the lock."""
         with storing(self.path / REVISIONS):
-            return max(self._sources.revisions.of(trial_id), default=0) + 1
+            last = max(self._sources.revisions.of(trial_id), default=0)
+        if last >= LAST_REVISION:
+            place = self.path / REVISIONS / revision_name(trial_id, last)
+            raise StoreError(f"{place}: no revision can come after this one; nobody made so many, so move it away")
+        return last + 1
 
     def explain(self, found: Uncounted) -> str:
         """What is the matter with a trial that does not count, and what to do about it."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REVISIONS = "revisions"
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)  # nobody judges a trial a billion times
+LAST_REVISION = 999_999_999
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)  # up to the last one
 _Listing = Mapping[str, Sequence[int]]
 
 

@@ -79,7 +79,8 @@ def _silences(subject: Subject, judged: Mapping[str, CaseVerdict]) -> Iterator[C
             else f"writes no reward (exit status {verdict.exit_code})"
         )
         message = f"the verifier {how} {_WHERE[state]}; such a trial has no verdict, where it should have a 0"
-        yield _finding(subject, f"no-verdict:{state.rpartition('/')[2]}", weight, message, _cause(subject), state)
+        fix = "look for what it waits for, and give that a limit of its own" if verdict.timed_out else _cause(subject)
+        yield _finding(subject, f"no-verdict:{state.rpartition('/')[2]}", weight, message, fix, state)
         return  # the same cause has the same effect on the other
 
 

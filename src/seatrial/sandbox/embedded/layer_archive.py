@@ -12,16 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
-from seatrial.errors import TooLargeError
 from seatrial.sandbox.archive import closing
 from seatrial.sandbox.embedded.changes import upper_names, walk_upper
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.layer_marks import XATTR, gone_mark
+from seatrial.sandbox.layer_marks import XATTR, gone_mark, refuse_large
 from seatrial.sandbox.overlay import OPAQUE_MARKS, is_whiteout
 from seatrial.sandbox.overlay_walk import EVERYTHING, FOLDER, MAX_DEPTH, Allowance
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_HEADER_BYTES = 512
 _MAX_STAMPS = 50_000
 
 
@@ -39,9 +37,8 @@ def write_layer(
         if tree.name in there
         for path, status, opaque in _entries(state, tree, owner, allowance)
     ]
-    size = sum(_HEADER_BYTES + (status.st_size if stat.S_ISREG(status.st_mode) else 0) for _, _, status, _ in entries)
-    if size > limit:
-        raise TooLargeError(f"what differs from the image has {size:,} bytes, and the limit is {limit:,}")
+    contents = sum(status.st_size for _, _, status, _ in entries if stat.S_ISREG(status.st_mode))
+    refuse_large(contents, len(entries), limit)
     shape, errors = tarfile.PAX_FORMAT, "surrogateescape"
     with tarfile.open(fileobj=archive, mode="w|", format=shape, encoding="utf-8", errors=errors) as tar:
         packing = _Packing(tar, state, owner)

@@ -5,13 +5,11 @@ import tarfile
 import tempfile
 from typing import BinaryIO
 
-from seatrial.errors import TooLargeError
 from seatrial.sandbox.api import MAX_ARCHIVE_BYTES
 from seatrial.sandbox.engine.changes import ContainerChange, Seen
 from seatrial.sandbox.engine.files import Files, Status
-from seatrial.sandbox.layer_marks import gone_mark, of_unknown_owner
+from seatrial.sandbox.layer_marks import gone_mark, of_unknown_owner, refuse_large
 
-_HEADER_BYTES = 512
 _SPECIAL_BITS = {1 << 23: 0o4000, 1 << 22: 0o2000, 1 << 20: 0o1000}  # file modes as the Go language has them
 
 
@@ -22,9 +20,7 @@ async def pack_container(seen: Seen, files: Files, archive: BinaryIO, limit: int
     owner is not known.
     """
     contents = sum(change.status.size for change in seen.changes if change.status and change.has_content)
-    size = contents + _HEADER_BYTES * len(seen.changes)
-    if size > limit:
-        raise TooLargeError(f"what differs from the image has {size:,} bytes, and the limit is {limit:,}")
+    refuse_large(contents, len(seen.changes), limit)
     whole = {change.path for change in seen.changes if change.is_folder and change.kind == "added"}
     with tarfile.open(
         fileobj=archive, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape"

@@ -67,6 +67,7 @@ def test_a_dataset_has_a_table_findings_and_reports(seatrial: Seatrial, good: Pa
 
     known = seatrial("check", "tasks", *OPTIONS, "-o", "out", "--write-baseline", "known.json")
     assert (known.code, "known findings" in known.err) == (1, True)
+    assert " from 0 end states; 2 tasks done before" in known.err
     quiet = seatrial("check", "tasks", *OPTIONS, "-o", "out", "--baseline", "known.json", "-q")
     assert quiet.code == 0
     assert "(known)" in quiet.out

@@ -1,8 +1,8 @@
 """`seatrial check TASKS`: is the verifier of a task any good? Every check there is, and a grade for each task."""
 
 import asyncio
+import datetime as dt
 import sys
-import time
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -117,7 +117,7 @@ def _planned(context: click.Context, spec: JobSpec, chosen: ChosenTasks, options
 
 def _carry_out(run: CheckRun, folder: CheckFolder, *, quiet: bool) -> list[TaskCheck] | None:
     """Check all tasks while it is watched; None when that was interrupted."""
-    began = time.monotonic()
+    began = dt.datetime.now(dt.UTC)
     with folder.lock(), CheckProgress(len(run.tasks), quiet=quiet) as progress:
         checks = _wait(run_checks(run, folder, progress))
     if checks is None:
@@ -125,7 +125,7 @@ def _carry_out(run: CheckRun, folder: CheckFolder, *, quiet: bool) -> list[TaskC
         click.echo(f"Interrupted. Results of {done} are kept in {folder.path}.", err=True)
         click.echo(f"Continue with: {command_line('check', *_words_again(folder.path))}", err=True)
         return None
-    click.echo(totals_line(checks, time.monotonic() - began), err=True)
+    click.echo(totals_line(checks, began), err=True)
     return checks
 
 

@@ -1,5 +1,6 @@
 """What checks found, as a table over all tasks and as words that the author of a task can act on."""
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -70,14 +71,16 @@ def _tried(outcome: CheckOutcome) -> str:
     return f"{outcome.tried} of {total}" if outcome.left_out else str(outcome.tried)
 
 
-def totals_line(checks: Sequence[TaskCheck], seconds: float) -> str:
-    """How much was done in how long."""
+def totals_line(every: Sequence[TaskCheck], began: dt.datetime) -> str:
+    """How much was done since a moment, in how long; results from before it are only counted."""
+    checks = [check for check in every if check.finished_at >= began]
+    seconds, before = (dt.datetime.now(dt.UTC) - began).total_seconds(), len(every) - len(checks)
     verifications = sum(check.verifications for check in checks)
     states, rebuilt = sum(check.states for check in checks), sum(check.rebuilt for check in checks)
     again = f", {rebuilt:,} rebuilt" if rebuilt else ""
     return (
         f"{counted(verifications, 'verification')} in {format_duration(seconds)} from "
-        f"{counted(states, 'end state')}{again}"
+        f"{counted(states, 'end state')}{again}" + (f"; {counted(before, 'task')} done before" if before else "")
     )
 
 

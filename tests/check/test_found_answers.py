@@ -10,7 +10,7 @@ from seatrial.check.found_answers import golden_answers, kept_answers
 from seatrial.check.golden_files import GoldenAnswer
 from seatrial.model.output import OutputSpec
 
-OUTPUT = OutputSpec(path="/work/answer.json", format="json", source="declared")
+OUTPUT = OutputSpec(path="/app/answer.json", format="json", source="declared")
 
 
 def archive(path, files, links=()):
@@ -29,26 +29,26 @@ def archive(path, files, links=()):
 
 
 def taken(path):
-    return [(each.path, each.content, each.format) for each in kept_answers(path, "oracle", OUTPUT, "/work", 1.0)]
+    return [(each.path, each.content, each.format) for each in kept_answers(path, "oracle", OUTPUT, "/app", 1.0)]
 
 
 def test_the_output_comes_first_and_other_work_after_it(tmp_path):
-    files = {"./work/a.csv": b"1", "./work/answer.json": b"{}", "./work/deep/b.txt": b"2", "./etc/passwd": b"x"}
+    files = {"./app/a.csv": b"1", "./app/answer.json": b"{}", "./app/deep/b.txt": b"2", "./etc/passwd": b"x"}
     assert taken(archive(tmp_path / "a", files)) == [
-        ("/work/answer.json", b"{}", "json"),
-        ("/work/a.csv", b"1", "csv"),
-        ("/work/deep/b.txt", b"2", "txt"),
+        ("/app/answer.json", b"{}", "json"),
+        ("/app/a.csv", b"1", "csv"),
+        ("/app/deep/b.txt", b"2", "txt"),
     ]
 
 
 def test_what_programs_leave_hidden_or_large_or_linked_is_not_taken(tmp_path):
-    files = {f"./work/{name}": b"x" for name in (".git/config", "__pycache__/a.pyc", "m.pyc", "run.log")}
-    files["./work/large.txt"] = b"x" * (129 * 1024)
-    assert taken(archive(tmp_path / "a", files, [("./work/answer.json", "/etc/passwd")])) == []
+    files = {f"./app/{name}": b"x" for name in (".git/config", "__pycache__/a.pyc", "m.pyc", "run.log")}
+    files["./app/large.txt"] = b"x" * (129 * 1024)
+    assert taken(archive(tmp_path / "a", files, [("./app/answer.json", "/etc/passwd")])) == []
 
 
 def test_there_is_an_end_to_them(tmp_path):
-    files = {f"./work/{number}.txt": b"x" for number in range(30)}
+    files = {f"./app/{number}.txt": b"x" for number in range(30)}
     assert len(taken(archive(tmp_path / "a", files))) == 4
 
 
@@ -59,20 +59,20 @@ def test_what_is_no_archive_holds_no_answers(tmp_path, content):
 
 
 def test_a_golden_answer_holds_the_output_where_it_belongs(tmp_path):
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work/answer.json").write_bytes(b"[1]")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/answer.json").write_bytes(b"[1]")
     for golden in (
         GoldenAnswer("golden/pass", tmp_path, "/"),
-        GoldenAnswer("golden/pass", tmp_path / "work", "/work"),
-        GoldenAnswer("golden/pass", tmp_path / "work/answer.json", "/work/answer.json"),
+        GoldenAnswer("golden/pass", tmp_path / "app", "/app"),
+        GoldenAnswer("golden/pass", tmp_path / "app/answer.json", "/app/answer.json"),
     ):
         assert [each.content for each in golden_answers(golden, OUTPUT, 1.0)] == [b"[1]"]
 
 
 def test_a_golden_answer_without_the_output_or_with_a_link_for_it_holds_none(tmp_path):
     golden = GoldenAnswer("golden/pass", tmp_path / "tree", "/")
-    (tmp_path / "tree/work").mkdir(parents=True)
+    (tmp_path / "tree/app").mkdir(parents=True)
     assert golden_answers(golden, OUTPUT, 1.0) == []
     (tmp_path / "secret").write_text("secret")
-    (tmp_path / "tree/work/answer.json").symlink_to(tmp_path / "secret")
+    (tmp_path / "tree/app/answer.json").symlink_to(tmp_path / "secret")
     assert golden_answers(golden, OUTPUT, 1.0) == []

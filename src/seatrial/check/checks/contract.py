@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from seatrial.check.answers.stand_in import output_path
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.check.conclusion import concluded
+from seatrial.check.conclusion import concluded, finding_of
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.model.config import VerifierPhaseSpec
@@ -155,14 +155,5 @@ def _passes(subject: Subject) -> bool:
 
 
 def _finding(subject: Subject, name: str, weight: Weight, message: str, fix: str, case: str | None) -> CheckFinding:
-    code, _, what = name.partition(":")
-    return CheckFinding(
-        check=CHECK,
-        code=code,
-        subject=what,
-        weight=weight,
-        message=message,
-        fix=fix,
-        reproduce=subject.reproduce(case) if case == _JUNK else subject.check_again("--only", CHECK),
-        case=case if case == _JUNK else None,
-    )
+    finding = finding_of(CHECK, subject, name, weight, message, fix)
+    return finding.model_copy(update={"reproduce": subject.reproduce(case), "case": case}) if case == _JUNK else finding

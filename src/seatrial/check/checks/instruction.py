@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.conclusion import concluded, skipped
+from seatrial.check.conclusion import concluded, finding_of, skipped
 from seatrial.check.reading.python_reads import PythonReads, python_reads
 from seatrial.check.reading.task_texts import file_names, texts_below
 from seatrial.model.check import CheckFinding, CheckId, Weight
@@ -183,12 +183,4 @@ def _hidden_tolerance(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _finding(subject: Subject, code: str, what: str, weight: Weight, message: str, fix: str) -> CheckFinding:
-    return CheckFinding(
-        check=CHECK,
-        code=code,
-        subject=what,
-        weight=weight,
-        message=message,
-        fix=fix,
-        reproduce=subject.check_again("--only", CHECK),
-    )
+    return finding_of(CHECK, subject, f"{code}:{what}", weight, message, fix)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from seatrial.check.case_agent import CaseAgent
 from seatrial.check.golden_files import START_SCRIPT
-from seatrial.errors import SandboxError, UsageError
+from seatrial.errors import UsageError
 from seatrial.jobs.machinery import open_machinery
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import AgentOptions, JobSpec, TrialOptions
@@ -30,7 +30,6 @@ from seatrial.trial.kept import KeptTrial, judge_kept, kept_verification
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, find_place
 from seatrial.trial.rounds import Round, rounds_of
-from seatrial.trial.run import run_trial
 from seatrial.trial.snapshot import lay_out_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verification import Verification
@@ -149,8 +148,6 @@ class StateJudge:
     async def judge(self, folder: Path) -> StateVerdict:
         """Judge it; what the verifier prints and writes goes to `folder`. Raises TrialError or UsageError."""
         verification, archive = self._state.verification, self._state.archive
-        if self._source.script:
-            return await self._judge_started(folder)
         if self._source.kind != "trial" or archive is None:
             judged = await self._bench.judge(self._state, folder)
             return StateVerdict(judged.evaluation, judged.judgement.run)
@@ -160,17 +157,6 @@ class StateJudge:
         if survivors := verification.work.survivors:
             evaluation = with_finding(evaluation, note(f"{_KEPT_AFTER} ({', '.join(survivors[:_NAMED])})"))
         return StateVerdict(evaluation, judgement.run)
-
-    async def _judge_started(self, folder: Path) -> StateVerdict:
-        """Files with a script that starts a service, which runs while they are judged: so it is a trial."""
-        folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
-        shared, spec = self._machinery, self._state.verification.spec
-        agent = CaseAgent(_STARTED.title, f"sh /{START_SCRIPT}", self._source.path)
-        machinery = replace(shared, agents={_STARTED.title: agent})
-        record = await run_trial(replace(spec, agent=_STARTED), machinery, folder)
-        if record.evaluation is None or record.verifier_run is None:
-            raise SandboxError(record.failure.message if record.failure else "the verifier was not run")
-        return StateVerdict(record.evaluation, record.verifier_run)
 
 
 @asynccontextmanager
@@ -197,6 +183,9 @@ async def _end_state(
     nothing = FileChanges()
     work = Work(None, nothing, nothing, (), (), folder / "artifacts")
     verification = Verification(spec, round_, place, folder, DID_NOTHING, work)
+    if source.script:  # a service has to run while it is judged
+        agent = CaseAgent(_STARTED.title, f"sh /{START_SCRIPT}", source.path)
+        return EndState(verification, live=replace(spec, agent=_STARTED), agent=agent)
     if source.kind != "snapshot" or source.path is None:
         return EndState(verification, files=source.path)
     changes = await _changes_in(source.path, verification, machinery)

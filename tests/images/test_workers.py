@@ -56,3 +56,14 @@ def test_nothing_of_a_lost_layer_is_kept(tmp_path: Path):
 
     run(scene, tmp_path)
     os.close(never)
+
+
+def test_a_worker_that_is_gone_before_it_gets_its_order_was_killed(monkeypatch):
+    def too_late(*_) -> None:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        raise BrokenPipeError
+
+    monkeypatch.setattr("seatrial.images.workers._COMMAND", ("/bin/sh", "-c", "kill -9 $$"))
+    monkeypatch.setattr("seatrial.images.workers.send", too_late)
+    with pytest.raises(SandboxError, match="killed by signal 9"):
+        asyncio.run(run_worker({"op": "unpack"}))

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ async def run_worker(
         ours.setblocking(False)
         try:
             with StopWatch(process.pid, process.kill):
-                answer = await _converse(ours, message, descriptors, on_read)
+                answer = None
+                with suppress(BrokenPipeError):  # it was gone before it got its order
+                    answer = await _converse(ours, message, descriptors, on_read)
                 status = await asyncio.to_thread(process.wait)
         except BaseException:
             process.kill()

@@ -26,6 +26,13 @@ def agent(status: Any, code: int | None) -> AgentResult:
     return AgentResult(status=status, exit_code=code, duration_sec=90.0)
 
 
+def test_what_reviewers_say_is_no_reason_of_a_verifier():
+    reviewed = ErrorTag(category="wrong-method", description="said by ada", source=ErrorSource.HUMAN)
+    found = judged(0.5, reviewed, breakdown={"v": {"score": 0, "evidence": "found 3"}})
+    assert reason(found) == "v: found 3"
+    assert reason(judged(0.5, reviewed)) == ""
+
+
 def test_a_pass_needs_no_reason():
     assert reason(judged(1.0, tag("unit_mismatch", "odd"), agent_result=agent("exited", 3))) == ""
 

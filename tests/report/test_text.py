@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.report.summary import summarise
+from seatrial.analysis.summary import summarise
 from seatrial.report.text import (
     SUMMARY_COLUMNS,
     USAGE_COLUMNS,
@@ -84,14 +84,17 @@ def test_usage_is_told_per_agent_and_per_trial():
     used = {"model_calls": 3, "input_tokens": 4000, "output_tokens": 500, "cost_usd": 0.5}
     entries = [entry(**used), entry(**{**used, "model_calls": 4}), entry(agent="b"), entry(agent="c", **used)]
     entries.append(entry(agent="d", **{**used, "model_calls": 0}))
-    rows = usage_rows(summarise(entries, {"a": 2, "b": 1, "c": 1, "d": 1}))
-    assert rows[0] == ("a", "2", "7", "8,000", "1,000", "1.0000 USD", "0.5000 USD")
-    assert [row[:3] for row in rows[1:]] == [("c", "1", "3"), ("(all)", "3", "10")]
+    entries.append(entry(agent="d", outcome="fail", reward=0.0, **used))
+    rows = usage_rows(summarise(entries, {"a": 2, "b": 1, "c": 1, "d": 2}).agents)
+    assert rows[0] == ("a", "7", "8,000", "1,000", "1.0000 USD", "0.5000", "0.5000")
+    assert rows[2] == ("d", "3", "8,000", "1,000", "0.5000 USD", "0.2500", "0.5000")
+    assert [row[:2] for row in rows[1:]] == [("c", "3"), ("d", "3"), ("(all)", "13")]
     assert {len(row) for row in rows} == {len(USAGE_COLUMNS)}
-    assert usage_rows(summarise([entry()], {"a": 1})) == []
-    assert prices_line(summarise(entries, {"a": 2})) is None
+    assert usage_rows(summarise([entry()], {"a": 1}).agents) == []
+    assert prices_line(summarise(entries, {"a": 2}).agents.values()) is None
     noted = [*entries, entry(**used, prices="Seatrial 2026-11-16"), entry(**used, prices="mine.toml")]
-    assert prices_line(summarise(noted, {"a": 2})) == "costs by the prices of: Seatrial 2026-11-16; mine.toml"
+    told = prices_line(summarise(noted, {"a": 2}).agents.values())
+    assert told == "costs by the prices of: Seatrial 2026-11-16; mine.toml"
     assert [used_cells(entries[0]), used_cells(entries[2])] == [("4,500", "0.5000 USD"), ("-", "-")]
 
 
@@ -101,9 +104,9 @@ def test_endless_text_is_cut():
 
 def test_each_agent_has_one_row_with_one_mean():
     rows = summary_rows(summarise([entry(), entry(agent="b", outcome="fail", reward=0.0)], {"a": 1, "b": 3}))
-    assert [(row[0], row[1], *row[4:]) for row in rows] == [
-        ("a", "1.000", "1 of 1", "1 pass"),
-        ("b", "0.000", "1 of 3", "1 fail, 2 not run yet"),
+    assert rows == [
+        ("a", "1.000", "0.000 to 1.000", "100.0%", "0.0 to 100.0%", "1 of 1"),
+        ("b", "0.000", "0.000 to 1.000", "0.0%", "0.0 to 100.0%", "1 of 3"),
     ]
     assert {len(row) for row in rows} == {len(SUMMARY_COLUMNS)}
 

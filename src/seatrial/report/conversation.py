@@ -63,12 +63,12 @@ def _price(call: ModelCall) -> str:
 
 def told(messages: Iterable[Any]) -> list[Utterance]:
     """What messages say, in any dialect."""
-    return [said for item in read_messages(messages) for said in _utterances(item)]
+    return [said for item in read_messages(messages) for said in utterances(item)]
 
 
 def answer(response: Any) -> list[Utterance]:
     """What an answer says, in any dialect."""
-    return [said for item in read_answer(response) for said in _utterances(item)]
+    return [said for item in read_answer(response) for said in utterances(item)]
 
 
 def offered(request: Mapping[str, Any], *, full: bool) -> list[Utterance]:
@@ -101,7 +101,8 @@ def _cut_line(line: str) -> str:
     return line if left <= 0 else f"{line[:_MOST_CHARACTERS]}… {counted(left, 'more character')}; --full shows them"
 
 
-def _utterances(item: Item) -> Iterator[Utterance]:
+def utterances(item: Item) -> Iterator[Utterance]:
+    """What one item of a conversation says; one of several pieces says several things."""
     match item:
         case Words():
             who = f"{item.role} {item.speaker}" if item.speaker else item.role

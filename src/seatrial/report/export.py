@@ -1,12 +1,13 @@
 """What is exported of a trial: its trajectory, or lines of training data, with what became of the trial beside them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from seatrial.gateway.calls import CALLS_FILE, read_calls
 from seatrial.gateway.recorded import RecordedCalls
+from seatrial.model.annotation import Annotation
 from seatrial.model.record import TrialRecord
 from seatrial.trajectories.atif import TrajectoryFiles, make_trajectory, session_of
 from seatrial.trajectories.chat_lines import chat_line
@@ -24,11 +25,12 @@ _WRITERS: dict[LineFormat, Callable[[Dialogue], dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TrialTalk:
-    """The calls of a trial or of one of its steps, and what it was."""
+    """The calls of a trial or of one of its steps, what it was, and what reviewers said of the trial."""
 
     record: TrialRecord
     step: str | None
     path: Path
+    annotations: Sequence[Annotation] = ()
 
     @property
     def place(self) -> str:
@@ -57,6 +59,7 @@ class TrialTalk:
             "attempt": record.attempt,
             "outcome": record.outcome,
             "reward": judged.reward if judged else None,
+            "annotations": [said.model_dump(mode="json") for said in self.annotations],
         }
         return {**facts, "step": self.step} if self.step else facts
 
@@ -69,12 +72,12 @@ class TrainingLine:
     facts: dict[str, Any]
 
 
-def find_talks(record: TrialRecord, folder: Path) -> list[TrialTalk]:
-    """Where the calls of a trial are; a task with steps has those of each step."""
+def find_talks(record: TrialRecord, folder: Path, annotations: Sequence[Annotation] = ()) -> list[TrialTalk]:
+    """Where the calls of a trial are; a task with steps has those of each step. `annotations` are the trial's."""
     names = dict.fromkeys([*(step.name for step in record.steps), *_step_folders(folder)])
     places: dict[str | None, Path] = {None: folder / CALLS_FILE}
     places.update({name: folder / "steps" / name / CALLS_FILE for name in names})
-    return [TrialTalk(record, step, path) for step, path in places.items() if path.is_file()]
+    return [TrialTalk(record, step, path, annotations) for step, path in places.items() if path.is_file()]
 
 
 def trajectory_of(talk: TrialTalk) -> TrajectoryFiles | None:

@@ -5,7 +5,14 @@ The words are the verifier's own where it said why; they are a stranger's, so ca
 
 from collections.abc import Iterator
 
-from seatrial.model.evaluation import NONDETERMINISTIC, OUTPUT_MISSING, OUTPUT_UNPARSEABLE, ErrorTag, EvaluationResult
+from seatrial.model.evaluation import (
+    NONDETERMINISTIC,
+    OUTPUT_MISSING,
+    OUTPUT_UNPARSEABLE,
+    ErrorSource,
+    ErrorTag,
+    EvaluationResult,
+)
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import Failure, Phase, TrialRecord, VerifierRun
 from seatrial.report.text import counted, format_duration, format_reward
@@ -44,8 +51,14 @@ def reason(record: TrialRecord, limits: ModelOptions = NO_LIMITS) -> str:
     """
     if record.failure:
         return failure_in_words(record.failure)
-    parts = dict.fromkeys([*remarks(record), *_agent(record, limits), *_verdict(record)])
-    return _shortened("; ".join(parts))
+    return _shortened("; ".join(dict.fromkeys([*remarks(record), *causes(record, limits)])))
+
+
+def causes(record: TrialRecord, limits: ModelOptions = NO_LIMITS) -> list[str]:
+    """Why a trial ended as it did, without what is only to be known before one believes it."""
+    if record.failure:
+        return [failure_in_words(record.failure)]
+    return [*dict.fromkeys([*_agent(record, limits), *_verdict(record)])]
 
 
 def failure_in_words(failure: Failure) -> str:
@@ -100,7 +113,9 @@ def _first_error(evaluation: EvaluationResult) -> str:
 
 
 def _said_by_tags(evaluation: EvaluationResult) -> str | None:
-    tags = [tag for tag in evaluation.error_taxonomy or () if tag.category not in _EVIDENCE]
+    """What the verifier's tags say. Those of reviewers came after the verdict, so they are no reason for it."""
+    every = [tag for tag in evaluation.error_taxonomy or () if tag.source != ErrorSource.HUMAN]
+    tags = [tag for tag in every if tag.category not in _EVIDENCE]
     if not tags:
         return None
     tag = next((tag for tag in tags if tag.category not in _OUR_WORDS), tags[0])

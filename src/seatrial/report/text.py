@@ -3,16 +3,33 @@
 Task ids, messages and logs are strangers' text; everything here has been through `harmless`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
+from seatrial.analysis.gathered import UsageTotal, added_usage
+from seatrial.analysis.summary import FailureCount, JobSummary
+from seatrial.analysis.tally import Tally
 from seatrial.model.record import Outcome
-from seatrial.report.summary import FailureCount, JobSummary, Tally, UsageTotal
+from seatrial.stats.estimates import Estimate
 from seatrial.store.index import TrialEntry
 
-SUMMARY_COLUMNS = ("agent", "mean reward", "95 % interval", "pass rate", "scored", "outcomes")
+JUDGED_COLUMNS = ("mean", "95 % interval", "pass rate", "pass interval", "scored")
+SUMMARY_COLUMNS = ("agent", *JUDGED_COLUMNS)
 TRIAL_COLUMNS = ("trial", "outcome", "reward", "time")
 USED_COLUMNS = ("tokens", "cost")
-USAGE_COLUMNS = ("agent", "trials", "calls", "tokens in", "tokens out", "cost", "cost per trial")
+USAGE_COLUMNS = ("agent", "calls", "tokens in", "tokens out", "cost", "per trial", "per pass")
+
+OUTCOME_WORDS: dict[Outcome, str] = {
+    "pass": "passed",
+    "partial": "partial",
+    "fail": "failed",
+    "invalid_output": "invalid output",
+    "no_output": "no output",
+    "verifier_error": "verifier error",
+    "infrastructure_error": "infrastructure",
+    "cancelled": "cancelled",
+}
+"""How an outcome is called on a page."""
 
 # What most needs a look comes first: what was never judged, then what was judged worst.
 _URGENCY: tuple[Outcome, ...] = (
@@ -37,6 +54,15 @@ def harmless(text: str) -> str:
     """A stranger's text on one line, without what would steer a terminal, and not endless."""
     shown = "".join(character if character.isprintable() else " " for character in text[: _WIDEST_LINE + 1])
     return shown if len(text) <= _WIDEST_LINE else f"{shown[:_WIDEST_LINE]}…"
+
+
+def shown_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - slow to import; only characters two columns wide need it
+
+    return cell_len(text)
 
 
 def harmless_lines(text: str) -> list[str]:
@@ -79,22 +105,38 @@ def format_duration(seconds: float | None) -> str:
 
 
 def summary_rows(summary: JobSummary) -> list[tuple[str, ...]]:
-    """One row per agent: its mean, how many of the planned trials that mean rests on, and how all of them ended."""
-    return [
-        (harmless(name), *_judged(tally), _scored(tally), outcome_counts(tally))
-        for name, tally in summary.agents.items()
-    ]
+    """One row per agent: its mean and pass rate, and how many of the planned trials they rest on."""
+    return [(harmless(name), *judged_cells(tally)) for name, tally in summary.agents.items()]
 
 
-def _judged(tally: Tally) -> tuple[str, str, str]:
-    if tally.mean is None or tally.interval is None or tally.pass_rate is None:
-        return "-", "-", "-"
-    low, high = tally.interval
-    return f"{tally.mean:.3f}", f"{low:.3f} to {high:.3f}", f"{tally.pass_rate:.1%}"
+def judged_cells(tally: Tally) -> tuple[str, ...]:
+    """The cells of JUDGED_COLUMNS: dashes where no trial was judged."""
+    scored = f"{tally.scored:,} of {tally.planned:,}"
+    return *estimate_cells(tally.estimate), *share_cells(tally.pass_estimate), scored
 
 
-def _scored(tally: Tally) -> str:
-    return f"{tally.scored:,} of {tally.planned:,}"
+def estimate_cells(estimate: Estimate | None) -> tuple[str, str]:
+    """A mean and its interval."""
+    if estimate is None:
+        return "-", "-"
+    return f"{estimate.value:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}"
+
+
+def share_cells(estimate: Estimate | None) -> tuple[str, str]:
+    """A share and its interval, in percent."""
+    if estimate is None:
+        return "-", "-"
+    return f"{estimate.value:.1%}", f"{100 * estimate.low:.1f} to {estimate.high:.1%}"
+
+
+def interval_line(tallies: Iterable[Tally]) -> str | None:
+    """By what the intervals of a table were computed, None where it has none."""
+    found = [tally.estimate for tally in tallies if tally.estimate]
+    if not found:
+        return None
+    least, most = (pick(each.groups for each in found) for pick in (min, max))
+    tasks = counted(most, "task") if least == most else f"{least:,} to {most:,} tasks"
+    return f"{found[0].level * 100:g} % intervals over {tasks} (t, with two more at each end); docs/statistics.md"
 
 
 def outcome_counts(tally: Tally) -> str:
@@ -116,7 +158,7 @@ _WARNINGS = {
 
 def doubts(tally: Tally) -> list[str]:
     """What a reader should know about the verdicts before believing their mean."""
-    lines = []
+    lines = _other_means(tally)
     if tally.disputed and tally.believed_mean is not None:
         verdicts = counted(tally.disputed, "verdict is", "verdicts are")
         lines.append(f"{verdicts} disputed; the mean would be {tally.believed_mean:.3f} with the higher ones")
@@ -129,51 +171,71 @@ def doubts(tally: Tally) -> list[str]:
     return lines
 
 
+def _other_means(tally: Tally) -> list[str]:
+    """What the mean would be if it was taken otherwise, where that is seen in three digits."""
+    lines = []
+    missing = tally.finished - tally.scored
+    if missing and _differ(tally.mean, tally.mean_if_failed):
+        trials = counted(missing, "trial without a verdict", "trials without a verdict")
+        lines.append(f"the mean would be {tally.mean_if_failed:.3f} with {trials} as 0")
+    if _differ(tally.mean, tally.trial_mean):
+        lines.append(f"the mean of trials is {tally.trial_mean:.3f}: not all tasks have equally many that were judged")
+    return lines
+
+
+def _differ(mean: float | None, other: float | None) -> bool:
+    return mean is not None and other is not None and f"{mean:.3f}" != f"{other:.3f}"
+
+
 def failure_line(failed: FailureCount) -> str:
     """Why trials could not be run, once for all that failed alike."""
     more = f" and {failed.trials - 1:,} more like this" if failed.trials > 1 else ""
     return harmless(f"not scored: {failed.example}{more}: {failed.reason}")
 
 
-def usage_rows(summary: JobSummary) -> list[tuple[str, ...]]:
+def usage_rows(tallies: Mapping[str, Tally]) -> list[tuple[str, ...]]:
     """One row for each agent that called a model, and when there are several one for all; none when none did."""
-    used = {name: tally.usage for name, tally in summary.agents.items() if tally.usage and tally.usage.calls}
-    rows = [(harmless(name), *_used(usage)) for name, usage in used.items()]
-    return [*rows, ("(all)", *_used(_together([*used.values()])))] if len(rows) > 1 else rows
+    used = {name: tally for name, tally in tallies.items() if tally.usage and tally.usage.calls}
+    rows = [(harmless(name), *_used(tally.usage, passes(tally))) for name, tally in used.items() if tally.usage]
+    total = added_usage([tally.usage for tally in used.values() if tally.usage])
+    if total is None or len(rows) <= 1:
+        return rows
+    return [*rows, ("(all)", *_used(total, sum(map(passes, used.values()))))]
 
 
-def prices_line(summary: JobSummary) -> str | None:
-    """By which tables of prices the costs of a job were computed, None where there are no costs."""
-    usage = summary.total.usage
-    return harmless(f"costs by the prices of: {'; '.join(usage.prices)}") if usage and usage.prices else None
+def passes(tally: Tally) -> int:
+    """How many trials passed."""
+    return tally.counts.get("pass", 0)
 
 
-def _together(usages: Sequence[UsageTotal]) -> UsageTotal:
-    """What several agents used; a cost only if each one's is known."""
-    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
-    return UsageTotal(
-        trials=sum(usage.trials for usage in usages),
-        calls=sum(usage.calls for usage in usages),
-        input_tokens=sum(usage.input_tokens for usage in usages),
-        output_tokens=sum(usage.output_tokens for usage in usages),
-        cost_usd=sum(costs) if len(costs) == len(usages) else None,
-    )
+def prices_line(tallies: Iterable[Tally]) -> str | None:
+    """By which tables of prices costs were computed, None where there are no costs."""
+    tables = sorted({table for tally in tallies if tally.usage for table in tally.usage.prices})
+    return harmless(f"costs by the prices of: {'; '.join(tables)}") if tables else None
 
 
-def _used(usage: UsageTotal) -> tuple[str, ...]:
-    each = None if usage.cost_usd is None else usage.cost_usd / usage.trials
-    numbers = (usage.trials, usage.calls, usage.input_tokens, usage.output_tokens)
-    return (*(f"{number:,}" for number in numbers), format_cost(usage.cost_usd), format_cost(each))
+def _used(usage: UsageTotal, passed: int) -> tuple[str, ...]:
+    cost = usage.cost_usd
+    numbers = (usage.calls, usage.input_tokens, usage.output_tokens)
+    each = (None if cost is None or not count else cost / count for count in (usage.trials, passed))
+    return (*(f"{number:,}" for number in numbers), format_cost(cost), *map(_amount, each))
 
 
-def worst_first(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
-    """Trials in the order in which they need a look, disputed ones before all others."""
-    ranks = {outcome: rank for rank, outcome in enumerate(_URGENCY)}
+def _amount(usd: float | None) -> str:
+    return format_cost(usd).removesuffix(" USD")
 
-    def key(entry: TrialEntry) -> tuple[bool, int, float, tuple[str, str, int]]:
-        return entry.disputed_reward is None, ranks[entry.outcome], entry.reward or 0.0, _place(entry)
 
-    return sorted(entries, key=key)
+def worst_first(entries: Iterable[TrialEntry], count: int | None = None) -> list[TrialEntry]:
+    """Trials in the order in which they need a look, disputed ones before all others; the first `count` of them."""
+    kinds: dict[tuple[bool, Outcome], list[TrialEntry]] = defaultdict(list)
+    for entry in entries:
+        kinds[entry.disputed_reward is None, entry.outcome].append(entry)
+    worst: list[TrialEntry] = []
+    for kind in sorted(kinds, key=lambda kind: (kind[0], _URGENCY.index(kind[1]))):
+        if count is not None and len(worst) >= count:
+            break
+        worst += sorted(kinds[kind], key=lambda entry: (entry.reward or 0.0, _place(entry)))
+    return worst[:count]
 
 
 def by_task(entries: Iterable[TrialEntry]) -> list[TrialEntry]:

@@ -5,8 +5,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from seatrial.model.trace import ModelCall
-from seatrial.report.conversation import Utterance, answer, offered, told
+from seatrial.report.conversation import Utterance, offered, utterances
+from seatrial.trajectories.items import Item
+from seatrial.trajectories.reading import read_answer, read_messages
 from seatrial.trajectories.threads import Thread, ThreadCall
+
+
+class CallParts(NamedTuple):
+    """A call, the name of its thread if there are several, and what is new in it: what it offers, hears and answers."""
+
+    call: ModelCall
+    thread: str | None
+    offered: list[Utterance]
+    heard: list[Item]
+    answered: list[Item]
 
 
 class ToldCall(NamedTuple):
@@ -25,14 +37,21 @@ class _Teller:
     full: bool
     offered: set[Utterance] = field(default_factory=set)
 
-    def tell(self, each: ThreadCall) -> list[Utterance]:
+    def part(self, each: ThreadCall, name: str | None) -> CallParts:
         asked = [said for said in offered(each.request, full=self.full) if said not in self.offered]
         self.offered.update(asked)
         begun = [Utterance("compacted", "the conversation begins anew")] if each.how == "compacted" else []
-        return [*asked, *begun, *told(each.new), *answer(each.call.response)]
+        return CallParts(each.call, name, [*asked, *begun], read_messages(each.new), read_answer(each.call.response))
 
 
 def tell_calls(calls: Sequence[ModelCall], threads: Sequence[Thread], *, full: bool) -> Iterator[ToldCall]:
+    """All calls as they came, in words."""
+    for parts in part_calls(calls, threads, full=full):
+        said = [each for item in (*parts.heard, *parts.answered) for each in utterances(item)]
+        yield ToldCall(parts.call, parts.thread, [*parts.offered, *said])
+
+
+def part_calls(calls: Sequence[ModelCall], threads: Sequence[Thread], *, full: bool) -> Iterator[CallParts]:
     """All calls as they came. Those without a conversation are in no thread."""
     placed: dict[int, tuple[_Teller, ThreadCall]] = {}
     for thread in threads:
@@ -41,9 +60,9 @@ def tell_calls(calls: Sequence[ModelCall], threads: Sequence[Thread], *, full: b
     for call in calls:
         if call.index in placed:
             teller, each = placed[call.index]
-            yield ToldCall(call, teller.thread.name if len(threads) > 1 else None, teller.tell(each))
+            yield teller.part(each, teller.thread.name if len(threads) > 1 else None)
         else:
-            yield ToldCall(call, None, [*told(call.messages), *answer(call.response)])
+            yield CallParts(call, None, [], read_messages(call.messages), read_answer(call.response))
 
 
 def describe_threads(threads: Sequence[Thread]) -> list[str]:

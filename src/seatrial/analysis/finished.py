@@ -1,4 +1,4 @@
-"""What reports need to know of a finished trial, whoever has it: the index of a job, or a test."""
+"""What reports need to know of a finished trial, whether it is from the index of a job or from a test."""
 
 from typing import Protocol
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.analysis.gathered import UsageTotal
+from seatrial.analysis.summary import planned_trials, summarise, summarise_job, summary_json
+from seatrial.analysis.tally import OUTCOMES, SCORED
 from seatrial.model.job import AgentOptions, LeftOut
 from seatrial.model.record import Outcome
-from seatrial.report.summary import OUTCOMES, SCORED, UsageTotal, planned_trials, summarise, summarise_job, summary_json
-from seatrial.stats.intervals import wilson
 from tests.jobs.samples import NOOP, job_file
 
 
@@ -50,7 +51,9 @@ def test_a_mean_is_over_scored_trials_only():
     )
     tally = summarise(entries, {"a": 12}).total
     assert tally.mean == pytest.approx(0.3)
-    assert tally.interval == wilson(0.3, 5)
+    assert tally.interval == (0.0, 1.0), "five trials of one task say nothing about others"
+    assert tally.trial_mean == pytest.approx(0.3)
+    assert tally.mean_if_failed == pytest.approx(1.5 / 9)
     assert tally.pass_rate == pytest.approx(0.2)
     assert (tally.planned, tally.finished, tally.scored) == (12, 9, 5)
     assert (tally.invalid, tally.infrastructure, tally.open) == (2, 1, 3)
@@ -83,8 +86,13 @@ def test_as_json_everything_is_there():
         "open": 1,
         "outcomes": {"pass": 1},
         "mean": 1.0,
-        "interval": list(wilson(1.0, 1)),
+        "interval": [0.0, 1.0],
+        "tasks": 1,
+        "effective": 1.0,
+        "trial_mean": 1.0,
+        "mean_if_failed": 1.0,
         "pass_rate": 1.0,
+        "pass_interval": [0.0, 1.0],
         "usage": None,
         "disputed": 0,
         "believed_mean": None,

@@ -1,0 +1,188 @@
+"""Why trials failed: their classified failures counted by category, source and agent, with how sure the shares are.
+
+What a run itself noticed about an agent is evidence and explains no reward, so it is counted apart. Trials that were
+never judged have causes instead: a machine that failed and a verifier that could not judge say nothing of an agent.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nsmallest
+
+from seatrial.analysis.arms import Arm
+from seatrial.analysis.summary import count_failures
+from seatrial.model.evaluation import RUN_CATEGORIES
+from seatrial.model.outcome import Outcome
+from seatrial.stats.estimates import Estimate, estimate_mean
+from seatrial.store.index import TrialEntry
+
+MOST_KINDS = 40
+_MOST_EXAMPLES = 3
+
+Kind = tuple[str, str]
+"""A category and who classified: `mechanical`, `human` or `judge`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagCount:
+    """How many scored trials of an arm have a tag, and how many of them did not pass.
+
+    The shares are means over tasks: of all scored trials, and of those that did not pass; None where there are none.
+    """
+
+    category: str
+    source: str
+    arm: str
+    trials: int
+    failed: int
+    of_scored: Estimate | None
+    of_failed: Estimate | None
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """How many scored trials of an arm did not pass a step, having passed those before it."""
+
+    arm: str
+    step: str
+    trials: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnjudgedCount:
+    """How many trials of an arm have no verdict for one reason."""
+
+    arm: str
+    outcome: Outcome
+    reason: str
+    trials: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCount:
+    """How many scored trials of an arm did not pass, and how many of those are not classified."""
+
+    arm: str
+    scored: int
+    failed: int
+    unclassified: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taxonomy:
+    """Why the trials of arms failed. `failures` and `evidence` have the most frequent kinds first, arms in order.
+
+    Only the most frequent kinds are in them; `left_out` counts the others, for a verifier may name any number.
+    """
+
+    failures: tuple[TagCount, ...]
+    evidence: tuple[TagCount, ...]
+    steps: tuple[StepCount, ...]
+    unjudged: tuple[UnjudgedCount, ...]
+    totals: tuple[FailedCount, ...]
+    left_out: int = 0
+
+
+def taxonomy_of(arms: Sequence[Arm], *, level: float | None = 0.95) -> Taxonomy:
+    """Count why the trials of arms failed; without a level there are no shares, which take most of the time."""
+    found = [_tagged(arm.scored) for arm in arms]
+    kinds = Counter[Kind]()
+    for tagged in found:
+        kinds.update({kind: len(trials) for kind, trials in tagged.items()})
+    ordered = sorted(kinds, key=lambda kind: (-kinds[kind], kind))
+    counts = [
+        _count(arm, kind, tagged[kind], level)
+        for kind in ordered[:MOST_KINDS]
+        for arm, tagged in zip(arms, found, strict=True)
+        if kind in tagged
+    ]
+    return Taxonomy(
+        failures=tuple(count for count in counts if count.category not in RUN_CATEGORIES),
+        evidence=tuple(count for count in counts if count.category in RUN_CATEGORIES),
+        steps=tuple(step for arm in arms for step in _steps(arm)),
+        unjudged=tuple(cause for arm in arms for cause in _unjudged(arm)),
+        totals=tuple(_total(arm) for arm in arms),
+        left_out=max(0, len(ordered) - MOST_KINDS),
+    )
+
+
+def _kinds(trial: TrialEntry) -> tuple[Kind, ...]:
+    return _split(trial.tags)
+
+
+@lru_cache(maxsize=1024)
+def _split(tags: tuple[str, ...]) -> tuple[Kind, ...]:
+    parts = [tag.partition(":") for tag in tags]
+    return tuple((category, source) for source, _, category in parts)
+
+
+def _tagged(trials: Iterable[TrialEntry]) -> Mapping[Kind, list[TrialEntry]]:
+    found: dict[Kind, list[TrialEntry]] = defaultdict(list)
+    for trial in trials:
+        for kind in _kinds(trial):
+            found[kind].append(trial)
+    return found
+
+
+def _count(arm: Arm, kind: Kind, trials: Sequence[TrialEntry], level: float | None) -> TagCount:
+    failed = [trial for trial in trials if trial.outcome != "pass"]
+    judged = {task: count for task, (count, _) in arm.attempts.items()}
+    lost = {task: count - passed for task, (count, passed) in arm.attempts.items()}
+    examples = nsmallest(_MOST_EXAMPLES, failed or trials, key=lambda trial: (trial.reward or 0.0, trial.trial_id))
+    return TagCount(
+        *kind,
+        arm=arm.label,
+        trials=len(trials),
+        failed=len(failed),
+        of_scored=_share(trials, judged, level) if level is not None else None,
+        of_failed=_share(failed, lost, level) if level is not None else None,
+        examples=tuple(trial.trial_id for trial in examples),
+    )
+
+
+def _share(trials: Sequence[TrialEntry], among: Mapping[str, int], level: float) -> Estimate | None:
+    """The share of such trials among as many of each task, as a mean over tasks."""
+    hits = Counter(trial.task_id for trial in trials)
+    groups = [[1.0] * hits[task] + [0.0] * (count - hits[task]) for task, count in among.items() if count]
+    return estimate_mean(groups, level=level)
+
+
+def _steps(arm: Arm) -> list[StepCount]:
+    steps: dict[str, list[str]] = defaultdict(list)
+    for trial in arm.scored:
+        if trial.failed_step is not None:
+            steps[trial.failed_step].append(trial.trial_id)
+    ordered = sorted(steps.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [StepCount(arm.label, step, len(ids), min(ids)) for step, ids in ordered[:MOST_KINDS]]
+
+
+def _unjudged(arm: Arm) -> list[UnjudgedCount]:
+    broken = [
+        UnjudgedCount(arm.label, "infrastructure_error", each.reason, each.trials, each.example)
+        for each in count_failures(arm.trials)
+    ]
+    reasons: dict[tuple[Outcome, str], list[str]] = defaultdict(list)
+    for trial in arm.trials:
+        if trial.outcome in ("verifier_error", "cancelled"):
+            reasons[trial.outcome, _said(trial)].append(trial.trial_id)
+    others = [
+        UnjudgedCount(arm.label, outcome, reason, len(ids), min(ids)) for (outcome, reason), ids in reasons.items()
+    ]
+    return sorted([*broken, *others], key=lambda cause: (-cause.trials, cause.outcome, cause.reason))[:MOST_KINDS]
+
+
+def _said(trial: TrialEntry) -> str:
+    """Why a verifier could not judge, as far as it was classified."""
+    if trial.outcome == "verifier_error" and trial.broken:
+        return "the verifier has no verdict even on an untouched system"
+    return ", ".join(category for category, _ in _kinds(trial)) or "no reason is known"
+
+
+def _total(arm: Arm) -> FailedCount:
+    failed = [trial for trial in arm.scored if trial.outcome != "pass"]
+    unclassified = sum(all(category in RUN_CATEGORIES for category, _ in _kinds(trial)) for trial in failed)
+    return FailedCount(arm.label, len(arm.scored), len(failed), unclassified)

@@ -1,0 +1,80 @@
+"""A leaderboard as cells, lines and Markdown."""
+
+from collections.abc import Iterator, Sequence
+
+from seatrial.analysis.figures import Figures
+from seatrial.analysis.leaderboard import Leaderboard, LeaderboardRow
+from seatrial.report.figure_text import ATTEMPT_COLUMNS, attempt_rows
+from seatrial.report.formats.markdown_escape import md_name, md_prose
+from seatrial.report.text import counted, estimate_cells, format_cost, interval_line, share_cells
+
+_COLUMNS = ("rank", "tie", "agent", "mean", "95 % interval", "pass@1", "its interval")
+_TASKS, _COST = "tasks", "USD/pass"
+
+
+def leaderboard_table(board: Leaderboard) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows for a screen: what a pass costs where that is known, else over how many tasks a mean is.
+
+    Both do not fit 80 columns; tasks that are missing have a note.
+    """
+    last = _COST if _is_priced(board) else _TASKS
+    return (*_COLUMNS, last), [_cells(row, f"{row.arm.label}{_marks(row)}", last) for row in board.rows]
+
+
+def _is_priced(board: Leaderboard) -> bool:
+    return any(row.figures.cost_per_solved is not None for row in board.rows)
+
+
+def _cells(row: LeaderboardRow, name: str, *last: str) -> tuple[str, ...]:
+    cost = format_cost(row.figures.cost_per_solved).removesuffix(" USD")
+    more = {_TASKS: f"{len(row.arm.rewards):,}", _COST: cost}
+    numbers = *estimate_cells(row.figures.mean), *share_cells(row.figures.pass_rate)
+    return rank_text(row), row.tie or "-", name, *numbers, *(more[column] for column in last)
+
+
+def _marks(row: LeaderboardRow) -> str:
+    return "".join(f" [{note}]" for note in row.notes)
+
+
+def rank_text(row: LeaderboardRow) -> str:
+    """The ranks that an arm may have, a dash for none."""
+    if row.rank is None:
+        return "-"
+    return str(row.rank.best) if row.rank.best == row.rank.worst else f"{row.rank.best}-{row.rank.worst}"
+
+
+def leaderboard_lines(board: Leaderboard) -> Iterator[str]:
+    """What the table means, and what must be known of some of its rows."""
+    for number, note in enumerate(board.notes, start=1):
+        yield f"[{number}] {note}"
+    if line := interval_line(row.figures.tally for row in board.rows):
+        yield line
+    if board.compared:
+        pairs = counted(board.compared, "pair")
+        yield (
+            f"a rank is the range that an arm may have: {pairs} compared on the tasks that both were judged on, by "
+            f"sign-flip tests after Holm at {100 * (1 - board.level):g} %; arms with the same letter cannot be told "
+            "apart from the first of them"
+        )
+
+
+def leaderboard_figures(board: Leaderboard) -> dict[str, Figures]:
+    """The figures of the arms by their labels, in the order of the board."""
+    return {row.arm.label: row.figures for row in board.rows}
+
+
+def leaderboard_markdown(board: Leaderboard) -> str:
+    """The table as Markdown, with pass^k and what the footnotes say below it."""
+    last = (_TASKS, _COST) if _is_priced(board) else (_TASKS,)
+    rows = [_cells(row, md_name(row.arm.label) + _marks(row), *last) for row in board.rows]
+    parts = [_table((*_COLUMNS, *last), rows, words=3)]
+    if attempts := [(md_name(name), *cells) for name, *cells in attempt_rows(leaderboard_figures(board), 2)]:
+        parts.append(_table(ATTEMPT_COLUMNS, attempts, words=1))
+    parts.append("\n".join(f"- {md_prose(line)}" for line in leaderboard_lines(board)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
+    """A table of Markdown whose first columns are words and the others numbers."""
+    rule = "|".join(" --- " if at < words else " ---: " for at in range(len(columns)))
+    return "\n".join([f"| {' | '.join(columns)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)])

@@ -1,0 +1,261 @@
+"""What people say of trials, in words: how far they agree, what they make of the verifier, what is still missing.
+
+Values in, cells and lines out, which commands print and reports lay out.
+"""
+
+from collections.abc import Sequence
+
+from seatrial.report.text import counted, format_duration, harmless
+from seatrial.review.agreement import AgreementReport, ReviewFigures, TaskReviews
+from seatrial.review.readiness import Readiness
+from seatrial.review.reviewers import ReviewerFigures
+from seatrial.review.states import ReviewState
+from seatrial.review.verifier import Dissent, VerifierFigures
+from seatrial.stats.corrected_rate import CorrectedRate
+from seatrial.stats.diagnostic import WeightedShare
+from seatrial.stats.raters import Metric, PairAgreement
+from seatrial.stats.resampling import AgreementEstimate
+
+Row = tuple[str, ...]
+
+MEASURE_COLUMNS = ("agreement", "value", "interval", "trials")
+CONFUSION_COLUMNS = ("", "people pass", "people fail")
+SHARE_COLUMNS = ("verifier", "share", "interval", "trials", "what it means")
+RATE_COLUMNS = ("pass rate", "share", "interval", "from")
+REVIEWER_COLUMNS = ("reviewer", "pass", "fail", "defer", "time each", "right about gold")
+PAIR_COLUMNS = ("reviewers", "", "trials", "same", "Cohen's κ")
+TASK_COLUMNS = ("task", "reviewed", "same", "both pass", "verifier only", "people only", "neither")
+AGENT_COLUMNS = ("pass rate of", "by the verifier", "corrected", "interval", "reviewed")
+GATE_COLUMNS = ("gate", "", "why")
+DISSENT_COLUMNS = ("trial", "agent", "reward")
+
+MEASURES: dict[Metric, str] = {
+    "percent": "the same verdict",
+    "cohen_kappa": "Cohen's κ",
+    "fleiss_kappa": "Fleiss' κ",
+    "krippendorff_alpha": "Krippendorff's α",  # noqa: RUF001 - the measure's own letter
+    "gwet_ac1": "Gwet's AC1",
+}
+_GATES = {
+    "annotators": "reviewers",
+    "agreement": "agreement",
+    "interval_width": "width of its interval",
+    "calibration_trials": "trials to calibrate by",
+    "calibration_agreement": "right about those",
+}
+_REVIEW_STATES: dict[ReviewState, str] = {
+    "agreed": "agreed on",
+    "single": "judged by one reviewer",
+    "needs": "to be settled",
+    "adjudicated": "settled",
+    "contested": "settled and contested",
+    "open": "left open",
+}
+_STATES = {"open": "yes", "closed": "no", "unknown": "cannot tell"}
+_READY = {
+    "open": "Ready: what people say may be built on.",
+    "closed": "Not ready: what people say should not be built on yet.",
+    "unknown": "Nobody can tell yet whether what people say may be built on.",
+}
+
+
+def people_headline(figures: ReviewFigures) -> str:
+    """The one sentence about how far people agree."""
+    if not figures.reviewed:
+        return f"Nobody has reviewed any of {counted(figures.trials, 'trial')}."
+    found, metric = figures.agreement.first, figures.agreement.headline
+    people = f"{counted(figures.annotators, 'reviewer')} looked at {figures.reviewed:,} of"
+    reviewed = f"{people} {counted(figures.trials, 'trial')}"
+    if found is None or metric is None:
+        return f"{reviewed}. How far they agree cannot be said: {figures.agreement.reason}."
+    sure = f" ({interval_text(found)})" if found.low is not None else ""
+    return (
+        f"{reviewed}. {MEASURES[metric]} is {found.value:.3f}{sure}; this measure, because {figures.agreement.reason}."
+    )
+
+
+def review_lines(figures: ReviewFigures) -> list[str]:
+    """How trials stand, how often reviewers deferred, and what they said went wrong."""
+    lines = []
+    if figures.states:
+        states = [
+            f"{figures.states[state]:,} {word}" for state, word in _REVIEW_STATES.items() if state in figures.states
+        ]
+        lines.append(f"trials: {', '.join(states)}")
+    if figures.deferred:
+        lines.append(f"deferred: {figures.deferred:.1%} of first verdicts")
+    for name, part in (("blind", figures.blind), ("not blind", figures.sighted)):
+        if part and part.first and part.headline:
+            text = interval_text(part.first)
+            lines.append(
+                f"{name}: {MEASURES[part.headline]} {part.first.value:.3f} ({text}), {part.first.items:,} trials"
+            )
+    if figures.categories:
+        some = [f"{harmless(name)} {count:,}" for name, count in [*figures.categories.items()][:10]]
+        lines.append(f"what went wrong: {', '.join(some)}")
+    return lines
+
+
+def measure_rows(figures: ReviewFigures) -> list[Row]:
+    """Every measure that applies, the one to look at first in front."""
+    measures = figures.agreement.measures
+    ordered = sorted(measures, key=lambda name: (name != figures.agreement.headline, [*MEASURES].index(name)))
+    return [(MEASURES[name], *_measure(measures[name])) for name in ordered] if figures.agreement.shared > 1 else []
+
+
+def _measure(found: AgreementEstimate | None) -> Row:
+    if found is None:
+        return "none", "-", "-"
+    return f"{found.value:.3f}", interval_text(found), f"{found.items:,}"
+
+
+def interval_text(found: AgreementEstimate) -> str:
+    """The interval of a measure."""
+    if found.low is None or found.high is None:
+        return "too few for one"
+    return f"{found.low:.3f} to {found.high:.3f}"
+
+
+def confusion_rows(verifier: VerifierFigures) -> list[Row]:
+    """The table of the verifier against people, as counted; none where no trial has both verdicts."""
+    found = verifier.confusion
+    if not found.trials:
+        return []
+    return [
+        ("verifier pass", f"{found.both_pass:,}", f"{found.only_verifier:,}"),
+        ("verifier fail", f"{found.only_people:,}", f"{found.both_fail:,}"),
+    ]
+
+
+def share_rows(verifier: VerifierFigures) -> list[Row]:
+    """How often the verifier is right, in three ways."""
+    found = verifier.confusion
+    named: tuple[tuple[str, WeightedShare | None, str], ...] = (
+        ("precision", found.precision, "of its passes, people pass"),
+        ("recall", found.recall, "of what people pass, it passes"),
+        ("specificity", found.specificity, "of what people fail, it fails"),
+    )
+    return [
+        (name, f"{share.value:.1%}", _percents(share), f"{share.trials:,}", meaning)
+        for name, share, meaning in named
+        if share
+    ]
+
+
+def rate_rows(verifier: VerifierFigures) -> list[Row]:
+    """The verifier's pass rate and what people would have found, as far as that can be said."""
+    if verifier.pass_rate is None or not verifier.confusion.trials:
+        return []
+    rows: list[Row] = [("by the verifier", f"{verifier.pass_rate:.1%}", "-", counted(verifier.judged, "trial"))]
+    methods: tuple[tuple[str, CorrectedRate | None, str], ...] = (
+        ("corrected", verifier.powered, "prediction-powered"),
+        ("corrected", verifier.gladen, "Rogan and Gladen"),
+    )
+    return rows + [(name, f"{rate.value:.1%}", _percents(rate), how) for name, rate, how in methods if rate]
+
+
+def agent_rows(report: AgreementReport) -> list[Row]:
+    """What people would have found of each agent, the prediction-powered way; none for one that nobody reviewed."""
+    return [
+        (
+            harmless(agent),
+            f"{each.pass_rate:.1%}",
+            f"{each.powered.value:.1%}",
+            _percents(each.powered),
+            f"{each.powered.reviewed:,} of {each.judged:,}",
+        )
+        for agent, each in report.agents.items()
+        if each.powered and each.pass_rate is not None
+    ]
+
+
+def sampling_line(verifier: VerifierFigures) -> str:
+    """What the reviewed trials stand for."""
+    if verifier.sampled:
+        return "Trials were drawn for review; those that were reviewed stand for all that they were drawn from."
+    return "Trials were not drawn by lot; those that were reviewed are taken for a fair sample of all."
+
+
+def reviewer_rows(reviewers: Sequence[ReviewerFigures]) -> list[Row]:
+    """What each reviewer tends to say."""
+    return [
+        (
+            harmless(" · ".join(part for part in (each.reviewer_id, each.discipline) if part)),
+            *(f"{count:,}" for count in (each.passed, each.failed, each.deferred)),
+            format_duration(each.seconds),
+            f"{each.right:,} of {each.calibrated:,}" if each.calibrated else "-",
+        )
+        for each in reviewers
+    ]
+
+
+def pair_rows(pairs: Sequence[PairAgreement]) -> list[Row]:
+    """Every two reviewers who judged a trial in common."""
+    return [
+        (harmless(pair.first), harmless(pair.second), f"{pair.items:,}", _number(pair.percent), _number(pair.kappa))
+        for pair in pairs
+    ]
+
+
+def task_rows(tasks: Sequence[TaskReviews]) -> list[Row]:
+    """Every task that was reviewed."""
+    return [
+        (
+            harmless(task.task_id),
+            f"{task.reviewed:,} of {task.trials:,}",
+            _number(task.same),
+            *(f"{count:,}" for count in _cells(task)),
+        )
+        for task in tasks
+    ]
+
+
+def _cells(task: TaskReviews) -> tuple[int, int, int, int]:
+    found = task.confusion
+    return found.both_pass, found.only_verifier, found.only_people, found.both_fail
+
+
+def dissent_rows(dissents: Sequence[Dissent]) -> list[Row]:
+    """Trials of which the verifier and people say different things."""
+    return [
+        (harmless(each.trial_id), harmless(each.agent), "-" if each.reward is None else f"{each.reward:g}")
+        for each in dissents
+    ]
+
+
+def gate_rows(ready: Readiness) -> list[Row]:
+    """What has to hold before anything is built on reviews, and whether it does."""
+    return [(_GATES[gate.name], _STATES[gate.state], harmless(gate.reason)) for gate in ready.gates]
+
+
+def ready_line(ready: Readiness) -> str:
+    """Whether reviews may be built on."""
+    return _READY[ready.state]
+
+
+def people_lines(report: AgreementReport) -> list[str]:
+    """A few sentences for a report: how far people agree, and what they make of the verifier."""
+    lines = [people_headline(report.overall)]
+    verifier = report.overall.verifier
+    if verifier.confusion.agreement:
+        same = verifier.confusion.agreement
+        passes, fails = len(verifier.wrong_passes), len(verifier.wrong_fails)
+        lines.append(
+            f"Of {counted(same.trials, 'trial')} that both judged, people agree with the verifier on {same.value:.1%} "
+            f"({_percents(same)}): it passed {passes:,} that they fail and failed {fails:,} that they pass."
+        )
+    if verifier.powered and verifier.pass_rate is not None:
+        found = verifier.powered
+        lines.append(
+            f"The verifier passes {verifier.pass_rate:.1%}; corrected by what people say it would be {found.value:.1%} "
+            f"({_percents(found)})."
+        )
+    return lines
+
+
+def _percents(found: WeightedShare | CorrectedRate) -> str:
+    return f"{100 * found.low:.1f} to {found.high:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

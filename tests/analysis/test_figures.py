@@ -1,0 +1,92 @@
+"""The figures of an agent: over tasks, with every k that its attempts allow, and costs only where they are known."""
+
+import pytest
+
+from seatrial.analysis.arms import arms_of
+from seatrial.analysis.figures import Times, attempts_asked, corrected_of, figures_of, times_of
+from seatrial.analysis.loaded import load_job
+from seatrial.model.record import ModelUsage
+from seatrial.stats.attempts import Stability
+from tests.analysis.in_memory import entry
+from tests.cli.job_folders import BROKEN, make_job, record
+
+
+def figures(folder, *records, clusters=None):
+    make_job(folder, *records, attempts=4)
+    return figures_of(arms_of([load_job(folder)])[0], clusters=clusters)
+
+
+def attempts(task, *results, **more):
+    return [record(task, result, attempt=number, **more) for number, result in enumerate(results, start=1)]
+
+
+def test_tasks_count_alike_however_often_they_were_judged(tmp_path):
+    found = figures(tmp_path / "job", *attempts("a", 1.0, 1.0, 0.0), *attempts("b", 0.0, BROKEN), *attempts("c", 1.0))
+    assert found.mean
+    assert found.pass_rate
+    assert found.mean.value == pytest.approx((2 / 3 + 0 + 1) / 3)
+    assert (found.mean.groups, found.mean.values) == (3, 5)
+    assert found.pass_rate.value == pytest.approx(found.mean.value)
+    assert found.pass_at[1].value == pytest.approx(found.mean.value)
+    assert {k: round(each.value, 4) for k, each in found.pass_at.items()} == {1: 0.5556, 2: 1.0, 3: 1.0}
+    assert {k: round(each.value, 4) for k, each in found.pass_all.items()} == {1: 0.5556, 2: 0.3333, 3: 0.0}
+    assert found.stability == Stability(tasks=3, always=1, never=1, flaky=1)
+    assert found.solved == 3
+    assert found.times
+    assert (found.times.median, found.times.p90, found.times.total) == (2.0, 2.0, 12.0)
+
+
+def test_nine_of_ten_trials_take_no_longer():
+    found = times_of([entry("t", 1.0, attempt=number)._replace(duration_sec=float(number)) for number in range(1, 21)])
+    assert found == Times(median=10.5, p90=18.0, total=210.0)
+
+
+def test_what_failed_is_paid_for_too(tmp_path):
+    usage = ModelUsage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.5)
+    found = figures(tmp_path / "job", *attempts("a", 1.0, 0.0, BROKEN, model_usage=usage))
+    assert found.cost_per_solved == pytest.approx(1.5)
+    nothing = figures(tmp_path / "none", *attempts("a", 0.0, model_usage=usage))
+    assert nothing.cost_per_solved is None
+    unknown = usage.model_copy(update={"cost_usd": None})
+    assert figures(tmp_path / "unknown", *attempts("a", 1.0, model_usage=unknown)).cost_per_solved is None
+
+
+def test_tasks_of_one_family_say_less_than_as_many_others(tmp_path):
+    tasks = [*attempts("a1", 1.0), *attempts("a2", 1.0), *attempts("b1", 0.0), *attempts("b2", 0.0)]
+    alone = figures(tmp_path / "alone", *tasks).mean
+    together = figures(tmp_path / "together", *tasks, clusters={"a1": "a", "a2": "a", "b1": "b", "b2": "b"}).mean
+    assert alone
+    assert together
+    assert together.value == alone.value
+    assert together.high - together.low > alone.high - alone.low
+
+
+def test_families_count_together_in_pass_at_k_too(tmp_path):
+    tasks = [*attempts("a1", 1.0, 1.0), *attempts("a2", 1.0, 1.0), *attempts("b1", 0.0, 0.0), *attempts("b2", 0.0, 0.0)]
+    alone = figures(tmp_path / "alone", *tasks)
+    together = figures(tmp_path / "together", *tasks, clusters={"a1": "a", "a2": "a", "b1": "b", "b2": "b"})
+    assert (alone.pass_at[1], alone.pass_at[2].low) == (alone.pass_rate, alone.pass_rate and alone.pass_rate.low)
+    assert together.pass_at[2].low == together.pass_all[2].low == together.pass_at[1].low
+    assert together.pass_at[2].low < alone.pass_at[2].low
+
+
+def test_nothing_judged_has_no_figures(tmp_path):
+    found = figures(tmp_path / "job", *attempts("a", BROKEN))
+    assert (found.mean, found.pass_rate, found.pass_at, found.cost_per_solved) == (None, None, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("judged", "ks"),
+    [([], []), ([1], [1]), ([3, 1], [1, 2, 3]), ([8], [1, 2, 4, 8]), ([0], []), ([10], [1, 2, 4, 8, 10])],
+)
+def test_ks_are_powers_of_two_and_the_most_attempts(judged, ks):
+    assert attempts_asked([(count, 0) for count in judged]) == ks
+
+
+def test_what_is_not_sure_opens_the_mean(tmp_path):
+    trials = [*attempts("a", 1.0, BROKEN), record("b", 0.0, disputed_reward=1.0)]
+    make_job(tmp_path / "job", *trials, attempts=2)
+    found = corrected_of(arms_of([load_job(tmp_path / "job")])[0])
+    assert found
+    assert (found.lowest.value, found.highest.value) == (0.25, 1.0)
+    assert (found.trials, found.unsure) == (3, 2)

@@ -1,0 +1,130 @@
+"""The page in a real browser, opened from a file: what is seen, what is clicked, and that nothing else happens."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial.report.document import make_document
+from seatrial.report.html.page import render_html
+from tests.report.sample_reports import HOSTILE, hostile_job, sample_job
+
+CHROMIUM = shutil.which("chromium")
+WITHOUT_BROWSER = "no chromium: install chromium"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for all tests; of a user who is root it cannot have a sandbox of its own."""
+    if CHROMIUM is None:
+        pytest.skip(WITHOUT_BROWSER)
+    playwright = pytest.importorskip("playwright.sync_api", reason=WITHOUT_BROWSER)
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, chromium_sandbox=os.geteuid() != 0)
+        yield launched
+        launched.close()
+
+
+class Visit:
+    """A page that is open, with everything that it complained about or asked for."""
+
+    def __init__(self, browser: Any, file: Path, **context: Any) -> None:
+        self.page = browser.new_context(**context).new_page()
+        self.troubles: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.troubles.append(message.text))
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def wait_for(self, found: str) -> None:
+        """Wait until so many trials are listed, in the page's words."""
+        self.page.locator("#found").get_by_text(found, exact=True).wait_for(timeout=20_000)
+
+    def rows(self) -> list[str]:
+        """The ids of the listed trials."""
+        return [str(text) for text in self.page.locator("#list tbody th").all_inner_texts()]
+
+    def colour(self) -> str:
+        """What the page's paper looks like."""
+        return str(self.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    def width(self) -> int:
+        """How wide the page is, with what can only be seen by scrolling."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth"))
+
+
+def write(folder: Path, name: str, *jobs: Any) -> Path:
+    file = folder / name
+    file.write_bytes(render_html(make_document(jobs), folder))
+    return file
+
+
+def test_numbers_lead_to_their_trials(browser, tmp_path):
+    file = write(tmp_path, "report.html", sample_job())
+    visit = Visit(browser, file)
+    visit.wait_for("216 of 216 trials, the first 50 shown")
+    visit.page.click("#more")
+    assert len(visit.rows()) == 100
+    row = visit.page.locator("#rests-on tr", has_text="guesser").first
+    row.locator("a").last.click()
+    visit.wait_for("3 of 216 trials")
+    assert all(".guesser." in trial for trial in visit.rows())
+    assert visit.page.input_value("[name=outcome]") == "infrastructure_error"
+    visit.page.select_option("[name=outcome]", "pass")
+    visit.wait_for("16 of 216 trials")
+    visit.page.fill("[name=task]", "beam-02")
+    visit.page.press("[name=task]", "Enter")
+    visit.wait_for("9 of 216 trials")
+    assert {trial[:7] for trial in visit.rows()} == {"beam-02"}
+    visit.page.click("[type=reset]")
+    visit.wait_for("216 of 216 trials, the first 50 shown")
+    visit.page.locator("#tasks svg a").first.click()
+    visit.wait_for("3 of 216 trials")
+    assert visit.rows() == ["beam-020.careful.1", "beam-020.careful.2", "beam-020.careful.3"]
+    assert visit.page.locator("#list tbody th a").first.get_attribute("href").endswith("/trials/beam-020.careful.1/")
+    assert (visit.troubles, visit.requests) == ([], [file.as_uri()])
+
+
+def test_light_dark_narrow_and_without_a_script(browser, tmp_path):
+    file = write(tmp_path, "report.html", sample_job())
+    light = Visit(browser, file, color_scheme="light")
+    dark = Visit(browser, file, color_scheme="dark", viewport={"width": 360, "height": 700})
+    assert (light.colour(), dark.colour()) == ("rgb(253, 252, 250)", "rgb(20, 24, 29)")
+    assert dark.width() == 360
+    dark.page.click("#theme")
+    assert dark.colour() == light.colour()
+    dark.page.reload()
+    assert dark.colour() == light.colour()
+    bare = Visit(browser, file, java_script_enabled=False)
+    assert bare.page.locator("noscript").inner_text().endswith("seatrial show --all /jobs/bridge-checks")
+    assert not bare.page.locator("#filters").is_visible()
+    assert light.troubles + dark.troubles + bare.troubles == []
+
+
+def test_on_paper_no_table_is_cut_off_and_no_short_name_is_broken(browser, tmp_path):
+    paper = Visit(browser, write(tmp_path, "report.html", sample_job()), viewport={"width": 720, "height": 1000})
+    paper.page.emulate_media(media="print")
+    assert paper.width() == 720
+    names = paper.page.locator("#agents tbody th a")
+    assert [names.nth(at).evaluate("link => link.getClientRects().length") for at in range(3)] == [1, 1, 1]
+
+
+def test_hostile_names_are_shown_and_do_nothing(browser, tmp_path):
+    file = write(tmp_path, "report.html", hostile_job())
+    visit = Visit(browser, file, viewport={"width": 360, "height": 700})
+    links = visit.page.locator("#agents table a, #failures table a, #tasks svg a")
+    for link in links.all()[::7]:
+        link.evaluate("link => ['mouseover', 'click'].forEach((kind) => link.dispatchEvent(new MouseEvent(kind)))")
+    visit.page.goto(f"{file.as_uri()}#trials?task=%E0%A4&agent=nobody&<script>")
+    visit.wait_for("0 of 22 trials")
+    visit.page.evaluate("task => location.hash = '#trials?task=' + encodeURIComponent(task)", HOSTILE[2])
+    visit.wait_for("2 of 22 trials")
+    assert HOSTILE[2] in visit.page.inner_text("#list")
+    assert visit.page.evaluate("window.attacked") is None
+    assert visit.width() == 360
+    assert visit.troubles == []
+    assert {request.partition("#")[0] for request in visit.requests} == {file.as_uri()}

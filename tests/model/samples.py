@@ -28,6 +28,7 @@ from seatrial.model.record import (
     TrialRecord,
     VerifierRun,
 )
+from seatrial.model.review import ReviewContext, ReviewEntry, Sampling
 from seatrial.model.task import BrokenTask, Problem, SkippedFolder
 from seatrial.tasks.load import load_task
 
@@ -166,6 +167,19 @@ def full_check() -> TaskCheck:
     )
 
 
+def full_review() -> ReviewEntry:
+    return ReviewEntry(
+        id="0123456789abcdef",
+        trial_id="add.noop.1",
+        annotation=annotation(reviewer_discipline="civil", categories=["units"], notes="mV for V"),
+        role="second_look",
+        blind=True,
+        seconds=41.5,
+        context=ReviewContext(task_digest=DIGEST, tests_digest=DIGEST, rubric_digest=DIGEST, revision=1),
+        sampling=Sampling(stratum="random", probability=0.25),
+    )
+
+
 def full_samples() -> dict[str, BaseModel]:
     """One value of every stored type by the type's name, with as much set as there is."""
     task = load_task(VOLTAGE_DROP)
@@ -183,6 +197,7 @@ def full_samples() -> dict[str, BaseModel]:
         full_job().spec,
         task.output,
         problem,
+        full_review(),
         SkippedFolder(path=Path("/tasks/drafts"), reason="named like a draft"),
         task,
         full_record(),

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from seatrial.errors import JobError, StoreError, StoreFullError
-from seatrial.store.files import create_file, read_plain, storing
+from seatrial.store.files import create_file, read_plain, replacing, storing
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import job_file
 
@@ -67,3 +67,46 @@ def test_a_file_that_found_no_room_leaves_nothing_in_the_way_of_another_try(tmp_
             create_file(str(path), b"{}")
     create_file(str(path), b"{}")
     assert path.read_bytes() == b"{}"
+
+
+def no_links(*_: object, **__: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.fixture(params=["without a name", "with a name", "without links"])
+def draft(request, monkeypatch):
+    """A file system that has files without names, one that has none, and one that has no hard links."""
+    if request.param == "with a name":
+        monkeypatch.setattr(os, "O_TMPFILE", os.O_CREAT)
+    if request.param == "without links":
+        monkeypatch.setattr(os, "link", no_links)
+
+
+def half_written(path):
+    with replacing(path) as file:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.usefixtures("draft")
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "report.csv"
+    path.write_bytes(b"old")
+    with pytest.raises(StoreFullError), storing(path):
+        half_written(path)
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["report.csv"])
+    (tmp_path / ".report.csv.new").write_bytes(b"left by a crash")
+    with replacing(path) as file:
+        file.write(b"new")
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"new", ["report.csv"])
+
+
+def test_a_file_that_is_being_written_has_no_name_that_a_killed_process_would_leave(tmp_path):
+    try:
+        os.close(os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
+    except OSError as error:
+        pytest.skip(f"the file system has no files without names: {error}")
+    with replacing(tmp_path / "report.csv") as file:
+        file.write(b"new")
+        assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["report.csv"]

@@ -41,6 +41,16 @@ entries = st.builds(
     first_outcome=st.none() | st.sampled_from(get_args(Outcome)),
     first_reward=st.none() | numbers,
     first_broken=st.booleans(),
+    tests=st.none() | text,
+    setting=st.none() | text,
+    agent_sec=st.none() | numbers,
+    prices=st.none() | text,
+    tags=st.lists(text, max_size=2).map(tuple),
+    dimensions=st.dictionaries(text, numbers, max_size=2),
+    failed_step=st.none() | text,
+    repeats=st.lists(numbers, max_size=2).map(tuple),
+    oom_kills=counts,
+    pass_threshold=st.none() | numbers,
 )
 
 

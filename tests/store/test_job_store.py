@@ -163,7 +163,7 @@ def test_an_unknown_trial_is_answered_with_similar_ones(store):
         store.record("add")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../trials/add.noop.1", "add.noop.1/", "a\0b"])
+@pytest.mark.parametrize("name", ["", ".", "..", "../trials/add.noop.1", "add.noop.1/", "a\0b", "a" * 300])
 def test_no_name_leads_out_of_the_folder(store, name):
     keep(store, record())
     with pytest.raises(JobError, match="there is no finished trial"):
@@ -290,3 +290,35 @@ def test_a_lock_that_is_a_link_overwrites_nothing(store, tmp_path):
     with pytest.raises(StoreError, match="symbolic links"), store.lock():
         pass
     assert (tmp_path / "precious").read_text() == "data"
+
+
+def test_what_was_added_to_the_index_is_read_alone(store):
+    begun = (store.path / "index.jsonl").stat().st_size if (store.path / "index.jsonl").exists() else 0
+    assert store.added_since(begun) == ([], begun)
+    with store.draft("add.noop.1") as draft:
+        draft.commit(record())
+    first, read = store.added_since(begun)
+    assert [entry.trial_id for entry in first] == ["add.noop.1"]
+    with store.draft("sort.noop.1") as draft:
+        draft.commit(record("sort"))
+    with (store.path / "index.jsonl").open("ab") as index:
+        index.write(b"half a li")
+    second, read = store.added_since(read)
+    assert [entry.trial_id for entry in second] == ["sort.noop.1"]
+    assert store.added_since(read) == ([], read)
+    assert store.added_since(0, limit=10) == ([], 0)
+    (store.path / "trials/sort.noop.1/record.json").write_text("{}")
+    assert [entry.trial_id for entry in store.added_since(0)[0]] == ["add.noop.1"]  # the other speaks for another file
+
+
+def test_a_job_of_more_trials_than_can_be_listed_is_refused(tmp_path):
+    file = job_file(["a"])
+    endless = file.model_copy(update={"spec": file.spec.model_copy(update={"attempts": 10**9})})
+    with pytest.raises(JobError, match="asks for 1,000,000,000 trials, expected 1,000,000 at most"):
+        JobStore.create(tmp_path / "new", endless)
+    store = JobStore.create(tmp_path / "job", file)
+    with pytest.raises(JobError, match="asks for"):
+        store.update(endless)
+    (store.path / "job.json").write_text(endless.model_dump_json())
+    with pytest.raises(JobError, match="make several jobs of it"):
+        JobStore.open(store.path)

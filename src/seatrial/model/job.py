@@ -239,6 +239,15 @@ class JobSpec(StrictModel):
         return self
 
 
+class TaskLabels(StrictModel):
+    """What a task says of itself, by which results are grouped. Tasks of one `family` are variants of each other."""
+
+    category: str | None = None
+    difficulty: str | None = None
+    family: str | None = None
+    tags: tuple[str, ...] = ()
+
+
 class LockedTask(StrictModel):
     """Exactly which task was meant. `root` is where it was, relative to nothing: an absolute path."""
 
@@ -246,6 +255,7 @@ class LockedTask(StrictModel):
     name: str
     root: str
     digest: Sha256
+    labels: TaskLabels = TaskLabels()
 
 
 class LeftOut(StrictModel):

@@ -21,6 +21,9 @@ IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
 Baseline = Literal["judged", "silent"]
 """What a verifier that said nothing after the agent does with an environment in which no agent has been."""
 
+CHANGES = "changes.json"
+"""Where a trial keeps its `FileChanges`."""
+
 NEVER_RAN = frozenset({"agent_not_started", "no_model_call", "calls_refused", "calls_unanswered"})
 """The warnings that speak of an agent that never really ran; see TrialWarning."""
 

@@ -11,6 +11,7 @@ from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag, EvaluationRe
 from seatrial.model.job import JobFile, JobSpec
 from seatrial.model.output import OutputSpec, VerifierSpec
 from seatrial.model.record import FileChanges, TrialRecord
+from seatrial.model.review import ReviewEntry
 from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
 
 STORED_TYPES: Mapping[str, type[BaseModel]] = {
@@ -27,6 +28,7 @@ STORED_TYPES: Mapping[str, type[BaseModel]] = {
         JobSpec,
         OutputSpec,
         Problem,
+        ReviewEntry,
         SkippedFolder,
         Task,
         TaskCheck,

@@ -64,10 +64,10 @@ class Records:
     def count(self, content: bytes) -> Census:
         """Count what is in the folder, with the help of what its index says. Raises OSError for the folder itself."""
         census, folders, later = Census([], [], []), self._folders(), self.revisions.numbers()
-        with _collector_paused():
+        with collector_paused():
             lines = self._index.read(content)
             for name, is_folder in sorted(folders.items()):
-                line = lines.get(name)
+                line = lines.pop(name, None)  # it is many objects, and no longer needed
                 numbers = later.get(name, ())
                 newest = numbers[-1] if numbers else 0
                 entry = self._entry_by_index(name, newest, line) if line is not None and is_folder else None
@@ -75,10 +75,20 @@ class Records:
                     census.entries.append(entry)
                 else:
                     self._count_record(name, numbers, census)
-        gone = [name for name in lines.keys() - folders if self._roster.wants(name)]
+        gone = [name for name in lines if self._roster.wants(name)]
         census.uncounted.extend(self._uncounted(name, "its folder is gone, though the index names it") for name in gone)
         census.uncounted.sort(key=lambda found: found.trial_id)
         return census
+
+    def believed(self, content: bytes) -> list[TrialEntry]:
+        """The trials that lines of the index are about, as far as those can be believed."""
+        found = []
+        for name, line in self._index.read(content).items():
+            later = self.revisions.of(name)
+            entry = self._entry_by_index(name, later[-1] if later else 0, line)
+            if entry is not None:
+                found.append(entry)
+        return found
 
     def examine(self, trial_id: str, revision: int = 0) -> TrialRecord | Uncounted:
         """A trial's record of some revision, or what is there instead of one that counts."""
@@ -125,8 +135,9 @@ class Records:
         return entry if entry and self._roster.has(entry.task_id, entry.agent, entry.attempt) else None
 
     def _stamp(self, trial_id: str, revision: int) -> Stamp | None:
-        name = revision_name(trial_id, revision)
-        return stamp_of(f"{self._later if revision else self._folder}/{name}/{RECORD}")
+        if revision:
+            return stamp_of(f"{self._later}/{revision_name(trial_id, revision)}/{RECORD}")
+        return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
 
     def _count_record(self, name: str, later: Sequence[int], census: Census) -> None:
         for revision in (*reversed(later), 0):
@@ -146,8 +157,10 @@ class Records:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Nothing that is made here is part of a cycle; looking for one among 100,000 entries doubles what they cost."""
+def collector_paused() -> Iterator[None]:
+    """For what makes many objects of which hardly any is part of a cycle: looking for one among 100,000 entries doubles
+    what they cost.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

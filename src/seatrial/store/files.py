@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from seatrial.errors import StoreError, StoreFullError
 
@@ -19,8 +19,8 @@ _ADVICE = {
     errno.EROFS: "the file system is read-only: make it writable or use another folder",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`), then resume the job",
     errno.ELOOP: "it is a link; put the file itself there",
-    errno.EINVAL: "remove it, then resume the job",
-    errno.EFBIG: "remove it, then resume the job",
+    errno.EINVAL: "move it elsewhere, then resume the job",
+    errno.EFBIG: "move it elsewhere, then resume the job",
     errno.EIO: "the disk reports errors: check it before anything else",
 }
 
@@ -47,12 +47,18 @@ def read_plain(path: Path, limit: int) -> bytes:
     """
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(file, "rb") as opened:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file")
-        if status.st_size > limit:
-            raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, expected {limit:,} at most")
+        check_plain(file, limit)
         return opened.read()
+
+
+def check_plain(file: int, limit: int) -> os.stat_result:
+    """The status of an opened file. Raises OSError for one that is no plain file, or too large."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is no plain file")
+    if status.st_size > limit:
+        raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, expected {limit:,} at most")
+    return status
 
 
 def create_file(path: str, content: bytes, mode: int = 0o666) -> None:
@@ -77,16 +83,49 @@ def write_all(file: int, content: bytes) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Give a file new content, all at once."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of another when the block ends well; otherwise nothing has changed."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)  # left by a crash
     try:
-        create_file(str(draft), content)
+        with _open_draft(draft) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if not os.path.lexists(draft):
+                _give_name(file, draft)
         draft.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def _open_draft(draft: Path) -> BinaryIO:
+    """A file without a name, of which nothing is left if we are killed; with its name where there are none without."""
+    if Path("/proc/self/fd").is_dir():
+        with suppress(OSError):
+            file = os.open(draft.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+            return os.fdopen(file, "w+b")
+    return draft.open("xb")
+
+
+def _give_name(file: BinaryIO, draft: Path) -> None:
+    """Name a file that has none; where the file system has no hard links, name a copy of it."""
+    try:
+        os.link(f"/proc/self/fd/{file.fileno()}", draft, src_dir_fd=0)  # only with a folder, links are followed
+    except OSError:
+        file.seek(0)
+        with draft.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
 
 
 def sync_folder(path: Path | str) -> None:

@@ -12,6 +12,15 @@ import orjson
 
 from seatrial.model.job import JobFile
 from seatrial.model.record import Outcome, TrialRecord
+from seatrial.store.entry_facts import (
+    digest_of_tests,
+    dimensions_of,
+    failed_step_of,
+    repeats_of,
+    seconds_in,
+    setting_of,
+    tags_of,
+)
 
 _MAX_FAILURE = 300
 _SIGNATURE_BYTES = 16
@@ -35,6 +44,12 @@ class TrialEntry(NamedTuple):
     its verifier did not meet as the agent left them. `broken` is a verifier that has no verdict on anything untouched.
     `warnings` are the codes of the record's. A trial that was judged again has the number of its newest `revision`,
     which all of this is about, and what it amounted to when it ran.
+
+    `tests` and `setting` are short digests: of the tests that judged it, and of the system, limits and network it had;
+    two trials with the same ones can be compared. `tags` are its classified failures, `source:category`; `dimensions`
+    are shares between 0 and 1 of what its verifier gave for each part; `failed_step` is the first that did not pass.
+    `repeats` are the rewards of a verifier that was asked more than once. `pass_threshold` is the one it was judged
+    again with, None for that of the job.
     """
 
     trial_id: str
@@ -47,6 +62,9 @@ class TrialEntry(NamedTuple):
     duration_sec: float | None
     started_at: str | None
     failure: str | None
+    tests: str | None = None
+    setting: str | None = None
+    agent_sec: float | None = None
     model_calls: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -60,7 +78,21 @@ class TrialEntry(NamedTuple):
     first_outcome: Outcome | None = None
     first_reward: float | None = None
     first_broken: bool = False
+    tags: tuple[str, ...] = ()
+    dimensions: dict[str, float] = {}  # noqa: RUF012 - a default of a tuple, which nobody writes to
+    failed_step: str | None = None
+    repeats: tuple[float, ...] = ()
+    oom_kills: int = 0
+    pass_threshold: float | None = None
 
+
+_USUAL = [TrialEntry._field_defaults.get(name) for name in TrialEntry._fields]
+_TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats")]
+_REPEATED = [
+    TrialEntry._fields.index(name)
+    for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "warnings", "tags")
+]
+_make_entry = TrialEntry._make
 
 IndexLine = tuple[bytes, list[Any]]
 """A line as it was found, and its values: those of the stamp, then those of the entry."""
@@ -92,6 +124,9 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         duration_sec=(finished - started).total_seconds() if started and finished else None,
         started_at=started.isoformat() if started else None,
         failure=f"{failure.cause}: {failure.message}"[:_MAX_FAILURE] if failure else None,
+        tests=digest_of_tests(record),
+        setting=setting_of(record),
+        agent_sec=seconds_in(record, "agent"),
         model_calls=usage.calls if usage else None,
         input_tokens=usage.input_tokens if usage else None,
         output_tokens=usage.output_tokens if usage else None,
@@ -105,6 +140,12 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         first_outcome=first.outcome if first else None,
         first_reward=first.reward if first else None,
         first_broken=first.broken_verifier if first else False,
+        tags=tags_of(record),
+        dimensions=dimensions_of(record),
+        failed_step=failed_step_of(record),
+        repeats=repeats_of(record),
+        oom_kills=record.resources.oom_kills if record.resources else 0,
+        pass_threshold=record.pass_threshold if record.regrade else None,
     )
 
 
@@ -124,6 +165,8 @@ class Index:
         meant = [file.id, file.spec.name, file.created_at, TrialEntry._fields]
         self._signing = hashlib.blake2b(orjson.dumps(meant), key=key, digest_size=_SIGNATURE_BYTES)
         self._digests = {task.id: task.digest.encode() for task in file.tasks}
+        self._begun: dict[str, hashlib.blake2b] = {}  # what is the same in the signatures of a task's trials
+        self._known: dict[Any, Any] = {}
 
     def line(self, entry: TrialEntry, stamp: Stamp) -> bytes:
         """The line of a trial whose record has this stamp."""
@@ -152,12 +195,25 @@ class Index:
             return None
         if not line.startswith(self._sign(task, line[_SIGNATURE:])):
             return None
-        entry = TrialEntry(*values[_TRIAL:])
-        return entry if entry.warnings == () else entry._replace(warnings=tuple(entry.warnings))
+        return self._entry(values[_TRIAL:])
+
+    def _entry(self, values: list[Any]) -> TrialEntry:
+        """The entry with these values: tuples for the lists of JSON, and one object for what many entries have."""
+        values += _USUAL[len(values) :]
+        known = self._known
+        for place in _TUPLES:
+            values[place] = tuple(values[place])
+        for place in _REPEATED:
+            value = values[place]
+            values[place] = known.setdefault(value, value)
+        return _make_entry(values)
 
     def _sign(self, task_id: str, body: bytes) -> bytes:
-        signing = self._signing.copy()
-        signing.update(self._digests.get(task_id, b""))
+        begun = self._begun.get(task_id)
+        if begun is None:
+            begun = self._begun[task_id] = self._signing.copy()
+            begun.update(self._digests.get(task_id, b""))
+        signing = begun.copy()
         signing.update(body)
         return signing.hexdigest().encode()
 

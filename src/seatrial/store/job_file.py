@@ -16,6 +16,7 @@ from seatrial.store.seal import SEAL
 
 JOB = "job.json"
 _MAX_JOB_BYTES = 2**30
+_MAX_TRIALS = 1_000_000
 _OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new", SEAL})
 
 
@@ -76,9 +77,20 @@ def read_job_file(folder: Path) -> tuple[JobFile, bytes]:
             raise JobError(f"{folder}: {what}, so it is not a job; name the folder that `seatrial run` made")
         content = read_plain(path, _MAX_JOB_BYTES)
     try:
-        return JobFile.model_validate_json(content), content
+        file = JobFile.model_validate_json(content)
     except ValidationError as error:
         raise JobError(_what_is_wrong(path, content, error)) from None
+    check_size(folder, file)
+    return file, content
+
+
+def check_size(folder: Path, file: JobFile) -> None:
+    """Raise JobError for a job of more trials than can be listed: a stranger's may ask for as many as it likes."""
+    trials = len(file.tasks) * len(file.spec.agents) * file.spec.attempts
+    if trials > _MAX_TRIALS:
+        raise JobError(
+            f"{folder}: the job asks for {trials:,} trials, expected {_MAX_TRIALS:,} at most; make several jobs of it"
+        )
 
 
 def _what_is_wrong(path: Path, content: bytes, error: ValidationError) -> str:

@@ -15,7 +15,7 @@ A trial exists once its folder is in trials/, and never before. Where it has lat
 import os
 import secrets
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import count
@@ -23,14 +23,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seatrial.errors import JobError, StoreError
+from seatrial.model.annotation import Annotation
 from seatrial.model.base import to_json
 from seatrial.model.job import JobFile
 from seatrial.model.record import TrialRecord
+from seatrial.model.review import ReviewEntry, new_entry_id, not_taken_back
+from seatrial.store.annotations import AnnotationJournal, ignore_damage, with_annotations
 from seatrial.store.census import Census, Records, Uncounted
 from seatrial.store.draft import Draft, move_to_tries
-from seatrial.store.files import read_plain, remove_tree, replace_file, storing, sync_folder, write_all
+from seatrial.store.files import remove_tree, replace_file, storing, sync_folder
 from seatrial.store.index import Index, TrialEntry, forget_line
-from seatrial.store.job_file import JOB, ensure_free, make_folders, read_job_file
+from seatrial.store.index_file import INDEX, IndexFile
+from seatrial.store.job_file import JOB, check_size, ensure_free, make_folders, read_job_file
 from seatrial.store.lock import locked
 from seatrial.store.revisions import LAST_REVISION, REVISIONS, revision_name
 from seatrial.store.roster import Roster
@@ -38,7 +42,6 @@ from seatrial.store.seal import SEAL, add_seal, has_seal, signing_key
 
 _FOLDERS = ("trials", "tries", ".drafts")
 _DAMAGED = "damaged"
-_MAX_INDEX_BYTES = 2**31
 _JUDGE_AGAIN = "`seatrial regrade` judges the trial again"
 
 
@@ -56,6 +59,8 @@ class JobStore:
         self.path = path
         self.file = file
         self._content = content
+        self._index = IndexFile(path)
+        self._journal = AnnotationJournal(path)
         self._records: Records | None = None
         self._counted: set[str] | None = None  # while the lock is held, and nobody else adds to it
 
@@ -63,6 +68,7 @@ class JobStore:
     def create(cls, folder: Path, file: JobFile) -> "JobStore":
         """A new job. Raises JobError when the folder holds one already, or something else."""
         ensure_free(folder)
+        check_size(folder, file)
         content = to_json(file)
         make_folders(folder, _FOLDERS)
         with storing(folder), locked(folder):
@@ -113,6 +119,7 @@ class JobStore:
 
     def update(self, file: JobFile) -> None:
         """Replace job.json, all at once. It stays this user's own if it was."""
+        check_size(self.path, file)
         content = to_json(file)
         with storing(self.path / JOB):
             if self.is_own:
@@ -125,7 +132,7 @@ class JobStore:
         if self.finished():
             return
         with suppress(OSError):
-            for name in (JOB, SEAL, "index.jsonl", ".lock"):
+            for name in (JOB, SEAL, INDEX, ".lock"):
                 (self.path / name).unlink(missing_ok=True)
             for name in _FOLDERS:
                 remove_tree(self.path / name)
@@ -170,10 +177,45 @@ class JobStore:
                     remove_tree(path)
 
     def record(self, trial_id: str) -> TrialRecord:
-        """A trial's record, the newest one that counts. Raises JobError with similar ids when there is none,
-        StoreError when none counts.
+        """A trial's record, the newest one that counts, with what reviewers said among its evaluation's annotations.
+
+        Raises JobError with similar ids when there is none, StoreError when none counts. To store a record again take
+        it from `revisions`, which has it as it was stored: the journal keeps what reviewers say.
         """
-        return self.revisions(trial_id)[-1].record
+        said = _annotations(self._journal.read().get(trial_id, ()))
+        return with_annotations(self.revisions(trial_id)[-1].record, said)
+
+    def annotate(self, trial_id: str, annotation: Annotation) -> ReviewEntry:
+        """Add a reviewer's verdict on a finished trial; it is on the disk on return, and changes no reward.
+
+        Needs no lock. Raises JobError with similar ids when there is no such trial.
+        """
+        entry = ReviewEntry(id=new_entry_id(), trial_id=trial_id, annotation=annotation)
+        self.add_reviews(entry)
+        return entry
+
+    def add_reviews(self, *entries: ReviewEntry) -> None:
+        """Add entries to the journal, as `annotate` adds one."""
+        for trial_id in {entry.trial_id for entry in entries}:
+            self.trial_folder(trial_id)
+        self._journal.append(*entries)
+
+    def reviews(self, damaged: Callable[[str], None] = ignore_damage) -> dict[str, list[ReviewEntry]]:
+        """The whole journal by the ids of trials, with verdicts that were taken back and how each came about."""
+        return {trial_id: [*entries] for trial_id, entries in self._journal.read(damaged).items()}
+
+    def annotations(self, damaged: Callable[[str], None] = ignore_damage) -> dict[str, list[Annotation]]:
+        """What reviewers said so far by the ids of trials, in order, without what they took back.
+
+        `damaged` is told of lines that cannot be read.
+        """
+        said = {trial_id: _annotations(entries) for trial_id, entries in self._journal.read(damaged).items()}
+        return {trial_id: each for trial_id, each in said.items() if each}
+
+    def annotations_of(self, trial_id: str, damaged: Callable[[str], None] = ignore_damage) -> list[Annotation]:
+        """What reviewers said of one trial so far, in order. Raises JobError when there is no such trial."""
+        self.trial_folder(trial_id)
+        return _annotations(self._journal.read(damaged).get(trial_id, ()))
 
     def revisions(self, trial_id: str) -> list[StoredRevision]:
         """Every record of a trial that counts, the first one first. Raises as `record` does."""
@@ -212,7 +254,7 @@ class JobStore:
     def trial_folder(self, trial_id: str) -> Path:
         """Where everything about a finished trial is. Raises JobError with similar ids when there is no such trial."""
         folder = self.path / "trials" / trial_id
-        if trial_id in ("", ".", "..") or "/" in trial_id or "\0" in trial_id or not folder.is_dir():
+        if trial_id in ("", ".", "..") or "/" in trial_id or "\0" in trial_id or not _is_folder(folder):
             raise JobError(f"{self.path}: there is no finished trial {trial_id!r}; {self._similar(trial_id)}")
         return folder
 
@@ -221,11 +263,19 @@ class JobStore:
         for name in ("trials", REVISIONS):
             self._refuse_link(self.path / name)
         with storing(self.path / "trials"):
-            return self._sources.count(self._read_index())
+            return self._sources.count(self._index.read())
 
     def entries(self) -> list[TrialEntry]:
         """All trials that count, in the order of their ids."""
         return self.census().entries
+
+    def added_since(self, start: int, limit: int = 2**22) -> tuple[list[TrialEntry], int]:
+        """The trials that were stored since the index was `start` bytes long, and how long it is now.
+
+        Costs as much as there is new, whatever a job's size; more than `limit` bytes are left for the next time.
+        """
+        content = self._index.read_from(start, limit)
+        return self._sources.believed(content), start + len(content)
 
     def set_uncounted_aside(self, trial_ids: Collection[str]) -> None:
         """Move what is in the place of these trials' records to `damaged/`, so that they can be run again.
@@ -256,7 +306,7 @@ class JobStore:
         Its later revisions go with it, inside its folder. Raises JobError for any other trial: a result is never run
         again until it suits.
         """
-        record = self.record(trial_id)
+        record = self.revisions(trial_id)[-1].record
         if record.outcome not in ("infrastructure_error", "cancelled") and not record.never_ran:
             raise JobError(
                 f"{trial_id}: ended as {record.outcome}, which counts; only what the infrastructure failed is run "
@@ -292,12 +342,12 @@ class JobStore:
             self._counted.update(record.trial_id for record in records)
         # The trials are stored already; the cache is no reason to say they were not.
         with suppress(OSError):
-            self._append_index(b"".join(map(self._sources.line, records)))
+            self._index.append(b"".join(map(self._sources.line, records)))
 
     def _forget(self, trial_id: str) -> None:
         """Keep the index from naming a trial whose folder is about to go. First: after a crash, its record is read."""
         with suppress(OSError):
-            self._append_index(forget_line(trial_id))
+            self._index.append(forget_line(trial_id))
 
     @property
     def _sources(self) -> Records:
@@ -305,31 +355,25 @@ class JobStore:
             self._records = Records(self.path, Roster(self.file), Index(self.file, signing_key()))
         return self._records
 
-    def _read_index(self) -> bytes:
-        try:
-            return read_plain(self.path / "index.jsonl", _MAX_INDEX_BYTES)
-        except OSError:
-            return b""
-
-    def _append_index(self, lines: bytes) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.open(self.path / "index.jsonl", flags, 0o666)
-        try:
-            write_all(file, lines)
-        finally:
-            os.close(file)
-
     def _mend_index(self) -> set[str]:
         """Add the lines a crash has kept from being written, so that only the next reader pays for them.
 
         Returns the ids of all trials that count.
         """
-        census, content = self.census(), self._read_index()
+        census, content = self.census(), self._index.read()
         torn = bool(content) and not content.endswith(b"\n")
         if census.unindexed or torn:
             with suppress(OSError):
-                self._append_index((b"\n" if torn else b"") + b"".join(census.unindexed))
+                self._index.append((b"\n" if torn else b"") + b"".join(census.unindexed))
         return {entry.trial_id for entry in census.entries}
+
+
+def _annotations(entries: Iterable[ReviewEntry]) -> list[Annotation]:
+    return [entry.annotation for entry in not_taken_back(entries) if entry.annotation]
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - a Path raises for a name that no folder can have
 
 
 def _free_name(folder: Path, name: str) -> Path:

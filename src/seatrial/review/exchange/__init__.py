@@ -1,0 +1,1 @@
+"""Reviews as files that other programs write and read."""

@@ -1,0 +1,183 @@
+"""Which trials a reviewer is asked about: where people are needed most comes first, then a random slice of the rest.
+
+Why a trial is asked about, and how likely that was, goes into the journal with the verdict, so that estimates can be
+weighted back. Once a verdict was given, the trial stays in the stratum it was drawn from, whatever people say later.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from seatrial.analysis.reviewed import Reviews
+from seatrial.model.annotation import Judgment
+from seatrial.model.evaluation import NONDETERMINISTIC, RUN_CATEGORIES
+from seatrial.model.outcome import SCORED_OUTCOMES
+from seatrial.model.review import ReviewEntry, Sampling, last_words, not_taken_back
+from seatrial.review.states import TrialReview, is_decided, review_of
+from seatrial.store.index import TrialEntry
+
+RANDOM_ITEMS = 100
+RANDOM = "random"
+CALIBRATION = "calibration"
+ItemState = Literal["open", "deferred", "done"]
+
+_NEAR = 0.15
+_UNSEEN = frozenset({"infrastructure_error", "cancelled"})
+_FLAKY = frozenset({NONDETERMINISTIC, "disputed_verdict"})
+_LOT_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How many trials the random slice has, and which seed draws it. The same options give everybody the same queue."""
+
+    random: int = RANDOM_ITEMS
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueItem:
+    """A trial that is to be reviewed, and how it came into the queue."""
+
+    trial: TrialEntry
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A trial that could be reviewed.
+
+    `stratum` is what it is drawn from, the same for all reviewers; `rank` is how urgent it is for this one; `lot` is
+    random, and always the same. A trial with `gold` calibrates reviewers.
+    """
+
+    trial: TrialEntry
+    stratum: str
+    rank: int
+    lot: float
+    gold: bool
+
+
+def make_queue(
+    trials: Iterable[TrialEntry], reviews: Reviews, threshold: float, reviewer: str, options: QueueOptions
+) -> list[QueueItem]:
+    """What a reviewer is asked about, in this order.
+
+    Strata other than the random one are taken whole. Trials whose verdict is known are mixed in, except for those who
+    said what it is. A trial that the machinery failed has nothing to look at, and is never asked about.
+    """
+    candidates = []
+    for trial in trials:
+        if trial.outcome not in _UNSEEN:
+            said = reviews.get(trial.trial_id)
+            entries = not_taken_back(said) if said else []
+            candidates.append(_candidate(trial, entries, threshold, reviewer, options.seed))
+    rest = [each for each in candidates if each.stratum == RANDOM]
+    drawn = sorted(rest, key=lambda each: each.lot)[: options.random]
+    taken = [each for each in candidates if each.stratum != RANDOM]
+    chances = {RANDOM: len(drawn) / len(rest) if rest else 1.0}
+    known = {trial_id for trial_id, entries in reviews.items() if _has_gold(entries, reviewer)}
+    return [
+        QueueItem(each.trial, Sampling(stratum=each.stratum, probability=chances.get(each.stratum, 1.0)))
+        for each in _mixed([*taken, *drawn])
+        if each.trial.trial_id not in known
+    ]
+
+
+def stratum_of(trial: TrialEntry, entries: Iterable[ReviewEntry], threshold: float) -> str:
+    """What a trial is drawn from, or was when its first verdict was given; the same for all reviewers."""
+    standing = not_taken_back(entries)
+    if not standing:
+        return _urgency(trial, (), threshold)
+    drawn_from = next((each.sampling.stratum for each in standing if each.sampling), None)
+    return drawn_from or (CALIBRATION if _has_gold(standing) else _urgency(trial, standing, threshold))
+
+
+def state_for(reviewer: str, entries: Iterable[ReviewEntry]) -> ItemState:
+    """How far a reviewer is with a trial."""
+    said = last_words(entries).get(reviewer)
+    if said is None:
+        return "open"
+    return "done" if is_decided(said) else "deferred"
+
+
+def _candidate(
+    trial: TrialEntry, entries: Sequence[ReviewEntry], threshold: float, reviewer: str, seed: int
+) -> _Candidate:
+    lot = _lot(trial.trial_id, seed)
+    stratum = stratum_of(trial, entries, threshold)
+    if not entries:  # as almost all trials of a large job are
+        return _Candidate(trial, stratum, _RANKS[stratum], lot, gold=False)
+    # What reviewers say themselves must not move what they have just judged to another place before their eyes.
+    others = [each for each in entries if each.reviewer_id != reviewer]
+    rank = _RANKS[_urgency(trial, others, threshold)]
+    return _Candidate(trial, stratum, rank, lot, _has_gold(entries))
+
+
+def _urgency(trial: TrialEntry, entries: Sequence[ReviewEntry], threshold: float) -> str:
+    """The first stratum that a trial belongs to, by what is said of it."""
+    review = review_of(trial.trial_id, entries) if entries else None
+    return next((name for name, applies in _STRATA.items() if applies(trial, review, threshold)), RANDOM)
+
+
+def _has_gold(entries: Iterable[ReviewEntry], by: str | None = None) -> bool:
+    said = (each for each in not_taken_back(entries) if each.role == "gold")
+    return any(by is None or each.reviewer_id == by for each in said)
+
+
+def _mixed(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    """The most urgent ones first; trials with a known verdict anywhere among them, so that nothing tells them apart."""
+    ordered = sorted(candidates, key=lambda each: (each.rank, each.lot))
+    mixed = [each for each in ordered if not each.gold]
+    for each in ordered:
+        if each.gold:
+            mixed.insert(int(each.lot * (len(mixed) + 1)), each)
+    return mixed
+
+
+def _lot(trial_id: str, seed: int) -> float:
+    """A number from 0 to 1 that a seed draws for a trial, independent of which other trials there are."""
+    digest = hashlib.blake2b(f"{seed}\0{trial_id}".encode("utf-8", "surrogatepass"), digest_size=_LOT_BYTES).digest()
+    return int.from_bytes(digest) / float(2 ** (8 * _LOT_BYTES))
+
+
+def _is_disputed_by_people(trial: TrialEntry, review: TrialReview | None, _: float) -> bool:
+    """Whether people or judges say something else than the verifier or each other, and nobody has settled it."""
+    passed = trial.outcome == "pass"
+    if passed and any(tag.startswith("judge:") for tag in trial.tags):
+        return True
+    if review is None or review.state == "adjudicated":
+        return False
+    if review.state in ("needs", "contested"):
+        return True
+    judged = trial.outcome in SCORED_OUTCOMES and review.verdict is not None
+    return judged and (review.verdict is Judgment.PASS) != passed
+
+
+def _is_near_threshold(trial: TrialEntry, _: TrialReview | None, threshold: float) -> bool:
+    # Zero and one are what verifiers without degrees say; that one of them is the threshold makes no case a close one.
+    reward = trial.reward
+    return reward is not None and 0.0 < reward < 1.0 and abs(reward - threshold) <= _NEAR
+
+
+def _is_flaky(trial: TrialEntry, *_: object) -> bool:
+    differs = len(set(trial.repeats)) > 1
+    return differs or trial.disputed_reward is not None or (bool(trial.tags) and bool(_FLAKY & _categories(trial)))
+
+
+def _is_tampered(trial: TrialEntry, *_: object) -> bool:
+    return bool(trial.tags) and bool(RUN_CATEGORIES & _categories(trial))
+
+
+def _categories(trial: TrialEntry) -> frozenset[str]:
+    return frozenset(tag.partition(":")[2] for tag in trial.tags)
+
+
+_STRATA: Mapping[str, Callable[[TrialEntry, TrialReview | None, float], bool]] = {
+    "disagreement": _is_disputed_by_people,
+    "near_threshold": _is_near_threshold,
+    "flaky": _is_flaky,
+    "tampering": _is_tampered,
+}
+_RANKS = {name: rank for rank, name in enumerate((*_STRATA, RANDOM))}

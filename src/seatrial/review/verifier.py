@@ -1,0 +1,102 @@
+"""The verifier against people: where they differ, how often it is right, and what its pass rate is worth."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from seatrial.model.annotation import Judgment
+from seatrial.review.cases import ReviewCase
+from seatrial.stats.corrected_rate import CorrectedRate, prediction_powered, rogan_gladen
+from seatrial.stats.diagnostic import Confusion, Reviewed, confusion_of
+
+
+@dataclass(frozen=True, slots=True)
+class Dissent:
+    """A trial of which the verifier and people say different things."""
+
+    job: str
+    trial_id: str
+    task_id: str
+    agent: str
+    reward: float | None
+    people: Judgment
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierFigures:
+    """What people make of a verifier's verdicts. `pass_rate` is the verifier's, over all trials that it judged.
+
+    `sampled` says that trials were drawn for review with known chances, so that shares and rates are weighted by them;
+    otherwise those that were reviewed are taken for a fair sample. `powered` and `gladen` are what people would have
+    found had they looked at every trial, None where too little is known.
+    """
+
+    judged: int
+    pass_rate: float | None
+    confusion: Confusion
+    sampled: bool
+    powered: CorrectedRate | None
+    gladen: CorrectedRate | None
+    wrong_passes: tuple[Dissent, ...]
+    wrong_fails: tuple[Dissent, ...]
+
+
+def verifier_figures(cases: Iterable[ReviewCase], level: float = 0.95) -> VerifierFigures:
+    """Compare the verifier with people on the trials that both judged."""
+    scored = [case for case in cases if case.is_scored]
+    both = [case for case in scored if case.people_passed is not None]
+    judged = [(case.passed, (case.job.path, case.trial.task_id)) for case in scored]
+    reviewed = _weighted(scored)
+    confusion = confusion_of(reviewed, level)
+    dissent = [case for case in both if case.passed != case.people_passed]
+    return VerifierFigures(
+        judged=len(scored),
+        pass_rate=sum(passed for passed, _ in judged) / len(judged) if judged else None,
+        confusion=confusion,
+        sampled=any(case.probability is not None for case in both),
+        powered=prediction_powered(judged, reviewed, level),
+        gladen=rogan_gladen(judged, confusion, level),
+        wrong_passes=_dissents(case for case in dissent if case.passed),
+        wrong_fails=_dissents(case for case in dissent if not case.passed),
+    )
+
+
+def _weighted(scored: Sequence[ReviewCase]) -> list[Reviewed]:
+    """Trials that people judged too, each with how many it stands for.
+
+    One that was drawn stands for others of its stratum, by its chance, and all that were reviewed of a stratum together
+    for the whole of it: people rarely get to the end of a queue, and less urgent strata come last. One that was looked
+    at on purpose stands for itself.
+    """
+    chosen = [case for case in scored if case.people_passed is not None and case.probability is None]
+    itself = {id(case) for case in chosen}
+    strata: defaultdict[tuple[Path, str], list[ReviewCase]] = defaultdict(list)
+    for case in scored:
+        if id(case) not in itself:
+            strata[case.job.path, case.stratum].append(case)
+    found = [_reviewed(case, 1.0) for case in chosen]
+    for cases in strata.values():
+        drawn = [(case, 1.0 / (case.probability or 1.0)) for case in cases if case.people_passed is not None]
+        each = len(cases) / math.fsum(weight for _, weight in drawn) if drawn else 0.0
+        found += [_reviewed(case, weight * each) for case, weight in drawn]
+    return found
+
+
+def _reviewed(case: ReviewCase, weight: float) -> Reviewed:
+    return Reviewed(case.passed, bool(case.people_passed), weight, (case.job.path, case.trial.task_id))
+
+
+def _dissents(cases: Iterable[ReviewCase]) -> tuple[Dissent, ...]:
+    return tuple(_dissent(case) for case in sorted(cases, key=_place))
+
+
+def _dissent(case: ReviewCase) -> Dissent:
+    trial, people = case.trial, case.review.verdict
+    assert people is not None  # noqa: S101 - callers have looked
+    return Dissent(case.job.name, trial.trial_id, trial.task_id, trial.agent, trial.reward, people)
+
+
+def _place(case: ReviewCase) -> tuple[str, str, str]:
+    return case.job.name, case.trial.task_id, case.trial.trial_id

@@ -1,0 +1,44 @@
+"""The file that the lines of a job's index are in. It is a cache: what cannot be read is as good as not there."""
+
+import os
+from pathlib import Path
+
+from seatrial.store.files import check_plain, read_plain, write_all
+
+_MAX_BYTES = 2**31
+
+INDEX = "index.jsonl"
+
+
+class IndexFile:
+    """The index of the job in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / INDEX
+
+    def read(self) -> bytes:
+        """All that is written, nothing where there is no such file."""
+        try:
+            return read_plain(self._path, _MAX_BYTES)
+        except OSError:
+            return b""
+
+    def read_from(self, start: int, limit: int) -> bytes:
+        """Whole lines from a byte on, of at most so many bytes together; nothing where there are none."""
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(file, "rb") as opened:
+                check_plain(file, _MAX_BYTES)
+                found = os.pread(opened.fileno(), limit, start)
+        except OSError:
+            return b""
+        return found[: found.rfind(b"\n") + 1]
+
+    def append(self, lines: bytes) -> None:
+        """Add lines. Raises OSError."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.open(self._path, flags, 0o666)
+        try:
+            write_all(file, lines)
+        finally:
+            os.close(file)

@@ -1,0 +1,160 @@
+"""A comparison as values for its page: whether both sides can be compared, the answer, and where they differ."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import markupsafe
+
+from seatrial.analysis.arms import Arm
+from seatrial.analysis.compare_jobs import ComparedPair, CompareOptions, compare_jobs
+from seatrial.analysis.comparison import Comparison, Flip
+from seatrial.analysis.contrasts import dimension_differences, measured_differences
+from seatrial.analysis.loaded import LoadedJob
+from seatrial.errors import JobError, SeatrialError
+from seatrial.report.compared import (
+    DIFFERENCE_COLUMNS,
+    PART_COLUMNS,
+    answer,
+    arm_line,
+    difference_row,
+    forced_line,
+    how_tested,
+    measured_rows,
+    part_rows,
+    several_tasks,
+)
+from seatrial.report.html.parts import PageTable, name_cell, number_cell
+from seatrial.report.pictures.flips import FlipRow, flips_picture
+from seatrial.view.app import Viewer
+
+_MOST_FLIPS, _MOST_DRAWN, _MOST_TRIALS = 50, 15, 5
+_WEIGHTS = {
+    "meaning": "Changes what a reward means",
+    "condition": "Conditions that are not the same",
+    "subject": "What is compared",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FlipLine:
+    """A task that only one side passed, with trials of both that show it."""
+
+    task: str
+    first: tuple[tuple[str, str], ...]
+    second: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PairShown:
+    """One comparison as the page shows it."""
+
+    lines: tuple[str, str]
+    verdict: str
+    answer: str
+    how: str | None
+    warnings: Sequence[str]
+    differences: Sequence[PageTable]
+    picture: markupsafe.Markup | None
+    flips: Mapping[str, Sequence[FlipLine]]
+    parts: Sequence[PageTable]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What came of a comparison: pairs of agents; or the trouble with it, and whether it was refused to who may insist.
+
+    `forced` is what must be said beside every number of pairs that should not be compared.
+    """
+
+    pairs: Sequence[PairShown] = ()
+    left_out: Sequence[str] = ()
+    forced: str | None = None
+    trouble: str | None = None
+    refused: bool = False
+
+
+def compared(view: Viewer, keys: tuple[str, str], agents: Sequence[str], *, force: bool) -> Compared:
+    """Compare the jobs of two keys, or with the same key twice the agents of one."""
+    first = view.library.job(keys[0])
+    second = view.library.job(keys[1]) if keys[1] != keys[0] else None
+    try:
+        made = compare_jobs(first, second, agents, CompareOptions(force=force))
+    except JobError as error:
+        return Compared(trouble=str(error), refused=not force and _can_be_forced(first, second, agents))
+    names = {id(made.first): keys[0], id(made.second): keys[1]}
+    pairs = [_pair(view, pair, names, index) for index, pair in enumerate(made.pairs)]
+    return Compared(pairs, made.left_out, forced_line(made))
+
+
+def _can_be_forced(first: LoadedJob, second: LoadedJob | None, agents: Sequence[str]) -> bool:
+    try:
+        compare_jobs(first, second, agents, CompareOptions(force=True))
+    except SeatrialError:
+        return False
+    return True
+
+
+def _pair(view: Viewer, pair: ComparedPair, keys: Mapping[int, str], index: int) -> PairShown:
+    comparison = pair.comparison
+    flips = {"Passed by B and not by A": comparison.gained, "Passed by A and not by B": comparison.dropped}
+    linked = partial(_flip, view, comparison, keys)
+    return PairShown(
+        lines=(arm_line(comparison.first), arm_line(comparison.second)),
+        verdict=comparison.verdict,
+        answer=answer(comparison),
+        how=how_tested(comparison),
+        warnings=pair.comparability.warnings,
+        differences=[*_differences(pair)],
+        picture=_picture(view, comparison, keys, index),
+        flips={title: [*map(linked, each[:_MOST_FLIPS])] for title, each in flips.items() if each},
+        parts=[*_parts(comparison)],
+    )
+
+
+def _differences(pair: ComparedPair) -> Iterator[PageTable]:
+    for weight, title in _WEIGHTS.items():
+        rows = [difference_row(each) for each in pair.comparability.differences if each.weight == weight]
+        if rows:
+            yield _table(title, DIFFERENCE_COLUMNS, rows)
+
+
+def _parts(comparison: Comparison) -> Iterator[PageTable]:
+    tables = {
+        "Parts of the breakdown": part_rows(several_tasks(dimension_differences(comparison))),
+        "What a judged trial took": measured_rows(measured_differences(comparison)),
+    }
+    for title, rows in tables.items():
+        if rows:
+            yield _table(title, PART_COLUMNS, rows)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> PageTable:
+    cells = tuple((name_cell(name), *(number_cell(cell) for cell in rest)) for name, *rest in rows)
+    return PageTable(title, tuple(columns), cells)
+
+
+def _picture(view: Viewer, comparison: Comparison, keys: Mapping[int, str], index: int) -> markupsafe.Markup | None:
+    """The tasks with the largest differences; they lead to the trials of B."""
+    shown = [*comparison.won[:_MOST_DRAWN], *reversed(comparison.lost[:_MOST_DRAWN])]
+    if not shown:
+        return None
+    second = comparison.second
+    rows = [
+        FlipRow(
+            pair.task_id,
+            pair.first,
+            pair.second,
+            f"{view.links.job(keys[id(second.job)], agent=second.agent, task=pair.task_id)}#trials",
+        )
+        for pair in shown
+    ]
+    drawn = flips_picture(f"flips-{index}", comparison.first.label, second.label, rows)
+    return markupsafe.Markup(drawn)  # noqa: S704 - made of escaped parts
+
+
+def _flip(view: Viewer, comparison: Comparison, keys: Mapping[int, str], flip: Flip) -> FlipLine:
+    def linked(arm: Arm, trials: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        return tuple((trial, view.links.trial(keys[id(arm.job)], trial)) for trial in trials[:_MOST_TRIALS])
+
+    return FlipLine(flip.task_id, linked(comparison.first, flip.first), linked(comparison.second, flip.second))

@@ -1,0 +1,116 @@
+"""What an agent left of single files, out of a kept end state, in one pass and with nothing unpacked on the disk.
+
+The archive may be a stranger's, so bytes and entries are bounded, and no link leads anywhere.
+"""
+
+import io
+import os
+import tarfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+from seatrial.errors import ContentError, StoreError
+from seatrial.sandbox.layer_marks import is_gone_mark
+from seatrial.trial.large_files import FOLDER, content_of
+from seatrial.trial.snapshot import ARCHIVE
+from seatrial.view.rendering.bounded import BoundedContent, open_plain
+from seatrial.view.rendering.tar_headers import CheckedEntry
+
+_MAX_READ, _MAX_ENTRIES, _MAX_WINDOW = 2**28, 200_000, 2**27
+_BROKEN = (ContentError, OSError, EOFError, ValueError, tarfile.TarError, zstandard.ZstdError)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftFile:
+    """What an agent left of a file: its content, or in `note` why there is none to be shown."""
+
+    content: BoundedContent | None
+    note: str = ""
+
+
+def has_end_state(job: Path, place: Path) -> bool:
+    """Whether an end state is kept in a folder of a job: that of a trial, or of a step of one."""
+    return os.path.isfile(job / place / ARCHIVE)  # noqa: PTH113 - a Path raises for a name that no file can have
+
+
+def read_end_state(job: Path, place: Path, wanted: Collection[str], limit: int = 2**18) -> dict[str, LeftFile]:
+    """The files of these absolute paths, as far as the end state in a folder of a job has them.
+
+    `place` is that folder as seen from the job. What is not in the answer was not changed. Raises StoreError for what
+    is no end state.
+    """
+    names = {path.strip("/"): path for path in wanted}
+    found: dict[str, LeftFile] = {}
+    try:
+        with _opened(job, place) as archive:
+            for number, member in enumerate(archive):
+                if number >= _MAX_ENTRIES or len(found) == len(names):
+                    break
+                if path := names.get(member.name.strip("/")):
+                    found[path] = _left(archive, member, (job, place / FOLDER), limit)
+    except _BROKEN as error:
+        raise StoreError(f"{place / ARCHIVE}: not the end state of a sandbox: {error}") from None
+    return found
+
+
+@contextmanager
+def _opened(job: Path, place: Path) -> Iterator[tarfile.TarFile]:
+    with (
+        open_plain(place / ARCHIVE, job) as file,
+        os.fdopen(os.dup(file), "rb") as packed,
+        _unpacker().stream_reader(packed) as plain,
+        tarfile.open(
+            fileobj=_Bounded(plain), mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=CheckedEntry
+        ) as archive,
+    ):
+        yield archive
+
+
+def _unpacker() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+
+
+def _left(archive: tarfile.TarFile, member: tarfile.TarInfo, large: tuple[Path, Path], limit: int) -> LeftFile:
+    if is_gone_mark(member):
+        return LeftFile(None, "removed")
+    if member.issym() or member.islnk():
+        return LeftFile(None, f"a link to {member.linkname}")
+    if not member.isreg():
+        return LeftFile(None, "no plain file")
+    if apart := content_of(member):
+        return LeftFile(_read_large(*large, *apart, limit))
+    content = archive.extractfile(member)
+    return LeftFile(BoundedContent(content.read(limit) if content else b"", b"", member.size))
+
+
+def _read_large(job: Path, folder: Path, digest: str, size: int, limit: int) -> BoundedContent:
+    """The beginning of a file that lies beside the archive under its digest."""
+    with (
+        open_plain(folder / f"{digest}.zst", job) as file,
+        os.fdopen(os.dup(file), "rb") as packed,
+        _unpacker().stream_reader(packed) as plain,
+    ):
+        return BoundedContent(plain.read(limit), b"", size)
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that refuses to be read for longer than is good."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._left = _MAX_READ
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(min(size, self._left) if size >= 0 else self._left)
+        self._left -= len(data)
+        if self._left <= 0:
+            raise OSError(f"more than {_MAX_READ:,} bytes are in it")
+        return data

@@ -1,0 +1,149 @@
+"""Which trials of a job somebody wants to see, in which order: read from an address, and found among all of them."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from seatrial.analysis.filters import EVERY_TRIAL, parse_filter
+from seatrial.analysis.loaded import LoadedJob
+from seatrial.analysis.reviewed import Reviews
+from seatrial.errors import UsageError
+from seatrial.model.review import ReviewEntry
+from seatrial.report.html.trial_data import notes_of
+from seatrial.report.text import worst_first
+from seatrial.store.index import TrialEntry
+
+PAGE = 100
+_STEP = "step: "
+
+_ORDERS: Mapping[str, Callable[[TrialEntry], Any]] = {
+    "trial": lambda trial: (trial.task_id, trial.agent, trial.attempt),
+    "agent": lambda trial: (trial.agent, trial.task_id, trial.attempt),
+    "outcome": lambda trial: trial.outcome,
+    "reward": lambda trial: trial.reward,
+    "time": lambda trial: trial.duration_sec,
+    "cost": lambda trial: trial.cost_usd,
+    "started": lambda trial: trial.started_at,
+}
+SORTS = (*_ORDERS,)
+"""By what trials can be sorted, with a hyphen before it the other way round; without any, the worst come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialQuery:
+    """What an address asks for. Empty texts ask for nothing. `outcome` may be several, with commas between them."""
+
+    agent: str = ""
+    outcome: str = ""
+    tag: str = ""
+    task: str = ""
+    where: str = ""
+    find: str = ""
+    sort: str = ""
+    page: int = 1
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """What it asks for, as an address has it, without the page."""
+        names = ("agent", "outcome", "tag", "task", "where", "find", "sort")
+        return {name: value for name in names if (value := getattr(self, name))}
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether some trials are left out."""
+        return bool(self.chosen.keys() - {"sort"})
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSelection:
+    """A page of the trials that fit. Where the query makes no sense, `trouble` says why, and there are none."""
+
+    query: TrialQuery
+    trials: Sequence[TrialEntry]
+    count: int
+    of: int
+    trouble: str | None = None
+
+    @property
+    def pages(self) -> int:
+        """How many pages they fill."""
+        return max(1, math.ceil(self.count / PAGE))
+
+    @property
+    def start(self) -> int:
+        """How many come before the first one here."""
+        return (self.query.page - 1) * PAGE
+
+
+def read_query(asked: Mapping[str, str]) -> TrialQuery:
+    """The query of an address. What it does not know it leaves alone: an address may be somebody's old bookmark."""
+    texts = {name: asked.get(name, "").strip() for name in TrialQuery.__slots__ if name != "page"}
+    page = asked.get("page", "")
+    number = int(page) if page.isascii() and page.isdecimal() and len(page) < 10 else 1
+    sort = texts["sort"] if texts["sort"].removeprefix("-") in SORTS else ""
+    return TrialQuery(**{**texts, "sort": sort}, page=max(1, number))
+
+
+def select_trials(job: LoadedJob, query: TrialQuery, reviews: Reviews) -> TrialSelection:
+    """The page of a job's trials that a query asks for; the last one where it asks for one beyond."""
+    try:
+        wanted = parse_filter(query.where) if query.where else EVERY_TRIAL
+    except UsageError as error:
+        return TrialSelection(query, (), 0, len(job.trials), str(error))
+    fitting = [trial for trial in job.trials if _fits(trial, query)]
+    if wanted:
+        fitting = [trial for trial in fitting if wanted.fits(trial, job.labels_of(trial.task_id))]
+    if query.find:
+        fitting = [*_with_words(fitting, query.find, reviews)]
+    pages = max(1, math.ceil(len(fitting) / PAGE))
+    query = replace(query, page=min(query.page, pages))
+    start = (query.page - 1) * PAGE
+    shown = _sorted(fitting, query.sort, start + PAGE)[start : start + PAGE]
+    return TrialSelection(query, shown, len(fitting), len(job.trials))
+
+
+def _fits(trial: TrialEntry, query: TrialQuery) -> bool:
+    return (
+        (not query.agent or trial.agent == query.agent)
+        and (not query.task or query.task.casefold() in trial.task_id.casefold())
+        and (not query.outcome or trial.outcome in query.outcome.split(","))
+        and (not query.tag or _has_tag(trial, query.tag))
+    )
+
+
+def _has_tag(trial: TrialEntry, tag: str) -> bool:
+    if tag.startswith(_STEP):
+        return trial.failed_step == tag.removeprefix(_STEP)
+    return any(tag in (each, each.partition(":")[2]) for each in (*trial.tags, *trial.warnings))
+
+
+def _with_words(trials: Sequence[TrialEntry], words: str, reviews: Reviews) -> Iterator[TrialEntry]:
+    """The trials in whose names, outcome, failures or reviews all of these words occur."""
+    wanted = words.casefold().split()
+    for trial in trials:
+        said = _said(reviews.get(trial.trial_id, ()))
+        text = "\n".join((trial.trial_id, trial.task_id, trial.outcome, *notes_of(trial), *said)).casefold()
+        if all(word in text for word in wanted):
+            yield trial
+
+
+def _said(entries: Sequence[ReviewEntry]) -> Iterator[str]:
+    for entry in entries:
+        if entry.annotation:
+            yield from (entry.annotation.notes or "", *entry.annotation.categories)
+
+
+def _sorted(trials: Sequence[TrialEntry], sort: str, count: int) -> Sequence[TrialEntry]:
+    """At least the first `count` trials in order. What is not known comes last, whichever way round."""
+    if not sort:
+        return worst_first(trials, count)
+    value = _ORDERS[sort.removeprefix("-")]
+    known = [(value(trial), trial) for trial in trials]
+    unknown = [trial for found, trial in known if found is None]
+    ordered = sorted((pair for pair in known if pair[0] is not None), key=_first, reverse=sort.startswith("-"))
+    return [*(trial for _, trial in ordered), *unknown]
+
+
+def _first(pair: tuple[Any, TrialEntry]) -> Any:
+    return pair[0]

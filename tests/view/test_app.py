@@ -1,0 +1,19 @@
+"""What a viewer imports before it can answer: nothing that only runs or checks trials, which is slow to import."""
+
+import subprocess
+import sys
+
+SLOW = ("seatrial.check.cases", "seatrial.trial.judge", "seatrial.trial.place", "seatrial.view.compared")
+CODE = """
+import sys
+from pathlib import Path
+from seatrial.view.app import make_app
+from seatrial.view.settings import ViewSettings
+make_app(ViewSettings((Path("."),), token="t"))
+print(*sys.modules)
+"""
+
+
+def test_a_viewer_starts_without_what_runs_trials():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert not {*SLOW} & {*done.stdout.split()}

@@ -1,0 +1,115 @@
+"""Files out of end states that are made as a trial makes them, and out of archives that strangers made."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seatrial.errors import StoreError
+from seatrial.sandbox.layer_marks import gone_mark
+from seatrial.trial.large_files import FOLDER, LARGE, KeepRoom, keep_apart
+from seatrial.trial.snapshot import ARCHIVE
+from seatrial.view import end_state
+from seatrial.view.end_state import has_end_state, read_end_state
+
+PLACE = Path("trials/t.1")
+LARGE_CONTENT = b"0123456789abcdef" * (LARGE // 8)
+
+
+def archive_of(**files: bytes) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"workspace/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("workspace/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+        archive.addfile(gone_mark("workspace/gone"))
+    return file.getvalue()
+
+
+@pytest.fixture
+def job(tmp_path):
+    (tmp_path / PLACE).mkdir(parents=True)
+    return tmp_path
+
+
+def keep(job: Path, content: bytes) -> None:
+    """Store an archive as the end state of a trial is stored: compressed, with large files beside it."""
+    with (job / PLACE / ARCHIVE).open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as packed:
+        keep_apart(io.BytesIO(content), packed, job / PLACE / FOLDER, KeepRoom(2**30))
+
+
+def test_files_are_read_by_their_paths(job):
+    keep(job, archive_of(small=b"small one", other=b"not asked for", large=LARGE_CONTENT))
+    assert has_end_state(job, PLACE)
+    found = read_end_state(
+        job,
+        PLACE,
+        ["/workspace/small", "/workspace/large", "/workspace/link", "/workspace/gone", "/workspace/none"],
+        1_000,
+    )
+    assert sorted(found) == ["/workspace/gone", "/workspace/large", "/workspace/link", "/workspace/small"]
+    small, large = found["/workspace/small"].content, found["/workspace/large"].content
+    assert small
+    assert (small.head, small.whole) == (b"small one", True)
+    assert large
+    assert (large.head, large.size, large.whole) == (LARGE_CONTENT[:1_000], len(LARGE_CONTENT), False)
+    assert found["/workspace/link"] == end_state.LeftFile(None, "a link to /etc/passwd")
+    assert found["/workspace/gone"] == end_state.LeftFile(None, "removed")
+
+
+def test_the_end_state_of_another_folder_is_not_followed(job):
+    keep(job, archive_of(small=b"x"))
+    other = job / "trials/t.2"
+    other.symlink_to(job / PLACE)
+    with pytest.raises(StoreError, match="links are not followed"):
+        read_end_state(job, Path("trials/t.2"), ["/workspace/small"])
+    assert not has_end_state(job, Path("trials/t.3"))
+
+
+def test_an_archive_is_read_only_so_far(job, monkeypatch):
+    monkeypatch.setattr(end_state, "_MAX_READ", 20_000)
+    keep(job, archive_of(many=b"\0" * 100_000, wanted=b"x"))
+    with pytest.raises(StoreError, match="more than 20,000 bytes are in it"):
+        read_end_state(job, PLACE, ["/workspace/wanted"])
+    monkeypatch.setattr(end_state, "_MAX_ENTRIES", 1)
+    keep(job, archive_of(first=b"y", wanted=b"x"))
+    assert read_end_state(job, PLACE, ["/workspace/wanted"]) == {}
+
+
+@given(st.binary(max_size=200), st.sampled_from(["plain", "packed", "spoiled"]), st.integers(0, 2_000))
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_in_its_place_is_read_or_refused(tmp_path_factory, noise, kind, at):
+    job = tmp_path_factory.mktemp("job")
+    (job / PLACE).mkdir(parents=True)
+    sound = archive_of(wanted=b"x" * 500)
+    spoiled = sound[:at] + noise + sound[at + len(noise) :]
+    content = {"plain": noise, "packed": zstandard.compress(noise), "spoiled": zstandard.compress(spoiled)}[kind]
+    (job / PLACE / ARCHIVE).write_bytes(content)
+    try:
+        found = read_end_state(job, PLACE, ["/workspace/wanted"])
+    except StoreError as error:
+        assert "not the end state of a sandbox" in str(error)
+    else:
+        assert set(found) <= {"/workspace/wanted"}
+
+
+def test_a_header_that_would_keep_every_thread_waiting_is_refused(job):
+    header = tarfile.TarInfo("header")
+    header.type, header.size = tarfile.XHDTYPE, 2**16
+    keep(job, archive_of(small=b"small one"))
+    content = header.tobuf() + b"1" * header.size + archive_of(small=b"small one")
+    (job / PLACE / ARCHIVE).write_bytes(zstandard.compress(content))
+    with pytest.raises(StoreError, match="a number that is too long"):
+        read_end_state(job, PLACE, ["/workspace/small"])
+
+
+def test_a_name_that_no_folder_can_have_holds_no_end_state(job):
+    assert not has_end_state(job, PLACE / ("long" * 100))

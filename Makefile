@@ -69,6 +69,8 @@ bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.jobs
+	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.view
 	$(BIN)/python -m benchmarks.trials
 	$(BIN)/python -m benchmarks.check
 	$(BIN)/python -m benchmarks.gateway
@@ -77,6 +79,7 @@ bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.backends
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.cluster_simulation
+	$(BIN)/python -m benchmarks.coverage
 
 schemas: $(STAMP)
 	$(BIN)/python -m seatrial schema --write docs/schema

@@ -19,12 +19,16 @@ from typing import Any
 
 import click
 
+from seatrial.analysis.loaded import load_job
 from seatrial.cli.colours import paint
 from seatrial.cli.main import run
 from seatrial.model.record import TrialRecord
+from seatrial.report.document import ReportOptions, make_document
+from seatrial.report.html.page import render_html
 from seatrial.store.job_store import JobStore
 
 JOB = Path("jobs/demo")
+REPORT = JOB / "report.html"
 SPEC = Path(__file__).with_name("demo.toml")
 COMMANDS = (
     ("show", str(JOB), "modbus-crc.cheat"),
@@ -45,7 +49,7 @@ class Chapter:
 
 
 def main() -> int:
-    """Run the job, tell its story, and say where to look closer."""
+    """Run the job, tell its story, draw it, and say where to look closer."""
     shutil.rmtree(JOB, ignore_errors=True)
     sys.argv[0] = PROGRAM  # what our advice begins with
     with provider() as address:
@@ -61,6 +65,7 @@ def main() -> int:
         click.echo(f"{mark} {paint(f'{chapter.agent:<8}', bold=True)}{first}")
         for line in rest:
             click.echo(f"{'':10}{line}")
+    write_report()
     show_commands()
     return 0 if all(chapter.true for chapter in story) else 1
 
@@ -144,6 +149,13 @@ def broke_down(trials: list[TrialRecord]) -> Chapter:
         "mean."
     )
     return Chapter("unlucky", told, all(t.failure is not None and t.failure.cause == "ProviderError" for t in trials))
+
+
+def write_report() -> None:
+    """The job as a page with pictures, and where it lies."""
+    document = make_document([load_job(JOB)], ReportOptions(title="The demo of Seatrial"))
+    REPORT.write_bytes(render_html(document, REPORT.parent))
+    click.echo(f"\nPictures of it, for a browser: {paint(str(REPORT), 'cyan')}")
 
 
 def show_commands() -> None:

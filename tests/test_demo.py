@@ -27,6 +27,10 @@ def test_the_story_comes_out_and_its_commands_work_as_printed(tmp_path):
     assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("✓")] == [
         *("solver", "idle", "cheat", "unlucky")
     ]
+    assert f"for a browser: {demo.REPORT}" in done.stdout
+    page = (tmp_path / demo.REPORT).read_bytes()
+    assert all(agent in page for agent in (b"solver", b"idle", b"cheat", b"unlucky"))
+    assert b"<svg" in page
     if not Path(sys.executable).with_name("seatrial").exists():
         pytest.skip("the program `seatrial` is not installed beside this Python")
     commands = [line.strip() for line in done.stdout.partition("Look closer:")[2].splitlines() if line.strip()]

@@ -12,12 +12,13 @@ AgentFiles AgentOptions AgentResult Annotation ArtifactsError BrokenTask CliAgen
 Dataset
 DatasetNotFoundError Dimension EmptyModelResponseError Environment Error ErrorSource ErrorTag EvaluationResult
 GatewayError HarborEnv HookError HostUnsupportedError InfraError InvalidModelResponseError JobError JobOutcome JobSpec
-JobStore Judgment Messages ModelError ModelOptions MultiTurnEnv OutputSpec OverlongPromptError Problem ProviderError
-RawArtifacts
+JobStore Judgment LoadedJob Messages ModelError ModelOptions MultiTurnEnv OutputSpec OverlongPromptError Problem
+ProviderError RawArtifacts
 RawFile Response RewardError Rubric RubricError RubricResult RunOptions SandboxEnv SandboxError SeatrialError State
 StoreError Task TaskFormatError ToolCallError ToolError ToolParseError TrajectoryStep TrialError TrialOptions
 TrialRecord UnknownArgumentError UsageError ValidityCheck VerifierSpec __version__ cleanup collect_artifacts
-collect_output digest_folder ingest lint load_dataset load_task run_job run_trial scan score_rubric stop teardown
+collect_output compare digest_folder ingest lint load_dataset load_job load_task run_job run_trial scan score_rubric
+stop teardown
 """.split()
 
 

@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seatrial.analysis.compare import compare
+    from seatrial.analysis.loaded import LoadedJob, load_job
     from seatrial.env.cli_agent import CliAgentEnv
     from seatrial.env.client_config import ClientConfig
     from seatrial.env.decorators import cleanup, stop, teardown
@@ -95,6 +97,7 @@ _HOMES = {
     "JobSpec": "model.job",
     "JobStore": "store.job_store",
     "Judgment": "model.annotation",
+    "LoadedJob": "analysis.loaded",
     "Messages": "env.messages",
     "ModelError": "errors",
     "ModelOptions": "model.job",
@@ -132,10 +135,12 @@ _HOMES = {
     "cleanup": "env.decorators",
     "collect_artifacts": "verify.collect",
     "collect_output": "verify.collect",
+    "compare": "analysis.compare",
     "digest_folder": "tasks.digest",
     "ingest": "scoring.ingest",
     "lint": "tasks.lint",
     "load_dataset": "tasks.dataset",
+    "load_job": "analysis.loaded",
     "load_task": "tasks.load",
     "run_job": "jobs.api",
     "run_trial": "jobs.api",
@@ -175,6 +180,7 @@ __all__ = [
     "JobSpec",
     "JobStore",
     "Judgment",
+    "LoadedJob",
     "Messages",
     "ModelError",
     "ModelOptions",
@@ -213,10 +219,12 @@ __all__ = [
     "cleanup",
     "collect_artifacts",
     "collect_output",
+    "compare",
     "digest_folder",
     "ingest",
     "lint",
     "load_dataset",
+    "load_job",
     "load_task",
     "run_job",
     "run_trial",

@@ -112,8 +112,8 @@ def full_record(task: str) -> TrialRecord:
     )
 
 
-def make_job(folder: Path, *records: TrialRecord, attempts: int = 1, missing_tasks: int = 0) -> JobStore:
-    """A job with these records, and tasks nobody has tried."""
+def make_job(folder: Path, *records: TrialRecord, attempts: int = 1, missing_tasks: int = 0, **spec: Any) -> JobStore:
+    """A job with these records, and tasks nobody has tried; `spec` is what else a job says."""
     tasks = list(dict.fromkeys(each.task.id for each in records)) + [f"open-{index}" for index in range(missing_tasks)]
     agents = tuple(AgentOptions(name=name) for name in dict.fromkeys(each.agent.name for each in records))
     file = JobFile(
@@ -124,6 +124,7 @@ def make_job(folder: Path, *records: TrialRecord, attempts: int = 1, missing_tas
             tasks=("/tasks",),
             agents=agents or (AgentOptions(name="oracle"),),
             attempts=attempts,
+            **spec,
         ),
         tasks=tuple(LockedTask(id=task, name=task, root=f"/tasks/{task}", digest=DIGEST) for task in tasks),
     )

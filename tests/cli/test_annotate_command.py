@@ -1,11 +1,13 @@
 """`seatrial annotate`: verdicts are added beside the reward and never change it."""
 
+import json
+
 import pytest
 
-from seatrial.store.annotations import read_annotations
+from seatrial.model.record import TrialRecord
 from seatrial.store.job_store import JobStore
 from tests.cli.conftest import Seatrial, cells
-from tests.cli.job_folders import make_job, record
+from tests.cli.job_folders import BROKEN, make_job, record
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def test_a_verdict_is_added_and_all_are_shown(seatrial: Seatrial, job):
     assert cells(second)[:3] == ["eve · civil", "pass", "too_strict, unit"]
     assert "right  [2Jafter all" in second
     assert JobStore.open(job).entries() == before
-    ((_, verdicts),) = read_annotations(JobStore.open(job)).items()
+    ((_, verdicts),) = JobStore.open(job).annotations().items()
     assert [verdict.judgment.value for verdict in verdicts] == ["defer", "pass"]
 
 
@@ -37,6 +39,21 @@ def test_show_has_the_verdicts(seatrial: Seatrial, job):
     lines = [cells(line)[:3] for line in seatrial("show", job, "volts").out.splitlines()]
     assert ["ada", "pass", "fine"] in lines
     assert "ada" not in seatrial("show", job, "crc").out
+
+
+def test_programs_find_the_verdicts(seatrial: Seatrial, tmp_path):
+    make_job(tmp_path / "job", record("volts", 0.0), record("crc", BROKEN))
+    job = tmp_path / "job"
+    for trial in ("volts", "crc"):
+        seatrial("annotate", job, trial, "--judgment", "pass", "--reviewer", "ada")
+    shown = seatrial("show", job, "volts", "--json").out
+    volts, crc = json.loads(shown), json.loads(seatrial("show", job, "crc", "--json").out)
+    said = TrialRecord.model_validate_json(shown).evaluation
+    assert said is not None
+    assert said.annotations == JobStore.open(job).annotations_of("volts.oracle.1")
+    assert (crc["evaluation"], len(crc["annotations"])) == (None, 1)
+    everything = json.loads(seatrial("show", job, "--json").out)["annotations"]
+    assert everything == {"crc.oracle.1": crc["annotations"], "volts.oracle.1": volts["evaluation"]["annotations"]}
 
 
 def test_a_damaged_line_is_a_warning(seatrial: Seatrial, job):

@@ -89,10 +89,19 @@ def test_filters(seatrial: Seatrial, job, tmp_path, more, tasks):
     assert [line["metadata"]["task"] for line in lines(tmp_path / "x")] == tasks
 
 
+@pytest.mark.parametrize("form", ["sharegpt", "atif"])
+def test_what_reviewers_said_goes_with_a_trial(seatrial: Seatrial, job, tmp_path, form):
+    seatrial("annotate", job, "a", "--judgment", "fail", "--reviewer", "ada")
+    assert seatrial("export", job, "--format", form, "--trial", "a", "-o", tmp_path / "x.json").code == 0
+    made = json.loads((tmp_path / "x.json").read_text())
+    facts = made["metadata"] if form == "sharegpt" else made["extra"]["trial"]
+    assert [(said["reviewer_id"], said["judgment"]) for said in facts["annotations"]] == [("ada", "fail")]
+
+
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
-        (("--where", "size=3"), "write KEY=PATTERN; keys are task, trial, agent, outcome, attempt"),
+        (("--where", "size=3"), "there is no key 'size'"),
         (("--min-reward", "2"), "no trial is as asked for"),
         (("--trial", "d"), "nothing to export; no model answered in 1 trial"),
     ],

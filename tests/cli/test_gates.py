@@ -2,8 +2,8 @@
 
 import pytest
 
+from seatrial.analysis.summary import summarise
 from seatrial.cli.gates import Gates, missed_gates
-from seatrial.report.summary import summarise
 from seatrial.store.index import entry_of
 from tests.cli.job_folders import BROKEN, record
 

@@ -160,7 +160,7 @@ def test_a_terminal_gets_the_live_display_and_then_the_summary(tmp_path):
 import asyncio
 from pathlib import Path
 from seatrial.cli.progress import Beginning, Ending, choose_display
-from seatrial.report.summary import summarise
+from seatrial.analysis.summary import summarise
 from seatrial.trial.events import *
 from tests.cli.job_folders import record
 

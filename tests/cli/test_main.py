@@ -35,7 +35,7 @@ def test_every_command_is_under_a_heading(seatrial: Seatrial):
     shown = seatrial("--help").out
     assert "More:" not in shown
     assert [line for line in shown.splitlines() if line.endswith(":") and line[0] != " "] == [
-        *("Options:", "Running:", "Results:", "Tasks:", "This machine:"),
+        *("Options:", "Running:", "Results:", "Review:", "Tasks:", "This machine:"),
     ]
 
 
@@ -50,6 +50,7 @@ def test_every_command_has_help(seatrial: Seatrial, name: str, flag: str):
     shown = seatrial(name, flag)
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith(f"Usage: seatrial {name} ")
+    assert max(map(len, shown.out.splitlines())) <= 80
 
 
 def test_the_version_is_that_of_the_package(seatrial: Seatrial):

@@ -9,6 +9,8 @@ import pytest
 
 from seatrial.cli import job_running
 from seatrial.errors import StoreError
+from seatrial.report.text import estimate_cells, share_cells
+from seatrial.stats.estimates import estimate_mean
 from seatrial.store.job_store import JobStore
 from tests.cli.conftest import Seatrial, cells, start
 from tests.cli.job_folders import BROKEN, FLAKY, Behaviour, ScriptedEngine
@@ -41,20 +43,23 @@ def test_lines_in_a_pipe(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
     engine(crc=1.0, volts=0.25)
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-n", 1, "-o", tmp_path / "job")
     assert shown.code == 0
-    head, first, second, columns, row = shown.out.splitlines()
+    head, first, second, columns, row, method, outcomes = shown.out.splitlines()
     assert head == f"{tmp_path}/job: 2 trials"
     assert cells(first) == ["[1/2] pass", "1", "2.0 s", "crc.noop.1"]
     assert cells(second) == ["[2/2] partial", "0.25", "2.0 s", "volts.noop.1"]
     assert first.index("crc.") == second.index("volts.")
-    assert cells(columns) == ["agent", "mean reward", "95 % interval", "pass rate", "scored", "outcomes"]
-    assert cells(row) == ["noop", "0.625", "0.142 to 0.944", "50.0%", "2 of 2", "1 pass, 1 partial"]
+    assert cells(columns) == ["agent", "mean", "95 % interval", "pass rate", "pass interval", "scored"]
+    mean, passed = estimate_cells(estimate_mean([[1.0], [0.25]])), share_cells(estimate_mean([[1.0], [0.0]]))
+    assert cells(row) == ["noop", *mean, *passed, "2 of 2"]
+    assert method.startswith("95 % intervals over 2 tasks (t, with two more at each end)")
+    assert outcomes == "noop: 1 pass, 1 partial"
     assert shown.err == f"Look at it with: seatrial show {tmp_path}/job\n"
 
 
 def test_quiet_shows_only_the_summary(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
     engine()
     shown = seatrial("run", "-q", "-p", tasks, "-a", "noop", "-o", tmp_path / "job")
-    assert cells(shown.out)[:2] == ["agent", "mean reward"]
+    assert cells(shown.out)[:2] == ["agent", "mean"]
 
 
 def test_json_is_one_object_per_line(seatrial: Seatrial, engine: Engine, tasks, tmp_path):

@@ -9,6 +9,8 @@ import pytest
 
 from seatrial.cli.trial_view import read_tail
 from seatrial.model.record import FileChanges, ModelUsage, TrialRecord
+from seatrial.report.text import estimate_cells, share_cells
+from seatrial.stats.estimates import estimate_mean
 from tests.cli.conftest import SEATRIAL, Seatrial, cells, on_terminal
 from tests.cli.job_folders import BROKEN, full_record, make_job, record
 
@@ -31,14 +33,21 @@ def job(tmp_path):
 def test_a_job_is_its_summary_and_its_trials(seatrial: Seatrial, job):
     shown = seatrial("show", job)
     assert shown.code == 0
-    head, columns, row, failure, trial_columns, *trials = shown.out.splitlines()
+    head, columns, row, method, outcomes, missing, times, failure, tags, tag, *rest = shown.out.splitlines()
+    trial_columns, *trials = rest
     assert head == "job · 6 tasks · 1 attempt · agents oracle · begun 2026-05-01 12:00:00+00:00"
     numbers = dict(zip(cells(columns), cells(row), strict=True))
-    assert numbers["mean reward"] == "0.333"
-    assert numbers["95 % interval"] == "0.061 to 0.792"
+    assert numbers["mean"] == "0.333"
+    estimate = estimate_mean([[1.0], [0.0], [0.0]])
+    assert (numbers["pass rate"], numbers["pass interval"]) == share_cells(estimate)
+    assert numbers["95 % interval"] == estimate_cells(estimate)[1]
     assert numbers["scored"] == "3 of 6"
-    outcomes = "1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error, 1 not run yet"
-    assert numbers["outcomes"] == outcomes
+    assert method == "95 % intervals over 3 tasks (t, with two more at each end); docs/statistics.md"
+    counts = "1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error, 1 not run yet"
+    assert outcomes == f"oracle: {counts}"
+    assert missing == "oracle: the mean would be 0.200 with 2 trials without a verdict as 0"
+    assert times == "oracle: trials took 2.0 s (median), 90 % at most 2.0 s, 10 s in all"
+    assert [cells(tags), cells(tag)] == [["tag", "trials", "such as"], ["no_output (mechanical)", "1", "none.oracle.1"]]
     assert failure == "not scored: disk.oracle.1: SandboxError: the disk  [31mburns"
     assert cells(trial_columns) == ["trial", "outcome", "reward", "time"]
     assert [cells(line) for line in trials][:3] == [
@@ -91,7 +100,7 @@ def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Sea
     )
     make_job(tmp_path / "job", record("crc", 1.0, model_usage=usage), record("volts", BROKEN, model_usage=usage))
     shown = [cells(line) for line in seatrial("show", tmp_path / "job").out.splitlines()]
-    assert ["oracle", "2", "4", "2,400", "68", "1.0000 USD", "0.5000 USD"] in shown
+    assert ["oracle", "4", "2,400", "68", "1.0000 USD", "0.5000", "1.0000"] in shown
     assert ["crc.oracle.1", "pass", "1", "2.0 s", "1,234", "0.5000 USD"] in shown
     document = json.loads(seatrial("show", tmp_path / "job", "--json").out)
     assert document["summary"]["agents"]["oracle"]["usage"]["cost_usd"] == 1.0
@@ -106,24 +115,26 @@ def test_what_models_used_is_shown_per_agent_per_trial_and_as_json(seatrial: Sea
 def test_a_job_without_scored_trials_has_no_mean(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", record("disk", BROKEN))
     lines = seatrial("show", tmp_path / "job").out.splitlines()
-    assert ["oracle", "-", "-", "-", "0 of 1", "1 infrastructure_error"] in [cells(line) for line in lines]
+    assert ["oracle", "-", "-", "-", "-", "0 of 1"] in [cells(line) for line in lines]
+    assert "oracle: 1 infrastructure_error" in lines
+    assert not [line for line in lines if "intervals over" in line], "no interval, so no word about one"
 
 
 def test_a_job_that_has_not_begun_is_shown(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", missing_tasks=2)
     shown = seatrial("show", tmp_path / "job")
-    assert (shown.code, "0 of 2  2 not run yet" in shown.out) == (0, True)
+    assert (shown.code, "0 of 2\noracle: 2 not run yet\n" in shown.out) == (0, True)
 
 
 def test_of_many_trials_the_worst_are_shown(seatrial: Seatrial, tmp_path):
     good = [record(f"good-{index}", 1.0) for index in range(60)]
     make_job(tmp_path / "job", *good, record("zz-bad", 0.0), record("zz-broken", BROKEN))
     short, full = seatrial("show", tmp_path / "job"), seatrial("show", tmp_path / "job", "--all")
-    rows = short.out.splitlines()[5:]
+    rows = short.out.split("time\n")[1].splitlines()
     assert [cells(row)[0] for row in rows[:2]] == ["zz-broken.oracle.1", "zz-bad.oracle.1"]
     assert len(rows) == 40
     assert "22 more trials, none worse; --all shows them" in short.err
-    assert full.out.count("\n") == 5 + 62
+    assert full.out.split("time\n")[1].count("\n") == 62
     assert "more trials" not in full.err
 
 
@@ -239,7 +250,7 @@ def test_tails_of_logs_are_bounded_and_follow_nothing(tmp_path):
 def test_a_terminal_gets_tables_and_is_not_steered(detailed):
     job, stored, _ = detailed
     shown = on_terminal((*SEATRIAL, "show", str(job)))
-    assert "oracle        0.750" in shown
+    assert "oracle  0.750" in shown
     assert "\x1b[32mpass" in shown
     trial = on_terminal((*SEATRIAL, "show", str(job), stored.trial_id))
     assert "drop       0.5 / 1.0" in trial

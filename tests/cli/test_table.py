@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.cli.table import GAP, Line, lay_out
+from seatrial.cli.table import GAP, Line, lay_out, wrapped
+from seatrial.report.text import shown_width
 
 TEXT = "a description that is far too long for the screen that it has to be shown on"
 NUMBERS = ["-", "1.000", "0.676 to 1.000", "100.0%", "8 of 8", "0.0001 USD", "0 (or 1)"]
@@ -52,3 +53,16 @@ def test_no_number_is_ever_broken(rows, width):
     shown = lines(("what", "number"), rows, width)
     for _, number in rows:
         assert any(line.endswith(number) for line in shown)
+
+
+def test_signs_of_two_columns_and_of_none_are_wrapped_by_the_columns_they_take():
+    name = "日本語の長い名前のタスク" * 3 + " e" + "\u0301" * 40
+    shown = lines(("task", "n"), [(name, "12"), ("plain", "3")], 30)
+    assert {shown_width(line) for line in shown[:-1] if line.endswith(("n", "12"))} == {30}
+    assert max(map(shown_width, shown)) <= 30
+    assert "".join(shown).replace(" ", "").replace("12", "").startswith(f"taskn{name}".replace(" ", "")[:41])
+
+
+def test_lines_of_words_are_broken_between_them_and_begin_with_the_indent():
+    assert wrapped("エージェント: one and 二つ more", 16, "    ") == ["エージェント:", "    one and 二つ", "    more"]
+    assert wrapped("ééé abc", 20) == ["ééé abc"]

@@ -216,7 +216,7 @@ def test_budgets_of_trials_and_money_hold_over_all_nodes(cluster, tmp_path):
 def test_the_budget_of_time_ends_what_runs_on_every_node(cluster, tmp_path):
     tasks = honest_tasks(tmp_path / "tasks", 1, "#!/bin/sh\nsleep 1000\n")
     watcher = Watcher()
-    outcome = asyncio.run(run(cluster, tasks, tmp_path / "job", watcher, attempts=40, run={"max_wall_sec": 6.0}))
+    outcome = asyncio.run(run(cluster, tasks, tmp_path / "job", watcher, attempts=40, run={"max_wall_sec": 20.0}))
     assert (outcome.stopped, outcome.finished) == ("wall budget", 0)
     nodes = {event.node for event in watcher.of(TrialStarted)}
     assert len(nodes) > 1

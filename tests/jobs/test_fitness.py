@@ -2,10 +2,10 @@
 
 import pytest
 
+from seatrial.analysis.summary import planned_trials
 from seatrial.errors import JobError
 from seatrial.jobs.prepare import prepare_job, prepare_resume
 from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
-from seatrial.report.summary import planned_trials
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import NOOP, FakeTrials, job_spec
 from tests.jobs.test_carry_out import run

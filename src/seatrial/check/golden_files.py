@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.check.checks.golden import FAIL, PASS
+PASS, FAIL = "golden/pass", "golden/fail"
+"""What names of end states begin with."""
 
 START_SCRIPT = "start.sh"
 _FIXTURES = "tests/fixtures"

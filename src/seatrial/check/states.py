@@ -9,10 +9,10 @@ from pathlib import Path
 
 from seatrial.check.case_agent import CaseAgent
 from seatrial.check.cases import ORACLE, UNTOUCHED, AcceptedAnswer, Case, CaseVerdict, case_id
-from seatrial.check.checks.golden import FAIL, LEAST_PASS, PASS
+from seatrial.check.checks.golden import LEAST_PASS
 from seatrial.check.examiner import Examiner, RanTrial
 from seatrial.check.found_answers import golden_answers, kept_answers
-from seatrial.check.golden_files import START_SCRIPT, GoldenAnswer, find_golden
+from seatrial.check.golden_files import FAIL, PASS, START_SCRIPT, GoldenAnswer, find_golden
 from seatrial.check.verdicts import verdict_of_step, verdict_of_trial
 from seatrial.errors import UsageError
 from seatrial.model.check import CheckId

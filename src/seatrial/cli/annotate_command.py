@@ -2,7 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from pydantic import ValidationError
@@ -11,8 +11,9 @@ from seatrial.cli.job_view import find_trial
 from seatrial.cli.trial_view import show_annotations
 from seatrial.errors import UsageError
 from seatrial.model.annotation import Annotation, Judgment
+from seatrial.model.review import ReviewEntry, ReviewRole, new_entry_id
 from seatrial.report.text import format_reward, harmless
-from seatrial.store.annotations import append_annotation, read_annotations
+from seatrial.review.context import context_of
 from seatrial.store.job_store import JobStore
 
 
@@ -26,18 +27,29 @@ from seatrial.store.job_store import JobStore
 @click.option("--discipline", help="The reviewer's field.")
 @click.option("--category", "categories", multiple=True, help="What went wrong, in a word; may be given several times.")
 @click.option("--notes", help="Why.")
-def command(job: Path, trial: str, judgment: str, reviewer: str, **said: Any) -> None:
+@click.option(
+    "--role",
+    type=click.Choice(get_args(ReviewRole)),
+    default="first",
+    show_default=True,
+    help="A verdict of one's own; one after others were known; one that settles a dispute; one known to be right.",
+)
+def command(job: Path, trial: str, judgment: str, role: ReviewRole, **said: Any) -> None:
     """Add a verdict on TRIAL of the job in folder JOB, then show all there are. The reward stays as it is."""
     store = JobStore.open(job)
     entry = find_trial(store, trial)
-    append_annotation(store, entry.trial_id, _annotation(judgment, reviewer, said))
+    annotation = _annotation(judgment, said)
+    context = context_of(store.revisions(entry.trial_id)[-1].record)
+    store.add_reviews(
+        ReviewEntry(id=new_entry_id(), trial_id=entry.trial_id, annotation=annotation, role=role, context=context)
+    )
     click.echo(f"{harmless(entry.trial_id)}: {entry.outcome}, reward {format_reward(entry.reward)}")
-    show_annotations(read_annotations(store)[entry.trial_id])
+    show_annotations(store.annotations_of(entry.trial_id))
 
 
-def _annotation(judgment: str, reviewer: str, said: dict[str, Any]) -> Annotation:
+def _annotation(judgment: str, said: dict[str, Any]) -> Annotation:
     values = {
-        "reviewer_id": reviewer.strip(),
+        "reviewer_id": said["reviewer"].strip(),
         "reviewer_discipline": said["discipline"],
         "timestamp": dt.datetime.now(dt.UTC),
         "judgment": judgment,

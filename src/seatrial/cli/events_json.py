@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from seatrial.analysis.summary import summary_json
 from seatrial.cli.progress import Beginning, Ending, Telling
 from seatrial.model.record import TrialRecord
-from seatrial.report.summary import summary_json
 from seatrial.trial.events import (
     Event,
     Notice,

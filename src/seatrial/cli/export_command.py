@@ -7,8 +7,10 @@ from typing import Any, Literal
 import click
 from pydantic import ValidationError
 
+from seatrial.analysis.filters import Filter
+from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
 from seatrial.cli.export_files import Sink, open_sink
-from seatrial.cli.export_filter import Where, parse_where
+from seatrial.cli.export_filter import where_option
 from seatrial.cli.job_view import find_trial
 from seatrial.errors import JobError
 from seatrial.report.export import LINE_FORMATS, find_talks
@@ -22,17 +24,18 @@ class _Chosen:
     """Which trials are exported."""
 
     trials: tuple[str, ...]
-    where: tuple[Where, ...]
+    where: Filter
     passed: bool
     min_reward: float | None
 
-    def entries(self, store: JobStore) -> list[TrialEntry]:
-        named = {find_trial(store, wanted).trial_id for wanted in self.trials}
-        return [entry for entry in store.entries() if self._fits(entry) and (not named or entry.trial_id in named)]
+    def entries(self, job: LoadedJob) -> list[TrialEntry]:
+        named = {find_trial(job.store, wanted).trial_id for wanted in self.trials}
+        found = filter_job(job, self.where).trials
+        return [entry for entry in found if self._fits(entry) and (not named or entry.trial_id in named)]
 
     def _fits(self, entry: TrialEntry) -> bool:
         enough = self.min_reward is None or (entry.reward is not None and entry.reward >= self.min_reward)
-        return enough and (not self.passed or entry.outcome == "pass") and all(each.fits(entry) for each in self.where)
+        return enough and (not self.passed or entry.outcome == "pass")
 
 
 @click.command("export")
@@ -42,13 +45,7 @@ class _Chosen:
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to make; never replaced."
 )
 @click.option("--trial", "trials", multiple=True, metavar="TRIAL", help="Only this trial; may be given several times.")
-@click.option(
-    "--where",
-    multiple=True,
-    callback=parse_where,
-    metavar="KEY=PATTERN",
-    help="Only trials whose task, agent, outcome or attempt is like this, such as 'task=easy-*'.",
-)
+@where_option("Export")
 @click.option("--passed", is_flag=True, help="Only trials that passed.")
 @click.option("--min-reward", type=float, metavar="X", help="Only trials with at least this reward.")
 @click.option(
@@ -58,12 +55,12 @@ def command(job: Path, form: str, output: Path, threads: Literal["main", "all"],
     """Write what the agents of the job in folder JOB and their models said, for other tools.
 
     \b
-    atif          trajectories as Harbor reads them; a folder, or a .json file for one trial
+    atif          trajectories as Harbor reads them: a folder, or one .json file
     sharegpt      a line of conversations, system and tools per trial
     openai-jsonl  a line of messages and tools per trial, as fine-tuning takes it
     """
-    store = JobStore.open(job)
-    entries = _Chosen(**chosen).entries(store)
+    loaded = load_job(job)
+    store, entries = loaded.store, _Chosen(**chosen).entries(loaded)
     if not entries:
         raise JobError(f"{job}: no trial is as asked for; `seatrial show {job}` lists them")
     with open_sink(form, output, threads) as sink:
@@ -80,7 +77,8 @@ def command(job: Path, form: str, output: Path, threads: Literal["main", "all"],
 
 def _export(sink: Sink, store: JobStore, entry: TrialEntry) -> bool:
     """Export one trial. Returns whether there was nothing to export."""
-    talks = find_talks(store.record(entry.trial_id), store.trial_folder(entry.trial_id))
+    trial_id = entry.trial_id
+    talks = find_talks(store.record(trial_id), store.trial_folder(trial_id), store.annotations_of(trial_id))
     for talk in talks:
         try:
             sink.write(talk)

@@ -1,31 +1,27 @@
-"""Which trials somebody wants: `--where task=easy-*`."""
+"""`--where outcome=fail,task=easy-*`: which trials a command is about."""
 
-from fnmatch import fnmatchcase
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import click
 
-from seatrial.store.index import TrialEntry
-
-_KEYS = {"task": "task_id", "trial": "trial_id", "agent": "agent", "outcome": "outcome", "attempt": "attempt"}
-
-
-class Where(NamedTuple):
-    """A key of a trial and the pattern that its value has to be like."""
-
-    key: str
-    pattern: str
-
-    def fits(self, entry: TrialEntry) -> bool:
-        """Whether a trial is like that."""
-        return fnmatchcase(str(getattr(entry, _KEYS[self.key])), self.pattern)
+from seatrial.analysis.filters import Filter, parse_filter
+from seatrial.errors import UsageError
 
 
-def parse_where(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[Where, ...]:
-    """Words like `outcome=pass`. Raises click's BadParameter for anything else."""
-    pairs = [value.partition("=") for value in values]
-    for key, equals, pattern in pairs:
-        if key not in _KEYS or not equals or not pattern:
-            known = ", ".join(_KEYS)
-            raise click.BadParameter(f"{key + equals + pattern!r}: write KEY=PATTERN; keys are {known}", param=option)
-    return tuple(Where(key, pattern) for key, _equals, pattern in pairs)
+def where_option(verb: str) -> Callable[[Any], Any]:
+    """The option `--where` of a command that shows or writes trials; it arrives as a Filter named `where`."""
+    return click.option(
+        "--where",
+        multiple=True,
+        callback=_parse,
+        metavar="FILTER",
+        help=f"{verb} only trials that fit, such as 'outcome=fail,task=easy-*' or 'reward<0.5'.",
+    )
+
+
+def _parse(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Filter:
+    try:
+        return parse_filter(*values)
+    except UsageError as error:
+        raise click.BadParameter(str(error), param=option) from error

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from seatrial.report.summary import JobSummary
+from seatrial.analysis.summary import JobSummary
 from seatrial.report.text import harmless
 
 _ROUNDING = 1e-9  # three times 0.7 may have a mean a hair below 0.7

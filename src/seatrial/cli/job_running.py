@@ -8,12 +8,12 @@ from types import FrameType
 
 import click
 
+from seatrial.analysis.summary import planned_trials, summarise_job
 from seatrial.cli.gates import Gates, missed_gates
 from seatrial.cli.long_run import cancelled_by_signals, ending_signals, settle_in
 from seatrial.cli.progress import Beginning, Display, Ended, Ending
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.jobs.api import PreparedJob, run_prepared
-from seatrial.report.summary import planned_trials, summarise_job
 from seatrial.report.text import harmless
 
 INTERRUPTED = 130

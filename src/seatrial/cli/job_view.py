@@ -1,14 +1,17 @@
 """A job on the screen: its summary and its trials; and finding the job and the trial somebody named."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
+from seatrial.analysis.loaded import LoadedJob
+from seatrial.analysis.summary import JobSummary
+from seatrial.analysis.tally import Tally
 from seatrial.cli.colours import OUTCOME_COLOURS, paint
-from seatrial.cli.render import show_table
+from seatrial.cli.program import command_line
+from seatrial.cli.render import show_line, show_table
 from seatrial.errors import JobError, StoreError
-from seatrial.report.summary import JobSummary
 from seatrial.report.text import (
     SUMMARY_COLUMNS,
     TRIAL_COLUMNS,
@@ -19,6 +22,8 @@ from seatrial.report.text import (
     doubts,
     failure_line,
     harmless,
+    interval_line,
+    outcome_counts,
     prices_line,
     summary_rows,
     trial_row,
@@ -35,27 +40,45 @@ _NAMED = 5
 
 
 def show_summary(summary: JobSummary) -> None:
-    """A row per agent with mean, interval, denominators and outcomes; then doubts, what is left out, what was used."""
+    """A row per agent with mean, intervals and denominators; then outcomes, doubts, what is left out, what was used."""
     show_table("", SUMMARY_COLUMNS, summary_rows(summary))
-    for name, tally in summary.agents.items():
-        for line in doubts(tally):
-            click.echo(f"{harmless(name)}: {line}")
+    show_intervals(summary.agents.values())
+    show_beside(summary.agents)
+    show_causes(summary)
+    show_models(summary.agents)
+
+
+def show_intervals(tallies: Iterable[Tally]) -> None:
+    """By what the intervals of a table were computed, if it has any."""
+    if line := interval_line(tallies):
+        show_line(line)
+
+
+def show_beside(tallies: Mapping[str, Tally], more: Mapping[str, Sequence[str]] | None = None) -> None:
+    """What belongs beside the means: how trials ended, doubts, and what `more` has of each agent."""
+    for name, tally in tallies.items():
+        for line in (outcome_counts(tally), *doubts(tally), *(more or {}).get(name, ())):
+            show_line(f"{harmless(name)}: {line}")
+
+
+def show_causes(summary: JobSummary) -> None:
+    """Which trials of a job do not count, and why."""
     if summary.broken_tasks:
-        click.echo(harmless(_broken(summary.broken_tasks)))
+        show_line(_broken(summary.broken_tasks))
     for failed in summary.failures[:_NAMED]:
         click.echo(paint(failure_line(failed), OUTCOME_COLOURS["infrastructure_error"]))
     if (others := len(summary.failures) - _NAMED) > 0:
         click.echo(f"not scored: … and {counted(others, 'other reason')}; the records name them")
     for count in summary.left_out:
-        click.echo(harmless(str(count)))
-    if rows := usage_rows(summary):
-        _show_models(summary, rows)
+        show_line(str(count))
 
 
-def _show_models(summary: JobSummary, rows: Sequence[tuple[str, ...]]) -> None:
-    show_table("models", USAGE_COLUMNS, rows)
-    if line := prices_line(summary):
-        click.echo(line)
+def show_models(tallies: Mapping[str, Tally]) -> None:
+    """What the models of agents used, if any did."""
+    if rows := usage_rows(tallies):
+        show_table("models", USAGE_COLUMNS, rows)
+        if line := prices_line(tallies.values()):
+            show_line(line)
 
 
 def _broken(tasks: Sequence[str]) -> str:
@@ -69,7 +92,7 @@ def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
     if not entries:
         return
     long = len(entries) > _SHOWN and not everything
-    chosen = worst_first(entries)[:_SHOWN] if long else by_task(entries)
+    chosen = worst_first(entries, _SHOWN) if long else by_task(entries)
     if any(entry.model_calls is not None for entry in entries):
         rows = [(*trial_row(entry), *used_cells(entry)) for entry in chosen]
         show_table("trials", (*TRIAL_COLUMNS, *USED_COLUMNS), rows)
@@ -87,6 +110,15 @@ def show_uncounted(store: JobStore, found: Sequence[Uncounted], *, everything: b
     if len(found) > len(shown):
         more = counted(len(found) - len(shown), "more trial does", "more trials do")
         click.echo(f"{more} not count; --all shows them", err=True)
+
+
+def warn_of_uncounted(jobs: Iterable[LoadedJob]) -> None:
+    """A line for each job with records that do not count, for commands whose numbers are without them."""
+    for job in jobs:
+        if job.uncounted:
+            records = counted(len(job.uncounted), "record does", "records do")
+            advice = f"`{command_line('show', str(job.path), '--all')}` says why"
+            click.echo(f"Warning: {harmless(f'{job.path}: {records} not count; {advice}')}", err=True)
 
 
 def find_trial(store: JobStore, wanted: str) -> TrialEntry:

@@ -16,11 +16,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from seatrial.analysis.tally import OUTCOMES
 from seatrial.cli.colours import OUTCOME_COLOURS
 from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words, notice_line
 from seatrial.cli.progress_board import Board
 from seatrial.cli.trial_lines import TrialLines
-from seatrial.report.summary import OUTCOMES
 from seatrial.report.text import format_cost, format_duration, harmless
 from seatrial.trial.events import Event, Notice, TrialFinished, TrialPassedOver, TrialRetried
 

@@ -14,15 +14,15 @@ from typing import Literal, Protocol
 
 import click
 
+from seatrial.analysis.finished import Finished
+from seatrial.analysis.summary import JobSummary
 from seatrial.cli.colours import SEVERITY_COLOURS, TYPEWRITERS, paint
 from seatrial.cli.job_view import show_summary
 from seatrial.cli.program import command_line
 from seatrial.cli.progress_board import Board
 from seatrial.cli.trial_lines import TrialLines
 from seatrial.model.job import ModelOptions
-from seatrial.report.finished import Finished
 from seatrial.report.reasons import NO_LIMITS
-from seatrial.report.summary import JobSummary
 from seatrial.report.text import counted, harmless
 from seatrial.trial.events import Event, Notice, TrialFinished, TrialPassedOver, TrialRetried
 

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from seatrial.analysis.finished import Finished
+from seatrial.analysis.tally import SCORED
 from seatrial.model.record import Outcome
-from seatrial.report.finished import Finished
-from seatrial.report.summary import SCORED
 from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialPassedOver, TrialRetried, TrialStarted
 
 

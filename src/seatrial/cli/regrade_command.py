@@ -8,7 +8,10 @@ from typing import Any
 
 import click
 
-from seatrial.cli.export_filter import Where, parse_where
+from seatrial.analysis.filters import Filter
+from seatrial.analysis.loaded import filter_job, load_job
+from seatrial.analysis.summary import alike, summarise_job
+from seatrial.cli.export_filter import where_option
 from seatrial.cli.gates import Gates, gate_options, missed_gates
 from seatrial.cli.job_options import VERIFICATION, display_options
 from seatrial.cli.job_running import INTERRUPTED, terminated_like_interrupted
@@ -19,9 +22,7 @@ from seatrial.cli.progress import Beginning, Display, Ended, Ending, choose_disp
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.jobs.regrade import PassedOver, RegradeOutcome, run_regrade
 from seatrial.jobs.regrade_plan import PreparedRegrade, RegradeOptions, prepare_regrade
-from seatrial.report.summary import alike, summarise_job
 from seatrial.report.text import counted, harmless
-from seatrial.store.job_store import JobStore
 
 _AT_LEAST_1 = click.IntRange(min=1)
 _NAMED = 5
@@ -46,13 +47,7 @@ _WHAT = OptionGroup(
         click.option("--only-changed", is_flag=True, help="Only trials that were judged by other tests before."),
         click.option("--repeat", "repeats", type=_AT_LEAST_1, metavar="N", help="Judge each N times.  [the job's]"),
         click.option("--trial", "trials", multiple=True, metavar="TRIAL", help="Only this trial; as often as needed."),
-        click.option(
-            "--where",
-            multiple=True,
-            callback=parse_where,
-            metavar="KEY=PATTERN",
-            help="Only trials whose task, agent, outcome or attempt is like this, such as 'task=easy-*'.",
-        ),
+        where_option("Judge"),
         click.option(*("-n", "--concurrent"), type=_AT_LEAST_1, metavar="N", help="Trials at a time."),
         click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
     ),
@@ -86,7 +81,7 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
         tasks=options["tasks"],
         only_changed=options["only_changed"],
         repeats=options["repeats"],
-        trials=_chosen(JobStore.open(job), options["trials"], options["where"]),
+        trials=_chosen(job, options["trials"], options["where"]),
         changes={name: options[name] for name in sorted(_HOW.names) if options[name] is not None},
         concurrent=options["concurrent"],
     )
@@ -98,12 +93,13 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
     context.exit(code)
 
 
-def _chosen(store: JobStore, trials: Sequence[str], where: Sequence[Where]) -> frozenset[str] | None:
+def _chosen(folder: Path, trials: Sequence[str], where: Filter) -> frozenset[str] | None:
     if not trials and not where:
         return None
-    named = {find_trial(store, wanted).trial_id for wanted in trials}
-    entries = (entry for entry in store.entries() if all(each.fits(entry) for each in where))
-    return frozenset(entry.trial_id for entry in entries if not named or entry.trial_id in named)
+    job = load_job(folder)
+    named = {find_trial(job.store, wanted).trial_id for wanted in trials}
+    ids = frozenset(trial.trial_id for trial in filter_job(job, where).trials)
+    return ids & named if named else ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import click
 from pydantic import BaseModel
 
 from seatrial.cli.colours import SEVERITY_COLOURS, paint, paint_outcome
-from seatrial.cli.table import GAP, Line, lay_out
+from seatrial.cli.table import GAP, Line, lay_out, wrapped
 from seatrial.model.task import Problem
 from seatrial.report.text import harmless
 
@@ -30,6 +30,20 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 def _joined(line: Line) -> str:
     return GAP.join(f"{cell.before}{paint_outcome(cell.text)}{cell.after}" for cell in line).rstrip()
+
+
+def show_line(text: str) -> None:
+    """A line of words. On a terminal it is broken between words where the screen ends; in a pipe it is one line."""
+    text = harmless(text)
+    if sys.stdout is not None and sys.stdout.isatty():
+        width = max(20, shutil.get_terminal_size().columns)
+        text = "\n".join(wrapped(text, width, "    "))
+    click.echo(text)
+
+
+def show_warning(text: str) -> None:
+    """A line about something that was passed over, for people to know and not for programs to read."""
+    click.echo(f"Warning: {harmless(text)}", err=True)
 
 
 def show_problem(owner: str, problem: Problem) -> None:

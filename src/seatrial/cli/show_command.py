@@ -1,83 +1,81 @@
-"""`seatrial show JOB [TRIAL]`: what a job amounts to, or everything about one of its trials."""
+"""`seatrial show JOB... [TRIAL]`: what jobs amount to, or everything about one trial of a job."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
+from typing import Any
 
 import click
 
-from seatrial.cli.job_view import find_trial, show_summary, show_trials, show_uncounted
-from seatrial.cli.program import command_line
-from seatrial.cli.render import show_json
+from seatrial.analysis.figures_json import arms_json, groups_json, heat_json
+from seatrial.analysis.heat import heat_map
+from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
+from seatrial.analysis.reviewed import reviewed_in
+from seatrial.analysis.summary import summary_json
+from seatrial.analysis.taxonomy import taxonomy_of
+from seatrial.cli.job_view import find_trial
+from seatrial.cli.jobs_view import JobsShown, examine, show_jobs
+from seatrial.cli.render import show_warning
+from seatrial.cli.show_options import ShowOptions, show_options
+from seatrial.cli.show_words import NamedJobs, open_with_trial, read_words
+from seatrial.cli.trial_json import annotations_json, show_trial_json
 from seatrial.cli.trial_view import show_trial
-from seatrial.model.record import TrialRecord
-from seatrial.report.summary import summarise_job, summary_json
-from seatrial.report.text import counted, harmless
-from seatrial.store.annotations import read_annotations
-from seatrial.store.job_store import JobStore
 
 
 @click.command("show")
-@click.argument("job", type=click.Path(path_type=Path))
-@click.argument("trial", required=False)
-@click.option("--all", "everything", is_flag=True, help="Show every trial, however many there are.")
-@click.option("--json", "as_json", is_flag=True, help="Print the job, or the trial's record, as one JSON object.")
-def command(job: Path, trial: str | None, everything: bool, as_json: bool) -> None:
-    """Show the job in folder JOB, or one TRIAL of it, named by its id or by any part that no other has."""
-    store = JobStore.open(job)
-    if trial is None:
-        _show_job(store, everything=everything, as_json=as_json)
+@click.argument("words", nargs=-1, required=True, metavar="JOB... [TRIAL]")
+@show_options
+@click.option("--json", "as_json", is_flag=True, help="Print all of it, or the trial's record, as one JSON object.")
+def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Show the jobs in folders JOB, or one TRIAL of a job, named by its id or by any part that no other has.
+
+    \b
+    seatrial show jobs/mine                       the summary and the worst trials
+    seatrial show jobs/a jobs/b --by category     a row per category and agent
+    seatrial show jobs/mine --where outcome=fail  only trials that failed
+    seatrial show jobs/mine crc                   everything about one trial
+    """
+    named, asked = read_words(words), ShowOptions(**options)
+    if named.trial is not None:
+        _show_trial(named, as_json=as_json)
         return
-    revisions = store.revisions(find_trial(store, trial).trial_id)
+    jobs = [filter_job(load_job(folder), asked.where) for folder in named.jobs]
+    shown = examine(jobs, asked)
     if as_json:
-        _show_as_json([each.record for each in revisions])
-        return
-    said = read_annotations(store, damaged=_warn).get(revisions[0].record.trial_id, [])
-    show_trial(revisions, said, store.file.seatrial_version)
+        click.echo(json.dumps(_document(shown), indent=2))
+    else:
+        show_jobs(shown)
 
 
-def _show_as_json(records: Sequence[TrialRecord]) -> None:
-    """The record that counts; where the trial was judged again, with all of them, the first one first."""
-    if len(records) == 1:
-        show_json(records[0])
-        return
-    every = [record.model_dump(mode="json") for record in records]
-    click.echo(json.dumps({**every[-1], "revisions": every}, indent=2))
-
-
-def _show_job(store: JobStore, *, everything: bool, as_json: bool) -> None:
-    census = store.census()
-    entries = census.entries
-    summary = summarise_job(entries, store.file)
+def _show_trial(named: NamedJobs, *, as_json: bool) -> None:
+    store, trial_id = open_with_trial(named, lambda store, word: find_trial(store, word).trial_id)
+    revisions, said = store.revisions(trial_id), store.annotations_of(trial_id, show_warning)
+    record = reviewed_in(revisions[-1].record, store.reviews())
     if as_json:
-        document = {
-            "folder": str(store.path),
-            "job": store.file.model_dump(mode="json"),
-            "summary": summary_json(summary),
-            "trials": [entry._asdict() for entry in entries],
-            "uncounted": [asdict(found) for found in census.uncounted],
-        }
-        click.echo(json.dumps(document, indent=2))
+        show_trial_json(record, [each.record for each in revisions], said)
         return
-    spec = store.file.spec
-    created = store.file.created_at.isoformat(sep=" ", timespec="seconds")
-    agents = ", ".join(harmless(agent.title) for agent in spec.agents)
-    parts = (counted(len(store.file.tasks), "task"), counted(spec.attempts, "attempt"), f"agents {agents}")
-    click.echo(" · ".join((spec.name, *parts, f"begun {created}")))
-    show_summary(summary)
-    show_trials(entries, everything=everything)
-    show_uncounted(store, census.uncounted, everything=everything)
-    if summary.total.open:
-        click.echo(_how_to_continue(store, summary.total.open), err=True)
+    show_trial(record, revisions, said, store.file.seatrial_version)
 
 
-def _how_to_continue(store: JobStore, left: int) -> str:
-    trials = counted(left, "trial has", "trials have")
-    if store.file.driver == "environment":
-        return f"{trials} no record yet. Continue with: evaluate(…, resume=True)"
-    return f"{trials} not run yet. Continue with: {command_line('resume', str(store.path))}"
+def _document(shown: JobsShown) -> dict[str, Any]:
+    """One job as one object; several as a list of such under `jobs`. What is about all of them is beside it."""
+    jobs = [_job_document(job) for job in shown.jobs]
+    document: dict[str, Any] = jobs[0] if len(jobs) == 1 else {"jobs": jobs}
+    document["arms"] = arms_json(shown.arms, shown.figures)
+    document["failures"] = asdict(taxonomy_of(shown.arms))
+    if shown.options.by:
+        document["grouped"] = groups_json(shown.options.by, shown.groups(shown.options.by))
+    if shown.options.heat:
+        document["heat"] = heat_json(heat_map(shown.arms))
+    return document
 
 
-def _warn(message: str) -> None:
-    click.echo(f"Warning: {harmless(message)}", err=True)
+def _job_document(job: LoadedJob) -> dict[str, Any]:
+    return {
+        "folder": str(job.path),
+        "job": job.file.model_dump(mode="json"),
+        "summary": summary_json(job.summary),
+        "where": str(job.filter) or None,
+        "trials": [entry._asdict() for entry in job.trials],
+        "annotations": annotations_json(job.store.annotations(show_warning)),
+        "uncounted": [asdict(found) for found in job.uncounted],
+    }

@@ -5,9 +5,12 @@ Values in, lines out; nothing here prints.
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+
+from seatrial.report.text import shown_width
 
 GAP = "  "
 """What stands between two columns."""
@@ -16,6 +19,7 @@ _NARROWEST = 10
 """No text column is made narrower than this. A table that is still too wide is wrapped by the terminal, not cut."""
 
 _NUMBER = re.compile(r"(?:[\d.,%/():+ -]|\b(?:s|min|h|of|or|to|USD|[kMG]i?B)\b)*")
+_WORD = re.compile("( *)([^ ]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ Line = tuple[Cell, ...]
 def lay_out(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[list[Line]]:
     """The lines of each row, the header first. Without a width, as in a pipe, nothing is wrapped."""
     numbers = [index > 0 and all(_NUMBER.fullmatch(row[index]) for row in rows) for index in range(len(columns))]
-    widths = [max(_length(row[index]) for row in (columns, *rows)) for index in range(len(columns))]
+    widths = [max(shown_width(row[index]) for row in (columns, *rows)) for index in range(len(columns))]
     if width is not None:
         widths = _fitted(widths, numbers, width)
     return [[*_lines(row, widths, numbers)] for row in (columns, *rows)]
@@ -62,19 +66,33 @@ def _lines(row: Sequence[str], widths: list[int], numbers: list[bool]) -> Iterat
 
 
 def _cell(text: str, width: int, number: bool) -> Cell:
-    space = " " * (width - _length(text))
+    space = " " * (width - shown_width(text))
     return Cell(text, space, "") if number else Cell(text, "", space)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    if _length(text) <= width:
-        return [text]
-    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    return [text] if shown_width(text) <= width else wrapped(text, width) or [""]
 
 
-def _length(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len  # noqa: PLC0415 - slow to import; only characters two columns wide need it
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """A text in lines of that many columns, broken between words; only a word that is wider is broken itself."""
+    if all(map(_takes_one_column, text)):
+        return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    lines = [""]
+    for spaces, word in _WORD.findall(text):
+        if shown_width(f"{lines[-1]}{spaces}{word}") <= width:
+            lines[-1] += spaces + word
+            continue
+        if lines[-1].strip():
+            lines.append(indent)
+        for character in word:  # some take two columns, and some none
+            if shown_width(lines[-1] + character) > width:
+                lines.append(indent)
+            lines[-1] += character
+    return lines
 
-    return cell_len(text)
+
+def _takes_one_column(character: str) -> bool:
+    return character.isascii() or not (
+        unicodedata.combining(character) or unicodedata.east_asian_width(character) in "WF"
+    )

@@ -3,11 +3,12 @@
 A long reason is told in full once. Trials that end for the same reason refer to the first of them.
 """
 
+from seatrial.analysis.summary import alike
+from seatrial.analysis.tally import SCORED
 from seatrial.cli.colours import paint_outcome
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import TrialRecord
 from seatrial.report.reasons import NO_LIMITS, failure_in_words, reason, remarks
-from seatrial.report.summary import SCORED, alike
 from seatrial.report.text import format_duration, format_reward, harmless
 from seatrial.trial.events import TrialPassedOver, TrialRetried
 

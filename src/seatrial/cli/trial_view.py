@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from seatrial.cli.colours import paint, paint_outcome
 from seatrial.cli.render import show_table
 from seatrial.model.annotation import Annotation
-from seatrial.model.record import FileChanges
+from seatrial.model.record import CHANGES, FileChanges, TrialRecord
 from seatrial.report import trial as told
 from seatrial.report.revisions import REVISION_COLUMNS, revision_rows
 from seatrial.report.text import harmless
@@ -19,17 +19,19 @@ from seatrial.store.job_store import StoredRevision
 
 AGENT_LOGS = ("agent/stdout.txt", "agent/stderr.txt")
 VERIFIER_LOGS = ("verifier/stdout.txt", "verifier/stderr.txt")
-_CHANGES = "changes.json"
 _TAIL_LINES = 20
 _TAIL_BYTES = 64 * 2**10
 
 
-def show_trial(revisions: Sequence[StoredRevision], annotations: Sequence[Annotation], version: str) -> None:
-    """Everything worth knowing about a trial, the most important first; of its revisions, the newest.
+def show_trial(
+    record: TrialRecord, revisions: Sequence[StoredRevision], annotations: Sequence[Annotation], version: str
+) -> None:
+    """Everything worth knowing about a trial, the most important first.
 
-    `version` is that of the Seatrial that made the job.
+    `record` is the newest of its revisions, with what reviewers say. `version` is that of the Seatrial that made the
+    job.
     """
-    folder, (record, latest) = revisions[0].folder, revisions[-1]
+    folder, latest = revisions[0].folder, revisions[-1].folder
     _facts(told.headline(record))
     _table("revisions", REVISION_COLUMNS, revision_rows([each.record for each in revisions], version))
     if evaluation := record.evaluation:
@@ -39,7 +41,7 @@ def show_trial(revisions: Sequence[StoredRevision], annotations: Sequence[Annota
             _facts([("confidence", confidence)])
         _table("breakdown", told.BREAKDOWN_COLUMNS, told.breakdown_rows(evaluation))
         _table("error tags", told.TAG_COLUMNS, told.tag_rows(evaluation))
-    _facts(told.evidence(record, _read_changes(folder / _CHANGES)))
+    _facts(told.evidence(record, _read_changes(folder / CHANGES)))
     _facts(told.machine(record))
     _table("steps", told.STEP_COLUMNS, told.step_rows(record))
     _table("phases", told.PHASE_COLUMNS, told.phase_rows(record))

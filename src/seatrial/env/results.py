@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from seatrial.env.state import State, rollout_of
 from seatrial.errors import HookError, ModelError, OverlongPromptError, ToolError, TrialError
 from seatrial.model.record import SCORED_OUTCOMES
-from seatrial.stats.intervals import wilson
+from seatrial.stats.estimates import estimate_mean
 
 if TYPE_CHECKING:
     from seatrial.env.running import RunPlan
@@ -90,7 +90,6 @@ def summarize(outputs: Sequence[Output], plan: "RunPlan", env_id: str, started: 
     counted = _counted(outputs)
     rewards = [output["reward"] for output in counted]
     groups = Counter(output["example_id"] for output in outputs)
-    scored = len({output["example_id"] for output in counted})
     average = fmean(rewards) if rewards else None
     return {
         "env_id": env_id,
@@ -107,7 +106,7 @@ def summarize(outputs: Sequence[Output], plan: "RunPlan", env_id: str, started: 
         "errors": sum(output["error"] is not None for output in outputs),
         "errors_by_kind": dict(Counter(output["error"]["kind"] for output in outputs if output["error"])),
         "avg_reward": average,
-        "avg_reward_interval": _interval(rewards, average, scored),
+        "avg_reward_interval": _interval(counted, average),
         "avg_metrics": _averages(outputs),
         "usage": _total_usage(outputs),
     }
@@ -126,11 +125,15 @@ def _counted(outputs: Sequence[Output]) -> list[Output]:
     return [output for output in judged if output["reward"] is not None]
 
 
-def _interval(rewards: Sequence[float], average: float | None, examples: int) -> tuple[float, float] | None:
+def _interval(counted: Sequence[Output], average: float | None) -> tuple[float, float] | None:
     """Rollouts of one example are alike, so what counts as independent is the examples."""
-    if average is None or not all(0.0 <= reward <= 1.0 for reward in rewards):
+    examples: dict[Any, list[float]] = {}
+    for output in counted:
+        examples.setdefault(output["example_id"], []).append(output["reward"])
+    if average is None or not all(0.0 <= reward <= 1.0 for rewards in examples.values() for reward in rewards):
         return None
-    return wilson(min(average, 1.0), examples)
+    found = estimate_mean([*examples.values()])
+    return (min(found.low, average), max(found.high, average)) if found else None
 
 
 def _averages(outputs: Sequence[Output]) -> dict[str, float]:

@@ -25,6 +25,7 @@ from seatrial.jobs.writer import Writer
 from seatrial.model.job import LockedTask
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.host.watch import host_watch
+from seatrial.tasks.labels import labels_of
 from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -138,4 +139,6 @@ def _specs(environment: "Environment", plan: "RunPlan") -> dict[str, TrialSpec]:
 
 def _lock(spec: TrialSpec) -> LockedTask:
     task = spec.task
-    return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=spec.task_digest)
+    return LockedTask(
+        id=task.id, name=task.name, root=str(task.root), digest=spec.task_digest, labels=labels_of(task.config)
+    )

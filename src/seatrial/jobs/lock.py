@@ -9,6 +9,7 @@ from seatrial.model.job import JobFile, JobSpec, LeftOut, LockedTask
 from seatrial.model.task import Task
 from seatrial.store.job_file import new_job_id
 from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.labels import labels_of
 from seatrial.tasks.layout import TaskFiles
 from seatrial.tasks.outline import TaskOutline
 
@@ -19,7 +20,7 @@ def lock_task(task: Task | TaskOutline, files: TaskFiles | None = None) -> Locke
         digest = digest_folder(task.root, files)
     except FileNotFoundError:  # such as what an editor keeps there for a moment
         digest = digest_folder(task.root)
-    return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=digest)
+    return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=digest, labels=labels_of(task.config))
 
 
 def make_job_file(

@@ -145,12 +145,12 @@ def _key(asked: RegradeOptions, tasks: Mapping[str, RegradedTask], chosen: Seque
 
 
 def _is_done(store: JobStore, entry: TrialEntry, regrade: OpenRegrade) -> bool:
-    how = store.record(entry.trial_id).regrade if entry.revision else None
+    how = store.revisions(entry.trial_id)[-1].record.regrade if entry.revision else None
     return how is not None and how.id == regrade.id
 
 
 def _tests_changed(store: JobStore, entry: TrialEntry, task: RegradedTask) -> bool:
-    return tests_differ(store.record(entry.trial_id), task.tests_digests)
+    return tests_differ(store.revisions(entry.trial_id)[-1].record, task.tests_digests)
 
 
 def _plans(store: JobStore, entries: Sequence[TrialEntry]) -> Iterator[TrialPlan]:

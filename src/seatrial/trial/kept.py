@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.model.agent import AgentResult
 from seatrial.model.base import StrictModel
-from seatrial.model.record import FileChanges, StepRecord, TrialRecord, VerifierRun
+from seatrial.model.record import CHANGES, FileChanges, StepRecord, TrialRecord, VerifierRun
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.session import open_sandbox
 from seatrial.trial.judge import judge
@@ -23,7 +23,7 @@ from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.snapshot import ARCHIVE, lay_out_snapshot
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verification import Verification
-from seatrial.trial.work import CHANGES, Work, merge_changes
+from seatrial.trial.work import Work, merge_changes
 from seatrial.verify.fetch import MANIFEST, ArtifactManifest, KeptArtifact, fetch_output
 
 Stored = TypeVar("Stored", bound=StrictModel)

@@ -99,21 +99,32 @@ def put_together(
 
     Raises ContentError for more than is `left`, and for content that is not there or another.
     """
-    digest, size = member.pax_headers.get(_CONTENT), member.pax_headers.get(_SIZE)
-    if digest is None or size is None:
+    apart = content_of(member)
+    if apart is None:
         _check_room(member.size, left)
         target.addfile(member, source.extractfile(member) if member.isreg() else None)
         return
-    if not _DIGEST.fullmatch(digest) or not size.isdecimal():
-        raise ContentError(f"{member.name}: no such content can be: {digest!r}")
-    _check_room(int(size), left)
-    member.size = int(size)
+    digest, member.size = apart
+    _check_room(member.size, left)
     member.pax_headers = {key: value for key, value in member.pax_headers.items() if key not in (_CONTENT, _SIZE)}
     with zstandard.open(folder / f"{digest}.zst", "rb") as file:
         checked = _Checked(file)
         target.addfile(member, checked)
         if checked.digest.hexdigest() != digest:
             raise ContentError(f"{folder / digest}.zst: its content is another than its name says")
+
+
+def content_of(member: tarfile.TarInfo) -> tuple[str, int] | None:
+    """The digest and the size of a content that lies beside the archive; None for a member that has its own.
+
+    Raises ContentError for what cannot be one.
+    """
+    digest, size = member.pax_headers.get(_CONTENT), member.pax_headers.get(_SIZE)
+    if digest is None or size is None:
+        return None
+    if not _DIGEST.fullmatch(digest) or not size.isdecimal():
+        raise ContentError(f"{member.name}: no such content can be: {digest!r}")
+    return digest, int(size)
 
 
 def _check_room(size: int, left: int) -> None:

@@ -12,7 +12,7 @@ from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import RawFile
 from seatrial.model.base import to_json
 from seatrial.model.config import ArtifactSpec
-from seatrial.model.record import ChangeCounts, FileChanges
+from seatrial.model.record import CHANGES, ChangeCounts, FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.transfer import get_tree
@@ -23,7 +23,6 @@ from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_ar
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
 _AGENT_LOGS = "/logs/agent"
 _LEAST_SECRET = 8
-CHANGES = "changes.json"
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 

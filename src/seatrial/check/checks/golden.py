@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject, case_id
+from seatrial.check.golden_files import FAIL, PASS
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
 
 CHECK: CheckId = "V3"
 TITLE = "golden answers are judged as they should be"
-PASS, FAIL = "golden/pass", "golden/fail"
 LEAST_PASS, MOST_FAIL = 0.95, 0.5
 
 

@@ -1,0 +1,25 @@
+"""The options of commands that compute intervals and tests."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_LEVEL = click.FloatRange(0.5, 0.999_999_9)
+"""Beyond, an interval is everything, and soon no float has its quantile."""
+
+
+def level_option() -> Callable[[Any], Any]:
+    """The option `--level`."""
+    return click.option("--level", type=_LEVEL, default=0.95, show_default=True, help="How sure intervals are.")
+
+
+def seed_option() -> Callable[[Any], Any]:
+    """The option `--seed`."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="For tests of more than 20 differences, which are drawn.",
+    )

@@ -52,7 +52,8 @@ def advantage(method: Method | None = None, /, *, priority: int = 0) -> Any:
 
 def marked_methods(owner: object, mark: Mark) -> dict[str, Method]:
     """The bound methods with a mark by their names, in the order in which they are to run."""
-    return {name: method for name in _marked_names(type(owner), mark) if callable(method := getattr(owner, name))}
+    kind: type[Any] = type(owner)
+    return {name: method for name in _marked_names(kind, mark) if callable(method := getattr(owner, name))}
 
 
 def priority_of(method: object, mark: Mark) -> int | None:
@@ -62,7 +63,7 @@ def priority_of(method: object, mark: Mark) -> int | None:
 
 
 @lru_cache(maxsize=1024)  # asked in each turn of each rollout
-def _marked_names(owner: type, mark: Mark) -> tuple[str, ...]:
+def _marked_names(owner: type[Any], mark: Mark) -> tuple[str, ...]:
     priorities: dict[str, int] = {}
     for kind in reversed(owner.__mro__):
         for name, member in vars(kind).items():

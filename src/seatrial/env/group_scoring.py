@@ -47,7 +47,9 @@ def set_error(state: State, error: SeatrialError) -> None:
     state["error"], state["reward"], state["advantage"] = error, None, None
 
 
-async def measure_together(calls: Sequence[WeightedCall], states: list[State], offer: Offer, offers: GroupOffer) -> None:
+async def measure_together(
+    calls: Sequence[WeightedCall], states: list[State], offer: Offer, offers: GroupOffer
+) -> None:
     """Set `reward` and `metrics` of the states of a group, by functions in their order.
 
     Those of one rollout run one after the other, the rollouts side by side; a function of the group waits for all.

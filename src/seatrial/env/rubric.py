@@ -17,14 +17,15 @@ from seatrial.env.group_scoring import (
 )
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.parsers.parser import Parser
-from seatrial.env.rubric_calls import RewardCall, RewardFunc, func_name
-from seatrial.env.rubric_calls import as_reward as as_reward
+from seatrial.env.rubric_calls import RewardCall, RewardFunc, as_reward, func_name
 from seatrial.env.state import State
 from seatrial.env.tally import Tally
 from seatrial.errors import SeatrialError, UsageError
 
 if TYPE_CHECKING:
     from seatrial.env.rubric_group import RubricGroup
+
+__all__ = ["GroupProvider", "Provider", "RewardFunc", "Rubric", "as_reward"]
 
 Provider = Callable[[State], Mapping[str, Any]]
 GroupProvider = Callable[[list[State]], Mapping[str, Any]]

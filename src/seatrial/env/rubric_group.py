@@ -76,6 +76,7 @@ class RubricGroup(Rubric):
             total.add(rubric)
         total.write()
         if failed is not None:
+            state["reward"] = total.before
             raise failed
 
     async def measure_group(self, states: list[State]) -> None:

@@ -5,7 +5,7 @@ HASHES = "####"
 THOUGHT_END = "</think>"
 
 
-def extract_boxed_answer(text: str, strict: bool = False) -> str:
+def extract_boxed_answer(text: str, strict: bool = False) -> str:  # noqa: FBT001, FBT002 - as authors call it
     r"""What is in the last `\boxed{…}`; without a whole one the text itself, or nothing when `strict`."""
     at = text.rfind(BOX)
     begin = at + len(BOX)

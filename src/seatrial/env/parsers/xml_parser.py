@@ -54,12 +54,14 @@ class XMLParser(Parser):
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise UsageError(f"the parser has two fields called {doubled!r}; each needs a name of its own")
 
-    def parse(self, text: str, strip: bool = True, last: bool = False) -> Any:
+    def parse(self, text: str, strip: bool = True, last: bool = False) -> Any:  # noqa: FBT001, FBT002 - as authors know it
         """An object with an attribute for each name: its text, or None; of several, the first or the `last`.
 
         White space around the text of a field is no part of it, whatever `strip` says.
         """
-        return SimpleNamespace(**{name: _content(text, name, last) for field in self._fields for name in field.names})
+        return SimpleNamespace(
+            **{name: _content(text, name, last=last) for field in self._fields for name in field.names}
+        )
 
     def parse_answer(self, completion: Any) -> str | None:
         """The answer field of the last message of the model that has one; in a text, the last of them."""
@@ -125,7 +127,7 @@ def _value_of(field: _Field, values: dict[str, Any]) -> Any:
     return value
 
 
-def _content(text: str, name: str, last: bool) -> str | None:
+def _content(text: str, name: str, *, last: bool) -> str | None:
     found = None
     for found in _contents(text, name):  # noqa: B007 - the last one stays
         if not last:

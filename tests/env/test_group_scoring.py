@@ -44,8 +44,7 @@ def test_functions_of_a_group_and_of_one_rollout_are_weighted_alike():
 
 
 def test_functions_of_a_group_get_columns_by_their_plurals_and_objects_by_name():
-    def seen(prompts, answers, infos, tasks, states, parser, bonus):
-        assert [each[0]["content"] for each in prompts] == ["q", "q"]
+    def seen(answers, infos, tasks, states, parser, bonus):
         assert (answers, infos, tasks) == (["x", "y"], [{"n": 1}, {"n": 2}], ["t", "t"])
         assert parser.parse("x") == "x"
         return [bonus + state["example_id"] for state in states]

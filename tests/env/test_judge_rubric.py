@@ -117,7 +117,7 @@ def test_a_judge_out_of_reach_is_an_error_of_the_rollout_and_never_a_zero():
 
 def test_a_judge_that_says_nothing_has_no_verdict():
     empty = {"choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": "length"}]}
-    with pytest.raises(EmptyModelResponseError, match="the judge gpt-4.1-nano said nothing"):
+    with pytest.raises(EmptyModelResponseError, match=r"the judge gpt-4\.1-nano said nothing"):
         verdict(JudgeRubric(judge_client=Judge(empty)))
 
 

@@ -70,4 +70,4 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
 def test_it_can_be_sent_to_another_process(installed):
     rubric = MathRubric()
     scored(rubric, r"\boxed{42}")
-    assert pickle.loads(pickle.dumps(rubric)).timeout_seconds == 5
+    assert pickle.loads(pickle.dumps(rubric)).timeout_seconds == 5  # noqa: S301 - our own

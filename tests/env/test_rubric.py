@@ -193,7 +193,7 @@ def test_teardown_runs_every_handler_and_then_raises():
 
 
 def test_a_rubric_can_be_sent_to_another_process():
-    sent = pickle.loads(pickle.dumps(vf.Rubric([abs_difference], [2.0])))
+    sent = pickle.loads(pickle.dumps(vf.Rubric([abs_difference], [2.0])))  # noqa: S301 - our own
     assert scored(sent, answer="3")["reward"] == 6.0
 
 

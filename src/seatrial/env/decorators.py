@@ -6,12 +6,15 @@ written first, base classes before their children. A method that overrides a mar
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Literal, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 Mark = Literal["stop", "cleanup", "teardown", "advantage"]
 Method = Callable[..., Any]
 M = TypeVar("M", bound=Method)
+
+_MARKED: WeakKeyDictionary[type, dict[Mark, tuple[str, ...]]] = WeakKeyDictionary()
+"""What was found once, since it is looked for in each turn of each rollout."""
 
 
 @overload
@@ -52,8 +55,10 @@ def advantage(method: Method | None = None, /, *, priority: int = 0) -> Any:
 
 def marked_methods(owner: object, mark: Mark) -> dict[str, Method]:
     """The bound methods with a mark by their names, in the order in which they are to run."""
-    kind: type[Any] = type(owner)
-    return {name: method for name in _marked_names(kind, mark) if callable(method := getattr(owner, name))}
+    known = _MARKED.setdefault(type(owner), {})
+    if mark not in known:
+        known[mark] = _marked_names(type(owner), mark)
+    return {name: method for name in known[mark] if callable(method := getattr(owner, name))}
 
 
 def priority_of(method: object, mark: Mark) -> int | None:
@@ -62,8 +67,7 @@ def priority_of(method: object, mark: Mark) -> int | None:
     return priority if isinstance(priority, int) else None
 
 
-@lru_cache(maxsize=1024)  # asked in each turn of each rollout
-def _marked_names(owner: type[Any], mark: Mark) -> tuple[str, ...]:
+def _marked_names(owner: type, mark: Mark) -> tuple[str, ...]:
     priorities: dict[str, int] = {}
     for kind in reversed(owner.__mro__):
         for name, member in vars(kind).items():

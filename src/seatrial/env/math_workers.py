@@ -20,7 +20,7 @@ class MathWorkers:
     def __init__(self, count: int, limit_sec: float, command: Sequence[str] = _COMMAND) -> None:
         self._command = command
         self._limit_sec = limit_sec
-        self._free: queue.SimpleQueue[subprocess.Popen[bytes] | None] = queue.SimpleQueue()
+        self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
         self._count = count
         for _ in range(count):
             self._free.put(None)
@@ -30,7 +30,7 @@ class MathWorkers:
         worker = self._free.get()
         try:
             if worker is None or worker.poll() is not None:
-                worker = subprocess.Popen(
+                worker = subprocess.Popen(  # noqa: S603 - our own program
                     self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
                 )
             return self._ask(worker, question)
@@ -38,14 +38,10 @@ class MathWorkers:
             self._free.put(worker)
 
     def _ask(self, worker: "subprocess.Popen[bytes]", question: dict[str, Any]) -> bool:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
         alarm = threading.Timer(self._limit_sec, worker.kill)
         alarm.start()
         try:
-            worker.stdin.write(orjson.dumps(question) + b"\n")
-            worker.stdin.flush()
-            said = worker.stdout.readline().strip()
+            said = _exchange(worker, orjson.dumps(question) + b"\n")
         except OSError:
             said = b""
         finally:
@@ -65,6 +61,14 @@ class MathWorkers:
             if worker is not None:
                 _end(worker)
             self._free.put(None)
+
+
+def _exchange(worker: "subprocess.Popen[bytes]", line: bytes) -> bytes:
+    if worker.stdin is None or worker.stdout is None:
+        raise RuntimeError("a worker was started without pipes")
+    worker.stdin.write(line)
+    worker.stdin.flush()
+    return worker.stdout.readline().strip()
 
 
 def _end(worker: "subprocess.Popen[bytes]") -> None:

@@ -17,7 +17,7 @@ texts = st.lists(pieces, max_size=14).map("".join)
 
 
 @given(texts)
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_fields_are_those_that_a_pattern_finds(text):
     matches = re.findall(r"<a>\s*(.*?)\s*</a>", text, re.DOTALL)
     parser = XMLParser(["a"], answer_field="a")
@@ -25,11 +25,12 @@ def test_fields_are_those_that_a_pattern_finds(text):
     assert parser.parse_answer(text) == (matches[-1] if matches else None)
 
 
-@given(st.text(max_size=20).map(str.strip), st.text(max_size=20).map(str.strip))
+words = st.text("ab/>{} \né", max_size=8).map(str.strip)
+
+
+@given(words, words)
 @settings(max_examples=50)
 def test_what_is_written_is_read_again(reasoning, code):
-    if "<" in reasoning + code:
-        return
     parsed = PARSER.parse(PARSER.format(reasoning=reasoning, code=code))
     assert (parsed.reasoning, parsed.code, parsed.answer) == (reasoning, code, None)
 

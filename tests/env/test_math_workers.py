@@ -37,13 +37,13 @@ def test_a_process_is_kept_for_the_next_question(workers):
 
 
 def test_one_that_ends_is_an_error_and_replaced(workers):
-    with pytest.raises(InfraError, match="ended without saying anything of {'die': 1}"):
+    with pytest.raises(InfraError, match=r"ended without saying anything of .*die"):
         workers.ask({"die": 1})
     assert workers.ask({})
 
 
 def test_one_that_hangs_is_ended():
     workers = MathWorkers(1, 0.2, (sys.executable, "-c", SCRIPT))
-    with pytest.raises(InfraError, match="of {'hang': 1}"):
+    with pytest.raises(InfraError, match="hang"):
         workers.ask({"hang": 1})
     workers.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 from seatrial.concurrency import first_error
 from seatrial.env.hooks import blaming
-from seatrial.env.rubric_calls import RewardCall, as_reward
+from seatrial.env.rubric_calls import RewardCall
 from seatrial.env.state import State
 from seatrial.env.tally import Tally
 from seatrial.errors import RewardError, SeatrialError
@@ -112,8 +112,7 @@ async def asked_advantages(call: RewardCall, states: list[State], offered: Mappi
     """The advantages that a function sees, which may ask for the `rewards` too. Raises RewardError."""
     rewards = [state["reward"] for state in states]
     values = await values_of(call, {**offered, "rewards": rewards}, len(states))
-    with blaming(f"the function {call.name}", RewardError):
-        return [as_reward(value) for value in values]
+    return [call.number(value) for value in values]
 
 
 def give_advantage(state: State, advantage: float) -> None:

@@ -81,11 +81,22 @@ class RewardCall:
     async def value(self, offered: Mapping[str, Any]) -> Any:
         """What the function returns. Raises RewardError for whatever it raises, unless that is an error of ours."""
         wanted = self.wanted(offered)
-        with blaming(f"the reward function {self.name}", RewardError):
+        try:
             if self.is_async:
                 return await self.func(**wanted)
             value = self._timed(wanted) if self.pace.on_loop else await asyncio.to_thread(self._timed, wanted)
             return await value if inspect.isawaitable(value) else value
+        except BaseException:  # only now, since it is asked for each function of each rollout
+            with blaming(f"the reward function {self.name}", RewardError):
+                raise
+
+    def number(self, value: Any) -> float:
+        """The number that the function returned. Raises RewardError when it is none."""
+        try:
+            return as_reward(value)
+        except Exception:
+            with blaming(f"the reward function {self.name}", RewardError):
+                raise
 
     def _timed(self, wanted: Mapping[str, Any]) -> Any:
         began = time.perf_counter()

@@ -4,10 +4,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from seatrial.env.hooks import blaming
-from seatrial.env.rubric_calls import RewardCall, as_reward, new_name
+from seatrial.env.rubric_calls import RewardCall, new_name
 from seatrial.env.state import State
-from seatrial.errors import RewardError, SeatrialError
+from seatrial.errors import SeatrialError
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +34,7 @@ class Tally:
     def take(self, call: RewardCall, weight: float, value: Any) -> None:
         """Take in what a function said, if that is a number."""
         try:
-            with blaming(f"the reward function {call.name}", RewardError):
-                number = as_reward(value)
+            number = call.number(value)
         except SeatrialError as error:
             self.fail(call, weight, error)
         else:

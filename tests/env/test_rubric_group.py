@@ -71,9 +71,16 @@ def test_empty_rubrics_leave_the_reward_to_the_environment():
     assert state["reward"] == 1.0
 
 
-def test_advantages_are_those_of_the_sum():
+def test_advantages_are_those_of_the_sum_in_each_turn_too():
     group = RubricGroup([Rubric([length]), Rubric([longest], [10.0])])
-    states = scored_together(group, "a", "aaa")
+    states = [state_of("a"), state_of("aaa")]
+    for state in states:
+        state["trajectory"].append({"reward": None, "advantage": None})
+    asyncio.run(group.score_group(states))
+    assert [state["trajectory"] for state in states] == [
+        [{"reward": 1.0, "advantage": -6.0}],
+        [{"reward": 13.0, "advantage": 6.0}],
+    ]
     assert [state["reward"] for state in states] == [1.0, 13.0]
     assert [state["advantage"] for state in states] == [-6.0, 6.0]
     assert states[1]["metrics"] == {"length": 3.0, "longest": 1.0}

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seatrial.env.parsers import XMLParser
@@ -17,6 +17,7 @@ texts = st.lists(pieces, max_size=14).map("".join)
 
 
 @given(texts)
+@example("<a>1</a><a> 2 </a><a>")
 @settings(max_examples=100)
 def test_fields_are_those_that_a_pattern_finds(text):
     matches = re.findall(r"<a>\s*(.*?)\s*</a>", text, re.DOTALL)

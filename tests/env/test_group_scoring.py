@@ -5,17 +5,15 @@ import asyncio
 import pytest
 
 from seatrial.env.decorators import advantage
-from seatrial.env.response import Response
 from seatrial.env.rubric import Rubric
-from seatrial.env.state import new_state, rollout_of
+from seatrial.env.state import new_state
 from seatrial.errors import ProviderError, RewardError, UsageError
 
 
 def state_of(said, **row):
     state = new_state({"prompt": "q", "task": "t", **row}, "m", None)
-    answer = {"role": "assistant", "content": said}
-    state["completion"] = [answer]
-    state["trajectory"].append(rollout_of(state).recorder.step(state["prompt"], Response(answer)))
+    state["completion"] = [{"role": "assistant", "content": said}]
+    state["trajectory"].append({"reward": None, "advantage": None})
     return state
 
 
@@ -115,11 +113,11 @@ def test_a_rollout_alone_is_not_compared():
 
 def test_advantages_are_above_the_mean_and_reach_the_turns_that_have_none():
     own = state_of("aaaa")
-    own["trajectory"][0]["extras"]["advantage"] = 9.0
+    own["trajectory"][0]["advantage"] = 9.0
     states = scored(Rubric([length]), state_of("aa"), own)
     assert values(states, "advantage") == [-1.0, 1.0]
     turns = [state["trajectory"][0] for state in states]
-    assert [turn["extras"] for turn in turns] == [{"reward": 2.0, "advantage": -1.0}, {"reward": 4.0, "advantage": 9.0}]
+    assert turns == [{"reward": 2.0, "advantage": -1.0}, {"reward": 4.0, "advantage": 9.0}]
 
 
 def test_a_marked_function_says_the_advantages_and_is_no_reward():
@@ -172,3 +170,16 @@ def test_the_rollouts_of_a_group_are_scored_side_by_side():
         return 1
 
     assert values(scored(Rubric([waits_for_the_other]), state_of("a"), state_of("b")), "reward") == [1.0, 1.0]
+
+
+def test_a_provider_that_fails_leaves_no_reward():
+    def broken(state):
+        raise KeyError("x")
+
+    alone, together = Rubric([length, longest]), Rubric([length, longest])
+    alone.add_score_object_provider(broken)
+    together.add_group_score_object_provider(broken)
+    for rubric in (alone, together):
+        states = scored(rubric, state_of("a"), state_of("b"))
+        assert values(states, "reward") == [None, None]
+        assert all("KeyError" in str(state["error"]) for state in states)

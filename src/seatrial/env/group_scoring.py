@@ -11,7 +11,7 @@ from seatrial.concurrency import first_error
 from seatrial.env.hooks import blaming
 from seatrial.env.rubric_calls import RewardCall
 from seatrial.env.state import State
-from seatrial.env.tally import Tally
+from seatrial.env.reward_sum import RewardSum
 from seatrial.errors import RewardError, SeatrialError
 
 WeightedCall = tuple[RewardCall, float]
@@ -55,41 +55,43 @@ async def measure_together(
     Those of one rollout run one after the other, the rollouts side by side; a function of the group waits for all.
     A rollout of which a weighted function has failed is not compared with the others any more.
     """
-    tallies = {id(state): Tally(state) for state in states}
+    sums = {id(state): RewardSum(state) for state in states}
 
     async def ask(run: Sequence[WeightedCall], state: State) -> None:
         offered = offer(state)
         for call, weight in run:
-            await tallies[id(state)].ask(call, weight, offered)
+            await sums[id(state)].ask(call, weight, offered)
 
     async def settle(state: State) -> None:
-        tallies[id(state)].settle()
+        sums[id(state)].settle()
 
     for is_group, each in itertools.groupby(calls, key=lambda call: call[0].is_group):
         run = list(each)
         if is_group:
             for call, weight in run:
-                await _compare(call, weight, list(tallies.values()), offers)
+                await _compare(call, weight, list(sums.values()), offers)
         else:
             await for_each(states, partial(ask, run))
-    await for_each(states, settle)
+    await for_each(unscathed(states), settle)
 
 
-async def _compare(call: RewardCall, weight: float, tallies: list[Tally], offers: GroupOffer) -> None:
-    compared = [tally for tally in tallies if tally.failed is None]
-    for tally in tallies:
-        if tally.failed is not None:
-            tally.skip(call)
+async def _compare(call: RewardCall, weight: float, sums: list[RewardSum], offers: GroupOffer) -> None:
+    compared = [added for added in sums if added.failed is None and added.state.get("error") is None]
+    for added in sums:
+        if added not in compared:
+            added.skip(call)
     if not compared:
         return
     try:
-        values = await values_of(call, offers([tally.state for tally in compared]), len(compared))
+        with blaming("what functions of a group may ask for", RewardError):
+            offered = offers([added.state for added in compared])
+        values = await values_of(call, offered, len(compared))
     except SeatrialError as error:
-        for tally in compared:
-            tally.fail(call, weight, error)
+        for added in compared:
+            added.fail(call, weight, error)
         return
-    for tally, value in zip(compared, values, strict=True):
-        tally.take(call, weight, value)
+    for added, value in zip(compared, values, strict=True):
+        added.take(call, weight, value)
 
 
 async def values_of(call: RewardCall, offered: Mapping[str, Any], count: int) -> list[Any]:
@@ -120,6 +122,5 @@ def give_advantage(state: State, advantage: float) -> None:
     state["advantage"] = advantage
     for turn in state.get("trajectory") or ():
         for name in ("reward", "advantage"):
-            place = turn if hasattr(type(turn), "__setitem__") else turn["extras"]
-            if place.get(name) is None:
-                place[name] = state[name]
+            if turn.get(name) is None:
+                turn[name] = state[name]

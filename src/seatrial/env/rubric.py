@@ -19,7 +19,7 @@ from seatrial.env.hooks import blaming, settled
 from seatrial.env.parsers.parser import Parser
 from seatrial.env.rubric_calls import RewardCall, RewardFunc, as_reward, func_name
 from seatrial.env.state import State
-from seatrial.env.tally import Tally
+from seatrial.env.reward_sum import RewardSum
 from seatrial.errors import SeatrialError, UsageError
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ class Rubric:
         """
         calls = self._weighted_calls()
         refuse_group(calls)
-        tally, offered = Tally(state), self.score_objects(state)
+        added, offered = RewardSum(state), self.score_objects(state)
         for call, weight in calls:
-            await tally.ask(call, weight, offered)
-        tally.settle()
+            await added.ask(call, weight, offered)
+        added.settle()
 
     async def score_group(self, states: list[State]) -> None:
         """Score the rollouts of one row: `reward`, `metrics` and `advantage` of each, and of its turns.

@@ -4,7 +4,7 @@ import pytest
 
 from seatrial.env.rubric_calls import RewardCall
 from seatrial.env.state import State
-from seatrial.env.tally import Tally
+from seatrial.env.reward_sum import RewardSum
 from seatrial.errors import ProviderError, RewardError
 
 
@@ -18,22 +18,22 @@ def call(name):
 
 def test_numbers_are_weighted_and_kept_by_name():
     state = State()
-    tally = Tally(state)
-    tally.take(call("a"), 2.0, 1)
-    tally.take(call("a"), 0.0, True)
-    tally.settle()
+    added = RewardSum(state)
+    added.take(call("a"), 2.0, 1)
+    added.take(call("a"), 0.0, True)
+    added.settle()
     assert state == {"metrics": {"a": 1.0, "a_2": 1.0}, "reward": 2.0}
 
 
 def test_the_first_failure_that_has_a_weight_is_raised_and_no_reward_is_written():
     state = State()
-    tally = Tally(state)
-    tally.fail(call("metric"), 0.0, ProviderError("unheard"))
-    tally.take(call("text"), 1.0, "no number")
-    tally.fail(call("judged"), 1.0, ProviderError("too late"))
-    tally.skip(call("skipped"))
+    added = RewardSum(state)
+    added.fail(call("metric"), 0.0, ProviderError("unheard"))
+    added.take(call("text"), 1.0, "no number")
+    added.fail(call("judged"), 1.0, ProviderError("too late"))
+    added.skip(call("skipped"))
     with pytest.raises(RewardError, match="the reward function text failed: ValueError"):
-        tally.settle()
+        added.settle()
     assert state["metrics"] == {"metric": None, "text": None, "judged": None, "skipped": None}
     assert state["reward_errors"].keys() == {"metric", "text", "judged"}
     assert "reward" not in state

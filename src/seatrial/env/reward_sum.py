@@ -1,4 +1,4 @@
-"""Tally: what the reward functions say of one rollout, added up."""
+"""RewardSum: what the reward functions say of one rollout, added up."""
 
 import logging
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from seatrial.errors import SeatrialError
 _log = logging.getLogger(__name__)
 
 
-class Tally:
+class RewardSum:
     """The reward and the metrics of a rollout so far, and the first failure of a function that has a weight."""
 
     __slots__ = ("failed", "metrics", "reward", "state")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from seatrial.env.reward_sum import RewardSum
 from seatrial.env.rubric_calls import RewardCall
 from seatrial.env.state import State
-from seatrial.env.reward_sum import RewardSum
 from seatrial.errors import ProviderError, RewardError
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from seatrial.concurrency import first_error
 from seatrial.env.hooks import blaming
+from seatrial.env.reward_sum import RewardSum
 from seatrial.env.rubric_calls import RewardCall
 from seatrial.env.state import State
-from seatrial.env.reward_sum import RewardSum
 from seatrial.errors import RewardError, SeatrialError
 
 WeightedCall = tuple[RewardCall, float]

@@ -17,9 +17,9 @@ from seatrial.env.group_scoring import (
 )
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.parsers.parser import Parser
+from seatrial.env.reward_sum import RewardSum
 from seatrial.env.rubric_calls import RewardCall, RewardFunc, as_reward, func_name
 from seatrial.env.state import State
-from seatrial.env.reward_sum import RewardSum
 from seatrial.errors import SeatrialError, UsageError
 
 if TYPE_CHECKING:

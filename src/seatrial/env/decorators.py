@@ -1,4 +1,4 @@
-"""`stop`, `cleanup` and `teardown`: marks on methods of an environment, and how the marked methods are found.
+"""`stop`, `cleanup`, `teardown`, `advantage`: marks on methods of an environment or a rubric, and how they are found.
 
 Each is used bare or with a priority, `@stop(priority=10)`; the highest comes first, and of equals the one that was
 written first, base classes before their children. A method that overrides a marked one is marked like it;
@@ -7,10 +7,14 @@ written first, base classes before their children. A method that overrides a mar
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
+from weakref import WeakKeyDictionary
 
-Mark = Literal["stop", "cleanup", "teardown"]
+Mark = Literal["stop", "cleanup", "teardown", "advantage"]
 Method = Callable[..., Any]
 M = TypeVar("M", bound=Method)
+
+_MARKED: WeakKeyDictionary[type, dict[Mark, tuple[str, ...]]] = WeakKeyDictionary()
+"""What was found once, since it is looked for in each turn of each rollout."""
 
 
 @overload
@@ -40,16 +44,37 @@ def teardown(method: Method | None = None, /, *, priority: int = 0) -> Any:
     return _mark("teardown", method, priority)
 
 
+@overload
+def advantage(method: M, /) -> M: ...
+@overload
+def advantage(*, priority: int = 0) -> Callable[[M], M]: ...
+def advantage(method: Method | None = None, /, *, priority: int = 0) -> Any:
+    """Mark a function or a method of a rubric that says the advantage of each rollout of a group."""
+    return _mark("advantage", method, priority)
+
+
 def marked_methods(owner: object, mark: Mark) -> dict[str, Method]:
     """The bound methods with a mark by their names, in the order in which they are to run."""
+    known = _MARKED.setdefault(type(owner), {})
+    if mark not in known:
+        known[mark] = _marked_names(type(owner), mark)
+    return {name: method for name in known[mark] if callable(method := getattr(owner, name))}
+
+
+def priority_of(method: object, mark: Mark) -> int | None:
+    """The priority of a mark; None without it."""
+    priority = getattr(method, _attribute(mark), None)
+    return priority if isinstance(priority, int) else None
+
+
+def _marked_names(owner: type, mark: Mark) -> tuple[str, ...]:
     priorities: dict[str, int] = {}
-    for kind in reversed(type(owner).__mro__):
+    for kind in reversed(owner.__mro__):
         for name, member in vars(kind).items():
-            priority = getattr(member, _attribute(mark), None)
-            if isinstance(priority, int):
+            priority = priority_of(member, mark)
+            if priority is not None:
                 priorities[name] = priority
-    names = sorted(priorities, key=lambda name: -priorities[name])
-    return {name: method for name in names if callable(method := getattr(owner, name))}
+    return tuple(sorted(priorities, key=lambda name: -priorities[name]))
 
 
 def _mark(mark: Mark, method: Method | None, priority: int) -> Any:

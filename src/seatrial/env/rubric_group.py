@@ -1,0 +1,155 @@
+"""RubricGroup: several rubrics as one. Their rewards are added up, and each keeps its parser, objects and methods."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from seatrial.env.group_scoring import set_error, unscathed
+from seatrial.env.parsers.parser import Parser
+from seatrial.env.rubric import GroupProvider, Provider, Rubric
+from seatrial.env.rubric_calls import RewardFunc, new_name
+from seatrial.env.state import State
+from seatrial.errors import SeatrialError, UsageError
+
+
+class RubricGroup(Rubric):
+    """The rubrics in `rubrics`, as one. Functions that are added to the group are added to the first of them.
+
+    Metrics of the same name are told apart by a number. Raises UsageError for no rubrics.
+    """
+
+    def __init__(self, rubrics: Sequence[Rubric], parser: Parser | None = None) -> None:
+        if not rubrics:
+            raise UsageError("a RubricGroup needs at least one rubric")
+        super().__init__(parser=parser or rubrics[0].parser)
+        self.rubrics = list(rubrics)
+
+    def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
+        """Add a function to the first rubric."""
+        self.rubrics[0].add_reward_func(func, weight)
+
+    def add_class_object(self, name: str, obj: Any) -> None:
+        """Let the functions of all rubrics ask for something by a name."""
+        for rubric in self.rubrics:
+            rubric.add_class_object(name, obj)
+
+    def add_score_object_provider(self, provider: Provider) -> None:
+        """Let the functions of all rubrics ask for what another function names for each rollout."""
+        for rubric in self.rubrics:
+            rubric.add_score_object_provider(provider)
+
+    def add_group_score_object_provider(self, provider: GroupProvider) -> None:
+        """Let the functions of all rubrics ask for what another function names for each group."""
+        for rubric in self.rubrics:
+            rubric.add_group_score_object_provider(provider)
+
+    def members(self) -> list[Rubric]:
+        """The rubrics of the group."""
+        return list(self.rubrics)
+
+    @property
+    def has_group_rewards(self) -> bool:
+        """Whether any function compares the rollouts of a group."""
+        return any(rubric.has_group_rewards for rubric in self.rubrics)
+
+    @property
+    def has_advantages(self) -> bool:
+        """Whether one of the rubrics says what the advantages are."""
+        return any(rubric.has_advantages for rubric in self.rubrics)
+
+    def get_reward_funcs(self) -> list[RewardFunc]:
+        """The functions of all rubrics."""
+        return [func for rubric in self.rubrics for func in rubric.get_reward_funcs()]
+
+    def get_reward_weights(self) -> list[float]:
+        """The weight of each function."""
+        return [weight for rubric in self.rubrics for weight in rubric.get_reward_weights()]
+
+    async def score_rollout(self, state: State) -> None:
+        """Set the sum of the rewards and all metrics. Raises what the first rubric that failed raised."""
+        total, failed = _Total(state), None
+        for rubric in self.rubrics:
+            total.begin()
+            try:
+                await rubric.score_rollout(state)
+            except SeatrialError as error:
+                failed = failed or error
+            total.add(rubric)
+        total.write()
+        if failed is not None:
+            state["reward"] = total.before
+            raise failed
+
+    async def measure_group(self, states: list[State]) -> None:
+        """Score the rollouts of one row by each rubric, without their advantages."""
+        totals = [_Total(state) for state in unscathed(states)]
+        for rubric in self.rubrics:
+            measured = [total for total in totals if total.state.get("error") is None]
+            for total in measured:
+                total.begin()
+            await _way_to_measure(rubric)([total.state for total in measured])
+            for total in measured:
+                total.add(rubric)
+        for total in totals:
+            total.write()
+            if total.state.get("error") is not None:
+                set_error(total.state, total.state["error"])
+
+    async def advantages(self, states: list[State]) -> list[float]:
+        """What the first rubric with a function for it says, else how far each is above the mean."""
+        for rubric in self.rubrics:
+            if rubric.has_advantages:
+                return await rubric.advantages(states)
+        return await super().advantages(states)
+
+    async def cleanup(self, state: State) -> None:
+        """Run the handlers of all rubrics."""
+        await super().cleanup(state)
+        for rubric in self.rubrics:
+            await rubric.cleanup(state)
+
+    async def teardown(self) -> None:
+        """End the use of all rubrics, each even if another fails. Raises the first HookError then."""
+        errors = []
+        for teardown in [super().teardown, *(rubric.teardown for rubric in self.rubrics)]:
+            try:
+                await teardown()
+            except SeatrialError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+class _Total:
+    """What several rubrics say of a rollout. Each finds it as the environment left it."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.before = state.get("reward")
+        self.reward: float | None = None
+        self.metrics: dict[str, float | None] = {}
+        self.errors: dict[str, str] = {}
+
+    def begin(self) -> None:
+        self.state["reward"], self.state["metrics"], self.state["reward_errors"] = self.before, None, {}
+
+    def add(self, rubric: Rubric) -> None:
+        reward = self.state.get("reward")
+        left_alone = reward is self.before and not rubric.get_reward_funcs()
+        if reward is not None and not left_alone:
+            self.reward = (self.reward or 0.0) + reward
+        errors = self.state.get("reward_errors") or {}
+        for name, value in (self.state.get("metrics") or {}).items():
+            known_as = new_name(name, self.metrics)
+            self.metrics[known_as] = value
+            if name in errors:
+                self.errors[known_as] = errors[name]
+
+    def write(self) -> None:
+        self.state["reward"] = self.before if self.reward is None else self.reward
+        self.state["metrics"], self.state["reward_errors"] = self.metrics, self.errors
+
+
+def _way_to_measure(rubric: Rubric) -> Callable[[list[State]], Coroutine[Any, Any, None]]:
+    """Without advantages, which only the sum has, unless the rubric's author scores groups in a way of their own."""
+    usual = type(rubric).score_group is Rubric.score_group
+    return rubric.measure_group if usual else rubric.score_group

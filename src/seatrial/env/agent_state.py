@@ -70,6 +70,8 @@ class AgentState:
         elif state.get("timed_out"):
             state["error"] = self._silence()
             await self.run.stop(RolloutEnded(408, "the time of the rollout is over"), by="timed_out")
+        elif state.get("agent_completed") and not self.run.over:  # somebody says that it need not go on
+            await self.run.stop(_why(state))
         else:
             await self.run.wind_down(_why(state), deadline_sec)
         await self.model.aclose()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from seatrial.concurrency import first_error
 from seatrial.env.mcp_servers import (
     HarborMCPHealthcheck,
     HarborMCPServer,
@@ -45,10 +44,7 @@ class HarborMCPMixin:
         commands = {server: command for server, command in asked.items() if command is not None}
         if commands:
             launcher = McpLauncher(self.sandbox_client, sandbox_id, self.mcp_healthcheck)
-            try:
-                state["harbor_mcp_jobs"] = await launcher.launch(commands)
-            except BaseExceptionGroup as errors:
-                raise first_error(errors) from None
+            state["harbor_mcp_jobs"] = await launcher.launch(commands)
 
     async def stop_mcp_servers(self, state: State) -> None:
         """End the servers of a rollout, after its agent and before it is judged."""

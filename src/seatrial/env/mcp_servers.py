@@ -19,6 +19,7 @@ _PORTS = {"http": 80, "https": 443, "": 80}
 # The kernel's own table of listeners: it needs nothing in the image but a shell with grep.
 _LISTENS = "grep -qE '^ *[0-9]+: [0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]+ 0A ' /proc/net/tcp /proc/net/tcp6"
 _MAX_TOLD = 2000
+_FIRST_PAUSE_SEC = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class HarborMCPHealthcheck:
     interval_sec: float = 2.0
     start_period_sec: float = 0.0
     timeout_sec: float = 10.0
+
+    @property
+    def seconds(self) -> float:
+        """How long a server may take: its start period, and then as long as so many tries at that interval."""
+        return self.start_period_sec + max(1, self.retries) * self.interval_sec
 
     def probe(self, port: int) -> str:
         """What succeeds once a server at a port is ready."""
@@ -113,9 +119,8 @@ class McpLauncher:
         jobs: dict[str, BackgroundJob] = {}
         for server, command in commands.items():
             jobs[server.name] = await self.client.start_background_job(self.sandbox_id, command)
-        async with asyncio.TaskGroup() as group:
-            for server in commands:
-                group.create_task(self._wait(server, jobs[server.name]))
+        for server in commands:
+            await self._wait(server, jobs[server.name])
         return jobs
 
     async def _name_hosts(self, servers: Mapping[HarborMCPServer, str]) -> None:
@@ -135,8 +140,8 @@ class McpLauncher:
         port, check, loop = mcp_url_port(server), self.check, asyncio.get_running_loop()
         if port is None:
             raise AgentSetupError(f"the MCP server {server.name!r} has no port in its URL {server.url!r}")
-        began, failures = loop.time(), 0
-        while failures < max(1, check.retries):
+        began, pause = loop.time(), _FIRST_PAUSE_SEC
+        while loop.time() - began <= check.seconds:
             status = await self.client.get_background_job(self.sandbox_id, job)
             if status.completed:
                 said = (status.stderr or status.stdout or "").strip()[-_MAX_TOLD:]
@@ -145,9 +150,9 @@ class McpLauncher:
             probe = await self.client.execute_command(self.sandbox_id, check.probe(port), timeout=check.timeout_sec)
             if probe.exit_code == 0:
                 return
-            failures += loop.time() - began >= check.start_period_sec
-            await asyncio.sleep(check.interval_sec)
+            await asyncio.sleep(min(pause, check.interval_sec))
+            pause *= 2
         raise HealthcheckError(
-            f"the MCP server {server.name!r} was not ready at port {port} after {failures} tries; its command is "
+            f"the MCP server {server.name!r} was not ready at port {port} within {check.seconds:g} s; its command is "
             f"{job.command[:200]!r}"
         )

@@ -9,7 +9,7 @@ from seatrial.trial.judgement import Judgement, VerifierOutcome, evaluate, read_
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
 from seatrial.trial.verification import Verification
-from seatrial.trial.verifier_files import lay_out_files, must_be_alone
+from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
 from seatrial.verify.run import fetch_files, run_tests
 
@@ -25,6 +25,8 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
         isolation = "kill"
     if isolation == "exposed" and verification.options.isolation == "kill":
         await sandbox.kill_all()
+    if isolation != "separate":
+        await make_way(verification, sandbox, machinery.staging)
     shield = await raise_shield(verification, sandbox, machinery, isolation)
     judgement = await _run_once(verification, sandbox, machinery, shield)
     if shield.isolation == "guarded" and verification.work.survivors:

@@ -26,7 +26,8 @@ from seatrial.verify.stage import (
 )
 
 # A link into what only the verifier sees: a folder of that name at the root would be the agent's too.
-_LINK = f'r=${{SANDBOX_ROOT:-}}; rm -rf "$r{ORACLE_DIR}" && ln -s "$r{SOLUTION_DIR}" "$r{ORACLE_DIR}"'
+_CLEAR = f'rm -rf "${{SANDBOX_ROOT:-}}{ORACLE_DIR}"'
+_LINK = f'{_CLEAR} && ln -s "${{SANDBOX_ROOT:-}}{SOLUTION_DIR}" "${{SANDBOX_ROOT:-}}{ORACLE_DIR}"'
 _LINK_SEC = 60.0
 
 
@@ -97,6 +98,15 @@ def _speaks_of_oracle(verification: Verification, staging: OwnStaging | None) ->
     if options.layout != "verifiers" or options.solution != "staged" or verification.round.solution() is None:
         return False
     return staging is not None or ORACLE_DIR.encode() in _tests(verification).archive
+
+
+async def make_way(verification: Verification, sandbox: Sandbox, staging: OwnStaging | None) -> None:
+    """Take away what the agent called as the verifier's own folder is called: what it left there, no test is to find.
+
+    Whatever the agent's programs do instead, the verifier's own empty the folder once more.
+    """
+    if _speaks_of_oracle(verification, staging):
+        await sandbox.exec(ExecSpec(("/bin/sh", "-c", _CLEAR), user=0, timeout_sec=_LINK_SEC))
 
 
 async def _link_oracle(verification: Verification, room: Sandbox, staging: OwnStaging | None) -> None:

@@ -1,6 +1,7 @@
-"""Whatever HarborEnv and CliAgentEnv of verifiers 0.1.9 to 0.3.1 took is taken here; what changes nothing is documented."""
+"""All arguments that HarborEnv and CliAgentEnv had in verifiers 0.1.9 to 0.3.1 are taken; the page explains each."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from seatrial.env.sandbox_settings import WITHOUT_EFFECT, SandboxTimeouts
 from tests.env.worlds import cli_env, evaluate, harbor_env, make_tasks, only, world
 
 DOCS = Path(__file__).parents[2] / "docs/harborenv.md"
-OF_AGENTS = {
+OF_AGENTS: dict[str, Any] = {
     "interception_port": 8765,
     "interception_url": "https://tunnel.example",
     "max_turns": 10,
@@ -40,7 +41,10 @@ OF_AGENTS = {
     "timeouts": SandboxTimeouts(read_file=20),
     "keep_sandbox_for_scoring": True,
 }
-OF_TASKS = {"mcp_launch_commands": {"files": "serve"}, "mcp_healthcheck": HarborMCPHealthcheck(retries=2)}
+OF_TASKS: dict[str, Any] = {
+    "mcp_launch_commands": {"files": "serve"},
+    "mcp_healthcheck": HarborMCPHealthcheck(retries=2),
+}
 
 
 def test_every_argument_can_be_given_and_is_found_on_the_environment(tmp_path):
@@ -60,8 +64,9 @@ def test_a_typo_is_refused_with_the_name_that_was_meant(tmp_path):
         ("mcp_launch_comands", "mcp_launch_commands"),
         ("keep_sandbox_for_score", "keep_sandbox_for_scoring"),
     ]:
+        options: dict[str, Any] = {wrong: None}
         with pytest.raises(vf.UnknownArgumentError, match=f"did you mean {meant}"):
-            harbor_env(folder, **{wrong: None})
+            harbor_env(folder, **options)
 
 
 def test_the_page_names_every_argument_and_why_some_change_nothing():

@@ -1,12 +1,13 @@
 """The hooks that subclasses of verifiers' HarborEnv override: in which order they come, and what they can reach."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import seatrial as vf
-from seatrial.testing.fake import FakeBackend, answer, command_line
+from seatrial.testing.fake import answer
 from tests.env.worlds import (
     COLUMNS,
     COMMAND,
@@ -18,7 +19,6 @@ from tests.env.worlds import (
     harbor_env,
     make_tasks,
     only,
-    real_agent,
     record_of,
     world,
 )
@@ -69,9 +69,15 @@ def test_each_hook_is_called_once_in_the_order_of_verifiers(tmp_path):
 
 def test_hooks_of_the_first_releases_get_the_client_too(tmp_path):
     class Old(vf.HarborEnv):
-        async def post_sandbox_setup(self, state, sandbox_client):
-            await super().post_sandbox_setup(state, sandbox_client)
+        async def post_sandbox_setup(self, state, sandbox_client):  # type: ignore[override]
+            await super().post_sandbox_setup(state, sandbox_client)  # type: ignore[call-arg]
             await sandbox_client.upload_content(state["sandbox_id"], "x", "/app/agent.py")
+
+        async def prepare_harbor_task(self, sandbox_client, sandbox_id, task_dir):  # type: ignore[override]
+            await super().prepare_harbor_task(sandbox_client, sandbox_id, task_dir)  # type: ignore[call-arg, arg-type]
+
+        async def start_agent(self, state, sandbox_client):  # type: ignore[override]
+            await super().start_agent(state, sandbox_client)  # type: ignore[call-arg]
 
     backend = world()
     assert only(evaluate(harbor_env(make_tasks(tmp_path), Old, backend=backend)))["error"] is None
@@ -87,12 +93,8 @@ class Uploading(vf.HarborEnv):
 
 
 def test_what_upload_test_assets_lays_out_is_there_for_the_verifier_alone(desk: Desk, tmp_path):
-    folder = make_tasks(
-        tmp_path,
-        files={
-            "tests/test.sh": 'cat /tests/more.txt /app/seen >&2; [ "$(cat /tests/more.txt)" = task_1 ] && echo 1 > /logs/verifier/reward.txt'
-        },
-    )
+    test = '[ "$(cat /tests/more.txt)" = task_1 ] && echo 1 > /logs/verifier/reward.txt\n'
+    folder = make_tasks(tmp_path, files={"tests/test.sh": test})
     agent = "ls /tests /logs/verifier > /app/seen 2>&1; test ! -e /tests"
     output = roll_out(desk, harbor_env(folder, Uploading, backend=desk.backend, run_command=agent))
     assert (output["reward"], output["agent_exit_code"]) == (1.0, 0)
@@ -106,7 +108,7 @@ def test_tests_cannot_be_laid_out_while_the_agent_may_act(tmp_path):
     class Early(vf.HarborEnv):
         async def post_sandbox_setup(self, state):
             await super().post_sandbox_setup(state)
-            await self.upload_test_assets(state["sandbox_id"], None)
+            await self.upload_test_assets(state["sandbox_id"], Path(state["harbor_task_dir"]))
 
     output = only(evaluate(harbor_env(make_tasks(tmp_path), Early)))
     assert "after the agent has ended" in output["error"]["message"]
@@ -115,7 +117,7 @@ def test_tests_cannot_be_laid_out_while_the_agent_may_act(tmp_path):
 def test_an_override_of_compute_reward_may_run_the_tests_itself(desk: Desk, tmp_path):
     class Own(vf.HarborEnv):
         async def compute_reward(self, state):
-            await self.upload_test_assets(state["sandbox_id"], state["harbor_task_dir"])
+            await self.upload_test_assets(state["sandbox_id"], Path(state["harbor_task_dir"]))
             ended = await self.run_background_job(state, "sh test.sh", timeout=60, working_dir="/tests")
             assert ended.exit_code == 0, ended.stderr
             return float(await self.read_file(state["sandbox_id"], REWARD_TXT) or 0.0) / 2
@@ -227,42 +229,10 @@ def test_what_the_model_and_the_trajectory_get_is_what_the_hooks_make_of_it():
     heard: list[str] = []
 
     async def agent(spec, sandbox):
-        status, body = await ask(spec, "hello", tools=[{"type": "function", "function": {"name": "f"}}])
+        _, body = await ask(spec, "hello", tools=[{"type": "function", "function": {"name": "f"}}])
         heard.append(body["choices"][0]["message"]["content"])
 
     output = only(evaluate(cli_env(agent, Normal)))
     (turn,) = output["trajectory"]
     assert [message["content"] for message in turn["prompt"]] == ["Be brief.", "hello"]
     assert (heard, turn["completion"][0]["content"]) == (["you said hello"], "you said hello!")
-
-
-def test_mcp_servers_are_launched_before_the_agent_and_gone_before_it_is_judged(desk: Desk, tmp_path):
-    toml = '[environment]\nnetwork_mode = "no-network"\n[[environment.mcp_servers]]\nname = "echo-it"\ntransport = "http"\nurl = "http://echo.internal:8123/mcp"\n'
-    files = {
-        "tests/test.sh": "cp /app/seen /logs/verifier/; pgrep -f http.server >&2 && exit 1; echo 1 > /logs/verifier/reward.txt"
-    }
-    agent = real_agent(
-        "open('/app/seen', 'w').write(os.environ['HARBOR_MCP_ECHO_IT_URL']);"
-        "urllib.request.urlopen('http://echo.internal:8123/').read()"
-    )
-    toml = toml.replace('"http"\nurl', '"streamable-http"\nurl')
-    launch = {"echo-it": "cd /srv && exec python3 -m http.server 8123"}
-    env = harbor_env(
-        make_tasks(tmp_path, toml=toml, files=files),
-        backend=desk.backend,
-        run_command=agent,
-        mcp_launch_commands=launch,
-    )
-    output = roll_out(desk, env)
-    assert (output["error"], output["agent_stderr"], output["reward"]) == (None, "", 1.0)
-    assert record_of(output).verifier_run.survivors == ()
-
-
-def test_an_mcp_server_that_ends_at_once_is_an_error_that_says_what_it_wrote(tmp_path):
-    async def run(spec, sandbox):
-        line = command_line(spec)
-        return answer(stderr="no such module" if line == "serve" else "", exit_code=line == "serve" or "/proc/net" in line)
-
-    toml = '[[environment.mcp_servers]]\nname = "a"\ntransport = "sse"\nurl = "http://localhost:81/"\n'
-    env = harbor_env(make_tasks(tmp_path, toml=toml), backend=FakeBackend(run), mcp_launch_commands={"a": "serve"})
-    assert "no such module" in only(evaluate(env))["error"]["message"]

@@ -1,4 +1,4 @@
-"""A task with steps is one rollout: the agent is run for each, each has a reward, and the sum is that of `seatrial run`."""
+"""A task with steps is one rollout: each step has a reward, and together they are what `seatrial run` gives."""
 
 import pytest
 

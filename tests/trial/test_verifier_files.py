@@ -10,10 +10,11 @@ pytestmark = [needs_root, needs_python]
 
 # No interpreter is named, and the test only works in bash.
 LOOK = """
-{ pwd; ls /oracle/answer.txt /tests/solution/answer.txt; [[ -n $BASH_VERSION ]] && echo bash; } > /logs/verifier/seen.txt 2>&1
+exec > /logs/verifier/seen.txt 2>&1
+pwd; ls /oracle/answer.txt /tests/solution/answer.txt; [[ -n $BASH_VERSION ]] && echo bash
 cmp -s /oracle/answer.txt /app/answer.txt && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
 """
-HIDE = "echo right > /app/answer.txt; ls /oracle /tests > /app/seen.txt 2>&1; mkdir /oracle; echo x > /oracle/answer.txt"
+HIDE = "echo right > /app/answer.txt; mkdir /oracle; echo x > /oracle/answer.txt"
 
 
 def judge(desk: Desk, command: str, **options):

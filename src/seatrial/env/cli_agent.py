@@ -22,6 +22,7 @@ from seatrial.env.monitors import MONITORS
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
 from seatrial.env.rubric import Rubric
+from seatrial.env.sandbox_client import without_client
 from seatrial.env.sandbox_mixin import SandboxMixin
 from seatrial.env.sandbox_resources import vars_of, with_resources
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
@@ -107,6 +108,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         variables = {**_TIMEOUTS, **self.environment_vars, **agent_of(state).model_variables}
         return {**variables, **model_variables(state["model"])} if state["model"] else variables
 
+    @without_client
     async def post_sandbox_setup(self, state: State) -> None:
         """After the sandbox was made and before the agent starts: upload files, install what it needs."""
 
@@ -185,6 +187,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         rollout = rollout_of(state)
         return rollout.place.folder if rollout.place else rollout.resources.enter_context(Scratch())
 
+    @without_client
     async def start_agent(self, state: State) -> None:
         """Start the agent's command; the rollout's loop answers it from now on."""
         from seatrial.env.agent_run import AgentRun  # noqa: PLC0415 - see the top

@@ -17,14 +17,14 @@ from seatrial.env.mcp_servers import HarborMCPHealthcheck
 from seatrial.env.rows import Row
 from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
+from seatrial.env.sandbox_client import without_client
 from seatrial.env.sandbox_resources import vars_of, with_resources
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE
 from seatrial.env.state import State, rollout_of
-from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook
+from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, leave_record, open_workplace
 from seatrial.env.verifier_hooks import HOOK, open_stage, own_staging, show_verdict
 from seatrial.env.workplace import Workplace
 from seatrial.errors import HookError, SeatrialError
-from seatrial.images.resolver import ResolvedImage
 from seatrial.model.job import AgentOptions, JobSpec, Layout, TrialOptions
 from seatrial.model.record import AgentRef
 from seatrial.model.task import Task
@@ -135,10 +135,9 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         state["harbor_config"], state["harbor_task_dir"] = read_toml(task), str(task.root)
         return await super().setup_state(state)
 
-    async def post_sandbox_setup(self, state: State, sandbox_client: Any = None) -> None:
-        """Put instruction.md and task.toml in place, and launch MCP servers. An override that uploads an agent calls
-        this one first.
-        """
+    @without_client
+    async def post_sandbox_setup(self, state: State) -> None:
+        """Put instruction.md and task.toml in place, and launch MCP servers. An override calls this one first."""
         await self._furnish(state)
 
     async def _furnish(self, state: State) -> None:
@@ -164,6 +163,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         if not state["is_completed"]:
             await self.is_completed(state)
 
+    @without_client
     async def prepare_harbor_task(self, sandbox_id: str, task_dir: Path) -> None:
         """Put in place what the agent may see of its task, at the beginning of each step if it has steps."""
         await self._workplace(self._sandboxes.state_of(sandbox_id)).set_up()
@@ -171,6 +171,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
     async def pre_mcp_setup(self, state: State) -> None:
         """Before MCP servers are launched: install or upload what they need."""
 
+    @without_client
     async def upload_test_assets(self, sandbox_id: str, task_dir: Path) -> None:
         """Lay out tests/ and solution/ for the verifier, after the agent has ended.
 
@@ -240,17 +241,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
     @cleanup(priority=50)
     async def keep_record(self, state: State) -> None:
         """Leave the trial's record on the state, before the sandbox is gone. The reward of one that failed is 0.0."""
-        error, rollout = state["error"], rollout_of(state)
-        if error is not None:
-            state["reward"] = 0.0
-        if rollout.trial is not None and state["reward"] is not None:
-            rollout.record = await rollout.trial.record(error, state["reward"])
-            if rollout.place:  # else nothing of it stays
-                from seatrial.trial.trajectories import keep_trajectories  # noqa: PLC0415 - as below
-
-                await keep_trajectories(rollout.trial.trial.log, rollout.trial.trial.folder)
-            used = rollout.trial.trial.log.resources
-            state["sandbox_oom"] = bool(used and used.oom_kills)
+        await leave_record(state)
 
     @stop
     async def max_turns_reached(self, state: State) -> bool:
@@ -259,26 +250,15 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         return 0 < self.max_turns <= len(state["trajectory"]) - (trial.first_turn if trial else 0)
 
     async def _make_workplace(self, state: State, request: Any, model: "ModelAccess") -> Workplace:
-        # Everything a trial needs, a third of what there is to import: nobody needs it before the first rollout.
-        from seatrial.trial.events import unobserved  # noqa: PLC0415
-        from seatrial.trial.log import TrialLog  # noqa: PLC0415
-        from seatrial.trial.machinery import Machinery  # noqa: PLC0415
-        from seatrial.trial.place import agent_image  # noqa: PLC0415
-        from seatrial.trial.rounds import rounds_of  # noqa: PLC0415
-        from seatrial.trial.steps import open_trial  # noqa: PLC0415
+        from seatrial.trial.machinery import Machinery  # noqa: PLC0415 - much, and only for the first rollout
 
         shared = await self._sandboxes.machinery(state)
-        spec = self._spec(state, request)
         agent = RolloutAgent(AgentRef(name=AGENT_NAME, command=self.run_command, model=state["model"]))
         machinery = Machinery(shared.backend, shared.images, model, {AGENT_NAME: agent}, staging=self._staging(state))
-        opening = open_trial(spec, machinery, self._folder(state), TrialLog(spec, unobserved))
-        rollout = rollout_of(state)
-        trial = await rollout.resources.enter_async_context(opening)
-        workplace = rollout.trial = TrialWorkplace(trial, trial.begin(rounds_of(spec.task)[0]), self.agent_workdir)
-        state["step"] = workplace.step
-        used = ResolvedImage(trial.place.sandbox.image, trial.place.image_from)
-        self._sandboxes.note_image(state, agent_image(spec.task).title, used)
-        await self._sandboxes.introduce(state, trial.sandbox, workplace.turn.network)
+        spec = self._spec(state, request)
+        workplace = await open_workplace(state, spec, machinery, self._folder(state), self.agent_workdir)
+        self._sandboxes.note_image(state, *workplace.images)
+        await self._sandboxes.introduce(state, workplace.trial.sandbox, workplace.turn.network)
         return workplace
 
     def _staging(self, state: State) -> "OwnStaging | None":

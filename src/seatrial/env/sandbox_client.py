@@ -1,12 +1,13 @@
 """SandboxClient: the sandboxes of rollouts by their ids, for hooks that put files into them and run commands there."""
 
 import asyncio
+import functools
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 from seatrial.concurrency import finish
 from seatrial.env.held import Held
@@ -14,6 +15,8 @@ from seatrial.env.known_sandbox import KnownSandbox, Release, View, as_result
 from seatrial.env.sandbox_values import BackgroundJob, BackgroundJobStatus, CommandResult, FileText, SandboxInfo
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, Network, Sandbox
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_FILE_BYTES = 256 * 2**20
 _GONE = (
@@ -192,6 +195,17 @@ class SandboxClient:
         if task is None:
             raise SandboxError(f"the sandbox {sandbox_id} has no background job {job.job_id!r}")
         return task
+
+
+def without_client(hook: F) -> F:
+    """A hook that leaves a client among its arguments alone: the first releases of verifiers passed one."""
+
+    @functools.wraps(hook)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("sandbox_client", None)
+        return hook(*(each for each in args if not isinstance(each, SandboxClient)), **kwargs)
+
+    return cast("F", called)
 
 
 def _absolute(path: str) -> str:

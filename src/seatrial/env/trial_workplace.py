@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from seatrial.agents.api import AgentContext, AgentLaunch
+from seatrial.env.state import State, rollout_of
 from seatrial.errors import HookError, UsageError
+from seatrial.images.resolver import ResolvedImage
 from seatrial.model.agent import AgentResult
 from seatrial.model.config import TaskConfig
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
@@ -21,7 +23,9 @@ if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the fir
     from collections.abc import Mapping
 
     from seatrial.gateway.access import OpenAccess
+    from seatrial.trial.machinery import Machinery
     from seatrial.trial.rounds import Round
+    from seatrial.trial.spec import TrialSpec
     from seatrial.trial.steps import OpenTrial, Turn
     from seatrial.trial.verification import Verification
     from seatrial.trial.verifier_files import VerifierStage
@@ -96,6 +100,14 @@ class TrialWorkplace:
         named = {name: each for name, each in judged.items() if name}
         reward = fmean(rewards) if strategy == "mean" else rewards[-1]
         return reward, combine(named, strategy)
+
+    @property
+    def images(self) -> tuple[str, ResolvedImage]:
+        """What the task asks for, and what is used."""
+        from seatrial.trial.place import agent_image  # noqa: PLC0415 - see above
+
+        place = self.trial.place
+        return agent_image(self.trial.spec.task).title, ResolvedImage(place.sandbox.image, place.image_from)
 
     def open_model(self, port: int) -> "AbstractAsyncContextManager[OpenAccess | None]":
         """The agent's way to its model."""
@@ -180,6 +192,39 @@ class TrialWorkplace:
                 self.settle(reward)
             await self.trial.complete()
         return self.trial.log.record()
+
+
+async def open_workplace(
+    state: State, spec: "TrialSpec", machinery: "Machinery", folder: Path, workdir: str
+) -> TrialWorkplace:
+    """The trial of a rollout in the first of its rounds; its sandbox is destroyed with the rollout's resources."""
+    from seatrial.trial.events import unobserved  # noqa: PLC0415 - see above
+    from seatrial.trial.log import TrialLog  # noqa: PLC0415
+    from seatrial.trial.rounds import rounds_of  # noqa: PLC0415
+    from seatrial.trial.steps import open_trial  # noqa: PLC0415
+
+    opening = open_trial(spec, machinery, folder, TrialLog(spec, unobserved))
+    rollout = rollout_of(state)
+    trial = await rollout.resources.enter_async_context(opening)
+    rollout.trial = TrialWorkplace(trial, trial.begin(rounds_of(spec.task)[0]), workdir)
+    state["step"] = rollout.trial.step
+    return rollout.trial
+
+
+async def leave_record(state: State) -> None:
+    """Leave the record of a rollout's trial on its state, and what it keeps of its calls in its folder."""
+    error, rollout = state["error"], rollout_of(state)
+    if error is not None:
+        state["reward"] = 0.0
+    if rollout.trial is None or state["reward"] is None:
+        return
+    trial = rollout.trial.trial
+    rollout.record = await rollout.trial.record(error, state["reward"])
+    state["sandbox_oom"] = bool(trial.log.resources and trial.log.resources.oom_kills)
+    if rollout.place:  # else nothing of it stays
+        from seatrial.trial.trajectories import keep_trajectories  # noqa: PLC0415 - see above
+
+        await keep_trajectories(trial.log, trial.folder)
 
 
 def judged_by_hook(reward: float, reason: str | None = None) -> EvaluationResult:

@@ -122,7 +122,10 @@ def test_an_override_of_compute_reward_may_run_the_tests_itself(desk: Desk, tmp_
             assert ended.exit_code == 0, ended.stderr
             return float(await self.read_file(state["sandbox_id"], REWARD_TXT) or 0.0) / 2
 
-    env = harbor_env(make_tasks(tmp_path), Own, backend=desk.backend, run_command="echo right > /app/answer.txt")
+    test = "cmp /oracle/answer.txt /app/answer.txt && echo 1 > /logs/verifier/reward.txt\n"
+    folder = make_tasks(tmp_path, files={"tests/test.sh": test, "solution/answer.txt": "right\n"})
+    run_command = "mkdir /oracle; echo right > /app/answer.txt"
+    env = harbor_env(folder, Own, backend=desk.backend, run_command=run_command, layout="verifiers")
     assert roll_out(desk, env)["reward"] == 0.5
 
 

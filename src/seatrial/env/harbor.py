@@ -126,7 +126,8 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
             "AGENT_WORKDIR": self.agent_workdir,
         }
         with blaming("mcp_agent_env_vars"):
-            servers = await settled(self.mcp_agent_env_vars(read_toml(task), state))
+            config = state.get("harbor_config") or read_toml(task)
+            servers = await settled(self.mcp_agent_env_vars(config, state))
         return {**variables, **named, **tool_variables(task), **servers}
 
     async def setup_state(self, state: State) -> State | None:

@@ -48,15 +48,18 @@ async def open_stage(workplace: TrialWorkplace, known: KnownSandbox) -> "Verifie
     It is shielded like that of any verifier. Raises HookError while the agent may still be at work.
     """
     from seatrial.trial.shield import raise_shield  # noqa: PLC0415 - see above
-    from seatrial.trial.verifier_files import VerifierStage  # noqa: PLC0415
+    from seatrial.trial.verifier_files import VerifierStage, link_oracle, make_way, must_be_alone  # noqa: PLC0415
     from seatrial.trial.verifier_place import choose_isolation  # noqa: PLC0415
 
     verification, trial = workplace.verification(), workplace.trial
-    isolation = choose_isolation(verification)
-    isolation = "kill" if isolation == "separate" else isolation  # the hook's commands know one sandbox
+    isolation, staging = choose_isolation(verification), trial.machinery.staging
+    if isolation == "separate" or (isolation == "guarded" and must_be_alone(verification, staging)):
+        isolation = "kill"  # the hook's commands know one sandbox
+    await make_way(verification, trial.sandbox, staging)
     shield = await raise_shield(verification, trial.sandbox, trial.machinery, isolation)
     if shield.isolation not in ("guarded", "kill"):
         await trial.sandbox.renew_verifier()
+    await link_oracle(verification, trial.sandbox, staging)
     stage = VerifierStage(verification, trial.sandbox)
     known.view = _view(stage)
     return stage

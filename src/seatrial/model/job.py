@@ -27,8 +27,8 @@ ImageFallback = Literal["python", "host", "refuse"]
 Layout = Literal["harbor", "verifiers"]
 """Where a verifier is started and finds the solution: as Harbor has it, or as the library verifiers had it.
 
-`harbor` runs `/tests/test.sh` in the task's own directory, with a staged solution in `/tests/solution`. `verifiers` runs
-it by bash in `/tests`, with a staged solution in `/oracle` too where the tests speak of it.
+`harbor` runs `/tests/test.sh` in the task's own directory, with a staged solution in `/tests/solution`. `verifiers`
+runs it by bash in `/tests`, with a staged solution in `/oracle` too where the tests speak of it.
 """
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

@@ -62,13 +62,13 @@ async def lay_out_files(
         if others := verification.conditions.added_tests:
             await put_files(room.sandbox, TESTS_DIR, others, mode=0o755)
     elif staging is not None:
-        await _link_oracle(verification, room.sandbox, staging)
+        await link_oracle(verification, room.sandbox, staging)
         await staging.run(VerifierStage(verification, room.sandbox))
         staged = await own_tests(room.sandbox, verification.agent_result)
         tests = _known_as(tests, staging)
     else:
         staged = stage_tests(tests, verification.agent_result)
-        await _link_oracle(verification, room.sandbox, None)
+        await link_oracle(verification, room.sandbox, None)
         await _show_solution(verification, room.sandbox)
     if ca_file := verification.options.ca_file:
         await put_file(room.sandbox, VERIFIER_CA, read_ca(ca_file), phase=staged.phase)
@@ -109,7 +109,8 @@ async def make_way(verification: Verification, sandbox: Sandbox, staging: OwnSta
         await sandbox.exec(ExecSpec(("/bin/sh", "-c", _CLEAR), user=0, timeout_sec=_LINK_SEC))
 
 
-async def _link_oracle(verification: Verification, room: Sandbox, staging: OwnStaging | None) -> None:
+async def link_oracle(verification: Verification, room: Sandbox, staging: OwnStaging | None) -> None:
+    """Let the verifier find the solution where the library verifiers had it, if that is wanted."""
     if _speaks_of_oracle(verification, staging):
         await room.exec(ExecSpec(("/bin/sh", "-c", _LINK), phase="verifier", user=0, timeout_sec=_LINK_SEC))
 

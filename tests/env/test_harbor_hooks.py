@@ -74,7 +74,7 @@ def test_hooks_of_the_first_releases_get_the_client_too(tmp_path):
             await sandbox_client.upload_content(state["sandbox_id"], "x", "/app/agent.py")
 
         async def prepare_harbor_task(self, sandbox_client, sandbox_id, task_dir):  # type: ignore[override]
-            await super().prepare_harbor_task(sandbox_client, sandbox_id, task_dir)  # type: ignore[call-arg, arg-type]
+            await super().prepare_harbor_task(sandbox_client, sandbox_id, task_dir)  # type: ignore[call-arg]
 
         async def start_agent(self, state, sandbox_client):  # type: ignore[override]
             await super().start_agent(state, sandbox_client)  # type: ignore[call-arg]

@@ -184,6 +184,6 @@ def test_max_turns_of_a_task_is_the_number_of_model_calls(tmp_path):
 def test_the_task_itself_is_not_changed_by_what_the_environment_says_instead(tmp_path):
     env = harbor_env(make_tasks(tmp_path), cpu_cores=2)
     only(evaluate(env))
-    (task,) = env._shelf.tasks.values()
+    (task,) = env._known_tasks.tasks.values()
     assert task.config.environment.cpus is None
     assert isinstance(task.config, TaskConfig)

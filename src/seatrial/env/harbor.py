@@ -10,7 +10,7 @@ from seatrial.env.cli_agent import CliAgentEnv
 from seatrial.env.decorators import cleanup, stop
 from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
 from seatrial.env.harbor_steps import total_steps, until_judged
-from seatrial.env.harbor_trials import AGENT_NAME, RolloutTrials, TaskShelf, in_image, with_limits
+from seatrial.env.harbor_trials import AGENT_NAME, KnownTasks, RolloutTrials, in_image, with_limits
 from seatrial.env.hooks import blaming, call_hook, settled
 from seatrial.env.mcp_mixin import HarborMCPMixin
 from seatrial.env.mcp_servers import HarborMCPHealthcheck
@@ -76,7 +76,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         self.agent_workdir = agent_workdir
         self.mcp_launch_commands = dict(mcp_launch_commands or {})
         self.mcp_healthcheck = mcp_healthcheck or HarborMCPHealthcheck()
-        self._shelf = TaskShelf({str(task.root): task for task in load_tasks(self.dataset_path, tasks)})
+        self._known_tasks = KnownTasks({str(task.root): task for task in load_tasks(self.dataset_path, tasks)})
         given: Rubric | None = kwargs.pop("rubric", None)
         kwargs.setdefault("timeout_seconds", None)
         kwargs.setdefault("dataset", self._rows_to_use())
@@ -101,7 +101,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
 
         Raises UsageError where the package `datasets` is not installed; only this method needs it.
         """
-        return as_hf_dataset(task_rows(self._shelf.tasks.values()))
+        return as_hf_dataset(task_rows(self._known_tasks.tasks.values()))
 
     def _rows_to_use(self) -> Any:
         """What rollouts are made on: the tasks, or what an override of `load_harbor_dataset` makes of them."""
@@ -110,7 +110,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         return self._own_rows
 
     def _own_rows(self) -> list[Row]:
-        return task_rows(self._shelf.tasks.values())
+        return task_rows(self._known_tasks.tasks.values())
 
     async def get_docker_image(self, state: State) -> str:
         """The image that the task names, else the one for all."""
@@ -278,7 +278,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
 
     def _task_of(self, state: State) -> Task:
         place = rollout_of(state).place
-        return place.spec.task if place else self._shelf.task_of(state)
+        return place.spec.task if place else self._known_tasks.task_of(state)
 
     def _workplace(self, state: State) -> TrialWorkplace:
         """The trial of a rollout. Raises HookError for one that has none yet."""
@@ -297,4 +297,4 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
 
     def _trials(self, model: str) -> RolloutTrials:
         agent = AgentOptions(name=AGENT_NAME, command=self.run_command, model=model)
-        return RolloutTrials(self._shelf, agent, self.trial_options, self.timeout_seconds)
+        return RolloutTrials(self._known_tasks, agent, self.trial_options, self.timeout_seconds)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from seatrial.env.agent_state import agent_of
 from seatrial.env.hooks import blaming, settled
-from seatrial.env.known_sandbox import View
+from seatrial.env.known_sandbox import SandboxView
 from seatrial.env.state import State, rollout_of
 from seatrial.errors import SeatrialError
 
@@ -59,7 +59,7 @@ async def _play(env: "HarborEnv", state: State, round_: "Round") -> None:
     state.update(_AFRESH, step=round_.name)
     # What the verifier of the step before had is no longer seen: an agent comes.
     known = env.sandbox_client.known(state["sandbox_id"])
-    known.view = View(rollout.trial.trial.sandbox, network=rollout.trial.turn.network, env=known.view.env)
+    known.view = SandboxView(rollout.trial.trial.sandbox, network=rollout.trial.turn.network, env=known.view.env)
     agent.interception.reopen()
     agent.run = agent.turn = None
     try:

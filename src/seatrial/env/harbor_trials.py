@@ -27,7 +27,7 @@ USUAL_SECONDS = 3600.0
 
 
 @dataclass(eq=False, slots=True)
-class TaskShelf:
+class KnownTasks:
     """The tasks of an environment by their folders, with their digests; those of other rows are read when they come."""
 
     tasks: dict[str, Task]
@@ -57,7 +57,7 @@ class TaskShelf:
 class RolloutTrials:
     """What all rollouts of an environment have in common as trials."""
 
-    shelf: TaskShelf
+    known: KnownTasks
     agent: AgentOptions
     options: TrialOptions
     seconds: float | None
@@ -66,11 +66,11 @@ class RolloutTrials:
         """The trial that a rollout on a row is, as long as no hook says otherwise. Raises UsageError."""
         from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - much, and only for the first rollout
 
-        task, name = self.shelf.task_of(row), str(row["task"])
+        task, name = self.known.task_of(row), str(row["task"])
         return TrialSpec(
             trial_id=f"{trial_id(name, AGENT_NAME, 1)}.{uuid.uuid4().hex}",
             task=self._adapted(task, settings).model_copy(update={"id": name}),
-            task_digest=self.shelf.digest(task),
+            task_digest=self.known.digest(task),
             agent=self.agent,
             options=self.options,
         )
@@ -85,7 +85,7 @@ class RolloutTrials:
 
     def job(self, plan: RunPlan, name: str, prices: str | None, max_turns: int) -> JobSpec:
         """The job that rollouts amount to."""
-        tasks = {row["task"]: self.shelf.task_of(row) for row in plan.rows}
+        tasks = {row["task"]: self.known.task_of(row) for row in plan.rows}
         model = model_options(plan.sampling_args, max_turns)
         return JobSpec(
             name=name,

@@ -13,7 +13,7 @@ Release = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SandboxView:
     """Where commands and files of hooks go: which sandbox, in whose view, reaching whom."""
 
     sandbox: Sandbox
@@ -31,12 +31,12 @@ class KnownSandbox:
     `release` destroys it.
     """
 
-    view: View
+    view: SandboxView
     release: Release | None = None
     jobs: dict[str, "asyncio.Task[ExecResult]"] = field(default_factory=dict)
 
     @contextmanager
-    def seen_as(self, view: View) -> Iterator[None]:
+    def seen_as(self, view: SandboxView) -> Iterator[None]:
         """Another view for the length of a block."""
         before, self.view = self.view, view
         try:
@@ -77,7 +77,7 @@ class KnownSandbox:
         prepare = self.view.prepare
         if prepare is not None:
             view = self.view
-            self.view = View(view.sandbox, view.phase, view.network, view.env)
+            self.view = SandboxView(view.sandbox, view.phase, view.network, view.env)
             await prepare()
 
     async def end_jobs(self, *jobs: str) -> None:

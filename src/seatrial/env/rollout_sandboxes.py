@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from seatrial.env.held import Held
-from seatrial.env.known_sandbox import View
+from seatrial.env.kept_open import KeptOpen
+from seatrial.env.known_sandbox import SandboxView
 from seatrial.env.sandbox_client import SandboxClient
 from seatrial.env.sandbox_resources import vars_of, with_resources
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
@@ -134,7 +134,7 @@ class RolloutSandboxes:
         await self.client.remove(sandbox_id)
 
     @asynccontextmanager
-    async def _open(self, request: Any) -> AsyncIterator[View]:
+    async def _open(self, request: Any) -> AsyncIterator[SandboxView]:
         """A sandbox that a hook asks for, of no rollout."""
         settings = with_resources(self.settings, vars_of(request))
         image = getattr(request, "docker_image", None) or DEFAULT_IMAGE
@@ -144,7 +144,7 @@ class RolloutSandboxes:
             capabilities = await machinery.backend.probe()
             spec = settings.sandbox_spec(resolved.image, capabilities, WORKDIR, env)
             async with open_sandbox(machinery.backend, spec) as sandbox:
-                yield View(sandbox, network=settings.reach(capabilities), env=env)
+                yield SandboxView(sandbox, network=settings.reach(capabilities), env=env)
 
     async def release(self, state: State) -> None:
         """Give back everything a rollout holds, and destroy its sandbox."""
@@ -153,7 +153,7 @@ class RolloutSandboxes:
     async def keep(self, state: State) -> None:
         """Leave a rollout its sandbox until somebody releases it, or the event loop ends."""
         rollout = rollout_of(state)
-        held = Held(rollout.resources)
+        held = KeptOpen(rollout.resources)
         rollout.resources, rollout.kept = AsyncExitStack(), True
         rollout.resources.push_async_callback(held.close)
         await held.open()

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 from seatrial.concurrency import finish
-from seatrial.env.held import Held
-from seatrial.env.known_sandbox import KnownSandbox, Release, View, as_result
+from seatrial.env.kept_open import KeptOpen
+from seatrial.env.known_sandbox import KnownSandbox, Release, SandboxView, as_result
 from seatrial.env.sandbox_values import BackgroundJob, BackgroundJobStatus, CommandResult, FileText, SandboxInfo
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, Network, Sandbox
@@ -35,7 +35,7 @@ class SandboxClient:
     """
 
     def __init__(self) -> None:
-        self.opens: Callable[[Any], AbstractAsyncContextManager[View]] | None = None
+        self.opens: Callable[[Any], AbstractAsyncContextManager[SandboxView]] | None = None
         self._known: dict[str, KnownSandbox] = {}
         self._gone: dict[str, None] = {}
 
@@ -52,7 +52,7 @@ class SandboxClient:
     ) -> str:
         """Get to know a sandbox; returns its id. `release` destroys it."""
         sandbox_id = f"sandbox-{secrets.token_hex(6)}"
-        self._known[sandbox_id] = KnownSandbox(View(sandbox, network=network, env=dict(env or {})), release)
+        self._known[sandbox_id] = KnownSandbox(SandboxView(sandbox, network=network, env=dict(env or {})), release)
         return sandbox_id
 
     def set_variables(self, sandbox_id: str, env: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ class SandboxClient:
         """Make a sandbox, which is there until `delete`, or else the end of the event loop. Raises TrialError."""
         if self.opens is None:
             raise SandboxError("this client makes no sandboxes; the one of an environment does: self.sandbox_client")
-        held = Held(self.opens(request))
+        held = KeptOpen(self.opens(request))
         view = await held.open()
         sandbox_id = self.add(view.sandbox, view.network, view.env, held.close)
         return SandboxInfo(sandbox_id, str(getattr(request, "name", "")), str(getattr(request, "docker_image", "")))

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -121,7 +121,7 @@ class SandboxMixin:
             _log.warning("%s in %s cannot be read: %s", remote_path, sandbox_id, error)
             return None
 
-    def with_retry(self, function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    def with_retry(self, function: Callable[..., Awaitable[T]]) -> Callable[..., Coroutine[Any, Any, T]]:
         """A function that is called again when it raises, up to `max_retries` times after longer and longer pauses."""
         settings = self._sandboxes.settings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seatrial.env.hooks import blaming, call_hook
-from seatrial.env.known_sandbox import KnownSandbox, View
+from seatrial.env.known_sandbox import KnownSandbox, SandboxView
 from seatrial.env.state import State, rollout_of
 from seatrial.env.trial_workplace import TrialWorkplace
 from seatrial.sandbox.transfer import put_tree
@@ -35,11 +35,11 @@ def own_staging(name: str, hook: Callable[..., Any], client: "SandboxClient", st
     return OwnStaging(name, run)
 
 
-def _view(stage: "VerifierStage") -> View:
+def _view(stage: "VerifierStage") -> SandboxView:
     from seatrial.trial.verifier_place import plan_verifier  # noqa: PLC0415 - see above
 
     plan = plan_verifier(stage.verification)
-    return View(stage.sandbox, "verifier", plan.network, plan.env)
+    return SandboxView(stage.sandbox, "verifier", plan.network, plan.env)
 
 
 async def open_stage(workplace: TrialWorkplace, known: KnownSandbox) -> "VerifierStage":
@@ -69,7 +69,7 @@ def show_verdict(workplace: TrialWorkplace, known: KnownSandbox) -> None:
     """Let hooks see what the verifier wrote, now that it has judged and no agent comes after it."""
     sandbox, view = workplace.trial.sandbox, known.view
     restore = _restoring(workplace.folder / "verifier/files", sandbox)
-    known.view = View(sandbox, "verifier", view.network, view.env, restore)
+    known.view = SandboxView(sandbox, "verifier", view.network, view.env, restore)
 
 
 def _restoring(files: Path, sandbox: Any) -> Callable[[], Awaitable[None]]:

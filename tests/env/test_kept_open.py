@@ -1,11 +1,11 @@
-"""Held: what is opened stays open until it is closed, or the event loop ends."""
+"""KeptOpen: what is opened stays open until it is closed, or the event loop ends."""
 
 import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
 
-from seatrial.env.held import Held
+from seatrial.env.kept_open import KeptOpen
 
 
 class Thing:
@@ -32,7 +32,7 @@ def test_it_is_open_until_it_is_closed():
     thing = Thing()
 
     async def hold():
-        held = Held(thing.opened())
+        held = KeptOpen(thing.opened())
         assert await held.open() is thing
         assert thing.events == ["open"]
         await held.close()
@@ -46,7 +46,7 @@ def test_the_end_of_the_loop_closes_it():
     thing = Thing()
 
     async def hold():
-        await Held(thing.opened()).open()
+        await KeptOpen(thing.opened()).open()
 
     asyncio.run(hold())
     assert thing.events == ["open", "closed"]
@@ -55,7 +55,7 @@ def test_the_end_of_the_loop_closes_it():
 @pytest.mark.parametrize("when", ["open", "close"])
 def test_what_goes_wrong_is_raised(when):
     async def hold():
-        held = Held(Thing(when).opened())
+        held = KeptOpen(Thing(when).opened())
         await held.open()
         await held.close()
 
@@ -76,7 +76,7 @@ def test_one_who_is_cancelled_while_it_opens_leaves_nothing_open():
             events.append("closed")
 
     async def hold():
-        task = asyncio.ensure_future(Held(slow()).open())
+        task = asyncio.ensure_future(KeptOpen(slow()).open())
         await opening.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

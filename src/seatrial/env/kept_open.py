@@ -1,4 +1,4 @@
-"""Held: something opened for the length of a block, kept open without the block, and closed with the event loop."""
+"""KeptOpen: something opened for the length of a block, kept open without the block, and closed with the event loop."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
@@ -9,7 +9,7 @@ from seatrial.concurrency import finish
 T = TypeVar("T")
 
 
-class Held(Generic[T]):
+class KeptOpen(Generic[T]):
     """Keeps a context manager open from `open` to `close`. A loop that ends first closes it too."""
 
     def __init__(self, opening: AbstractAsyncContextManager[T]) -> None:

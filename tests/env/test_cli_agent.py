@@ -348,7 +348,6 @@ def test_resources_and_their_kin_are_checked_before_anything_starts():
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"gpu_count": 1}, "no sandbox here has GPUs"),
         ({"memory_gb": 0}, "memory_gb=0"),
-        ({"interception_url": "https://tunnel"}, "inside their sandbox"),
         ({"memroy_gb": 2}, "did you mean memory_gb"),
         ({"backend": "dockr"}, "no sandbox backend"),
     ]

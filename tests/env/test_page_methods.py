@@ -49,6 +49,7 @@ def test_the_columns_are_example_id_task_prompt_and_info(tmp_path):
 def test_info_is_task_metadata_including_task_dir_docker_image_and_config(tmp_path):
     make_tasks(tmp_path, toml='[environment]\ndocker_image = "python:3.12"\n')
     assert load(tmp_path)[0]["info"] == {
+        "task_name": "task_1",
         "task_dir": str(tmp_path / "task_1"),
         "docker_image": "python:3.12",
         "config": {"environment": {"docker_image": "python:3.12"}},
@@ -211,4 +212,8 @@ def test_functions_of_a_rubric_are_added_to_the_reward(tmp_path):
 
     rubric = vf.Rubric([length], weights=[0.0])
     output = only(evaluate(harbor_env(make_tasks(tmp_path), rubric=rubric)))
-    assert (output["reward"], output["metrics"]) == (1.0, {"harbor_reward": 1.0, "length": 0.0})
+    metrics = output["metrics"]
+    assert (output["reward"], metrics["harbor_reward"], metrics["length"]) == (1.0, 1.0, 0.0)
+    monitors = {"num_turns", "sandbox_oom", "sandbox_timeout", "agent_timeout", "agent_error"}
+    assert {name: metrics[name] for name in monitors} == dict.fromkeys(monitors, 0.0)
+    assert metrics.keys() == {"harbor_reward", "length", *monitors}

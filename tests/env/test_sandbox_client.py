@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from seatrial.env.sandbox_client import BackgroundJob, SandboxClient
+from seatrial.env.sandbox_client import SandboxClient
+from seatrial.env.sandbox_values import BackgroundJob
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import Network, SandboxSpec
 from seatrial.testing.fake import FakeBackend, answer

@@ -14,7 +14,7 @@ from seatrial.model.job import AgentOptions, ModelOptions, TrialOptions
 Weight = Literal["meaning", "condition", "subject"]
 """Whether a difference changes what a reward means, is a condition, or is the very thing that is compared."""
 
-MEANING = frozenset({"pass_threshold", "reward_policy", "trust", "verdict", "verify_repeats", "solution"})
+MEANING = frozenset({"pass_threshold", "reward_policy", "trust", "verdict", "verify_repeats", "solution", "layout"})
 """Options of trials that change what a reward means."""
 
 _NO_MATTER = frozenset({"build", "keep", "unfit", "ca_file", "allow_env", "isolation"})

@@ -3,12 +3,17 @@
 import asyncio
 import time
 from collections.abc import Coroutine
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.concurrency import finish
 from seatrial.env.interception import InterceptedTurn, Interception, RolloutEnded
 from seatrial.errors import ProviderError
 from seatrial.model.agent import AgentResult
+
+if TYPE_CHECKING:
+    from seatrial.env.sandbox_client import SandboxClient
+    from seatrial.env.sandbox_values import BackgroundJob
 
 _GRACE_SEC = 5.0
 
@@ -28,6 +33,10 @@ class AgentRun:
     def over(self) -> bool:
         """Whether the agent has come to its end."""
         return self._task.done()
+
+    async def ended(self) -> None:
+        """Wait until the agent has come to its end."""
+        await _ended(self._task)
 
     async def next_turn(self) -> InterceptedTurn | None:
         """The agent's next request; None when it has ended."""
@@ -67,3 +76,18 @@ class AgentRun:
 
 async def _ended(task: "asyncio.Task[AgentResult]") -> None:
     await asyncio.wait({task})
+
+
+async def run_job(client: "SandboxClient", job: "BackgroundJob", logs: Path) -> AgentResult:
+    """See a background job that is an agent to its end; what it wrote goes to `logs`."""
+    began = time.monotonic()
+    try:
+        ended = await client.wait_for_background_job(job.sandbox_id, job)
+    except asyncio.CancelledError:
+        await client.stop_background_job(job.sandbox_id, job)
+        raise
+    logs.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, two files
+    for name, text in (("stdout", ended.stdout), ("stderr", ended.stderr)):
+        (logs / f"{name}.txt").write_text(text or "")
+    status: Literal["killed", "exited"] = "killed" if ended.exit_code is None or ended.exit_code < 0 else "exited"
+    return AgentResult(status=status, exit_code=ended.exit_code, duration_sec=time.monotonic() - began)

@@ -14,6 +14,7 @@ from seatrial.errors import HookError, ProviderError
 if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first rollout
     from seatrial.env.agent_run import AgentRun
     from seatrial.env.interception import InterceptedTurn, Interception, RolloutEnded
+    from seatrial.env.sandbox_client import SandboxClient
     from seatrial.gateway.access import OpenAccess
 
 _MAX_OUTPUT_BYTES = 2**20
@@ -40,6 +41,20 @@ class AgentState:
         """The variables by which the agent finds its model."""
         return self.access.variables if self.access else {}
 
+    async def close_model(self) -> None:
+        """Close the agent's way to its model; another one may be opened."""
+        await self.model.aclose()
+
+    def adopt(self, state: State, client: "SandboxClient") -> None:
+        """Take the background job that an override of `start_agent` has started for the agent, if it started one."""
+        from seatrial.env.agent_run import AgentRun, run_job  # noqa: PLC0415 - see the top
+        from seatrial.env.interception import RolloutEnded  # noqa: PLC0415 - see the top
+
+        job = state.get("background_job")
+        if self.run is None and job is not None:
+            self.run = AgentRun(self.interception, run_job(client, job, self.workplace.folder / "agent"))
+            rollout_of(state).resources.push_async_callback(self.run.stop, RolloutEnded(503, "the rollout is over"))
+
     async def end(self, state: State, deadline_sec: float | None) -> None:
         """See the agent to its end, in the way that the end of its rollout calls for, and close its way to the model.
 
@@ -55,6 +70,8 @@ class AgentState:
         elif state.get("timed_out"):
             state["error"] = self._silence()
             await self.run.stop(RolloutEnded(408, "the time of the rollout is over"), by="timed_out")
+        elif state.get("agent_completed") and not self.run.over:  # somebody says that it need not go on
+            await self.run.stop(_why(state))
         else:
             await self.run.wind_down(_why(state), deadline_sec)
         await self.model.aclose()

@@ -1,38 +1,48 @@
 """CliAgentEnv: a command in a sandbox is the agent, and each of its requests to a model is a turn of the rollout."""
 
+import asyncio
 import uuid
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.agents.environ import model_variables
+from seatrial.env.agent_hooks import AgentHooks
 from seatrial.env.agent_state import AgentState, agent_of
 from seatrial.env.arguments import passes_on
 from seatrial.env.client import chat_request
-from seatrial.env.decorators import cleanup, stop, teardown
-from seatrial.env.hooks import blaming, settled
+from seatrial.env.decorators import cleanup, stop
+from seatrial.env.hooks import blaming, call_hook, settled
 from seatrial.env.messages import Messages, as_messages
+from seatrial.env.model_access import model_access, readable_prices
+from seatrial.env.monitors import MONITORS
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
-from seatrial.env.rollout_sandboxes import RolloutSandboxes
+from seatrial.env.rubric import Rubric
+from seatrial.env.sandbox_client import without_client
+from seatrial.env.sandbox_mixin import SandboxMixin
+from seatrial.env.sandbox_resources import vars_of, with_resources
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
+from seatrial.env.sandbox_values import SandboxRequest
 from seatrial.env.state import State, rollout_of
 from seatrial.env.workplace import PlainWorkplace, Workplace
-from seatrial.errors import UsageError
 from seatrial.sandbox.scratch import Scratch
 
 if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the first rollout imports them
-    from seatrial.env.interception import Interception
+    from seatrial.env.interception import InterceptedTurn
     from seatrial.gateway.access import ModelAccess
     from seatrial.gateway.session import Keys
 
 USUAL_SECONDS = 3600.0
+_POLL_SEC = 5.0
+_OUR_OWN = frozenset({"backend", "image", "image_map", "image_fallback", "network", "enforcement", "environment_vars"})
 _TIMEOUTS = {"OPENAI_TIMEOUT": "600", "OPENAI_REQUEST_TIMEOUT": "600", "HTTPX_TIMEOUT": "600"}
 
 
-class CliAgentEnv(MultiTurnEnv):
+class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
     """Runs `run_command` in a sandbox. Each request that it makes to a model is one turn: what comes in is the prompt,
     and what `get_model_response` returns goes back to the agent.
 
@@ -45,7 +55,12 @@ class CliAgentEnv(MultiTurnEnv):
     agent's request that chat completions have no place for: `lenient` leaves them out, `strict` refuses the
     request. `prices` is a file of prices that go before those that come with Seatrial. What may be said about the
     sandbox is in SandboxSettings: `backend`, resources, `image`, `image_map`, `image_fallback` and so on.
+
+    An override of `check_agent_completed` is asked every `poll_interval` seconds while the agent says nothing; nothing
+    else is polled. `interception_url` is taken and has no effect.
     """
+
+    keep_sandbox_for_scoring: bool
 
     @passes_on(SandboxSettings)
     def __init__(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
@@ -64,17 +79,25 @@ class CliAgentEnv(MultiTurnEnv):
         prices: str | Path | None = kwargs.pop("prices", None)
         settings = SandboxSettings.take_from(kwargs)
         super().__init__(max_turns=max_turns, timeout_seconds=settings.seconds_within(timeout_seconds), **kwargs)
-        if interception_url is not None:
-            raise UsageError("interception_url: agents find the model inside their sandbox, so leave it out")
+        for each in fields(settings):  # for hooks, which know them as attributes
+            if each.name not in _OUR_OWN:
+                setattr(self, each.name, getattr(settings, each.name))
         self.run_command = run_command
         self.interception_port = interception_port
-        self.poll_interval = poll_interval  # kept for those who ask; nothing is polled
+        self.interception_url = interception_url
+        self.poll_interval = poll_interval
         self.docker_image = docker_image
         self.translate = translate
-        self.prices = None if prices is None else _readable(prices)
+        self.prices = None if prices is None else readable_prices(prices)
         self.environment_vars = dict(settings.environment_vars or {})
-        self._sandboxes = RolloutSandboxes(settings)
-        self.sandbox_client = self._sandboxes.client
+        self._use_sandboxes(settings)
+        self._add_monitors()
+
+    def _add_monitors(self) -> None:
+        """Report how agents fared, where there is a rubric: without one, a rollout is worth what its hooks say."""
+        known = {getattr(func, "__name__", "") for func in self.rubric.funcs}
+        if known and (new := [func for func in MONITORS if func.__name__ not in known]):
+            self.add_rubric(Rubric(new, [0.0] * len(new)))
 
     async def get_docker_image(self, state: State) -> str:
         """The image of a rollout's sandbox."""
@@ -85,6 +108,7 @@ class CliAgentEnv(MultiTurnEnv):
         variables = {**_TIMEOUTS, **self.environment_vars, **agent_of(state).model_variables}
         return {**variables, **model_variables(state["model"])} if state["model"] else variables
 
+    @without_client
     async def post_sandbox_setup(self, state: State) -> None:
         """After the sandbox was made and before the agent starts: upload files, install what it needs."""
 
@@ -94,34 +118,66 @@ class CliAgentEnv(MultiTurnEnv):
 
     async def setup_state(self, state: State) -> State | None:
         """Make the sandbox, furnish it, and start the agent."""
-        from seatrial.env.interception import Interception  # noqa: PLC0415 - see the top
-
         await super().setup_state(state)
         state.update(rollout_id=f"rollout_{uuid.uuid4().hex[:8]}", agent_completed=False, agent_timed_out=False)
         state.update(agent_exit_code=None, agent_stdout=None, agent_stderr=None)
         with blaming("get_docker_image"):
             docker_image = await settled(self.get_docker_image(state))
-        interception = Interception(state["model"])
-        agent = AgentState(
-            interception,
-            await self._make_workplace(state, docker_image, _access(interception, self.translate, self.prices)),
+        with blaming("get_sandbox_resources"):
+            resources = await settled(self.get_sandbox_resources(state))
+        with blaming("create_sandbox"):
+            await settled(self.create_sandbox(state, self._request(state, docker_image, resources)))
+        await self._start(state)
+        return state
+
+    def _request(self, state: State, docker_image: str, resources: Mapping[str, Any]) -> SandboxRequest:
+        settings = with_resources(self._sandboxes.settings, resources)
+        return SandboxRequest(
+            name=state["rollout_id"],
+            docker_image=docker_image,
+            start_command=settings.start_command,
+            **{name: getattr(settings, name) for name in ("cpu_cores", "memory_gb", "disk_size_gb")},
+            timeout_minutes=settings.timeout_minutes,
+            environment_vars=self.environment_vars,
+            labels=tuple(settings.labels or ()),
         )
+
+    async def create_sandbox(self, state: State, request: Any) -> str:
+        """Make the sandbox of a rollout and have `post_sandbox_setup` furnish it; returns its id.
+
+        An override may change the request: image, resources, variables.
+        """
+        from seatrial.env.interception import Interception  # noqa: PLC0415 - see the top
+
+        interception = Interception(state["model"])
+        model = model_access(interception, self.translate, self.prices)
+        agent = AgentState(interception, await self._make_workplace(state, request, model))
         rollout_of(state).agent = agent
-        rollout_of(state).resources.push_async_callback(agent.model.aclose)
+        rollout_of(state).resources.push_async_callback(agent.close_model)
+        await self._open_model(state)
+        with blaming("post_sandbox_setup"):
+            await call_hook(self.post_sandbox_setup, state=state, sandbox_client=self.sandbox_client)
+        return str(state["sandbox_id"])
+
+    async def _open_model(self, state: State) -> None:
+        """Open the agent's way to its model, and tell it and the hooks' commands of it."""
+        agent = agent_of(state)
         agent.access = await agent.model.enter_async_context(agent.workplace.open_model(self.interception_port or 0))
         state["interception_base_url"] = agent.model_variables["OPENAI_BASE_URL"]
         with blaming("build_env_vars"):
             agent.variables = await settled(self.build_env_vars(state))
         self.sandbox_client.set_variables(state["sandbox_id"], agent.variables)
-        with blaming("post_sandbox_setup"):
-            await settled(self.post_sandbox_setup(state))
-        with blaming("start_agent"):
-            await settled(self.start_agent(state))
-        return state
 
-    async def _make_workplace(self, state: State, docker_image: str, model: "ModelAccess") -> Workplace:
+    async def _start(self, state: State) -> None:
+        with blaming("start_agent"):
+            await call_hook(self.start_agent, state=state, sandbox_client=self.sandbox_client)
+        agent_of(state).adopt(state, self.sandbox_client)
+
+    async def _make_workplace(self, state: State, request: Any, model: "ModelAccess") -> Workplace:
         """Where the agent works. Its sandbox is destroyed with the rollout's resources."""
-        sandbox, network = await self._sandboxes.make(state, docker_image, WORKDIR, self.environment_vars)
+        settings = with_resources(self._sandboxes.settings, vars_of(request))
+        env = dict(request.environment_vars or {})
+        sandbox, network = await self._sandboxes.make(state, request.docker_image, WORKDIR, env, settings)
         capabilities = await (await self._sandboxes.machinery(state)).backend.probe()
         keys: Keys = "any" if capabilities.private_loopback else "own"
         return PlainWorkplace(sandbox, network, self._folder(state), model, state["model"], keys)
@@ -131,6 +187,7 @@ class CliAgentEnv(MultiTurnEnv):
         rollout = rollout_of(state)
         return rollout.place.folder if rollout.place else rollout.resources.enter_context(Scratch())
 
+    @without_client
     async def start_agent(self, state: State) -> None:
         """Start the agent's command; the rollout's loop answers it from now on."""
         from seatrial.env.agent_run import AgentRun  # noqa: PLC0415 - see the top
@@ -146,30 +203,55 @@ class CliAgentEnv(MultiTurnEnv):
     async def get_prompt_messages(self, state: State) -> Messages:
         """The messages of the agent's next request, when it comes; none when the agent has ended."""
         agent = agent_of(state)
-        agent.turn = await agent.run.next_turn() if agent.run else None
+        agent.turn = await self._next_turn(state)
         if agent.turn is None:
             state["agent_completed"] = True
             return []
-        messages = agent.turn.messages
+        with blaming("normalize_intercepted_messages"):
+            messages = as_messages(await settled(self.normalize_intercepted_messages(agent.turn.messages)))
         if not state["trajectory"]:
             return messages
         with blaming("env_response"):
             return [*messages, *as_messages(await settled(self.env_response(messages, state)))]
 
-    async def get_model_response(
+    async def _next_turn(self, state: State) -> "InterceptedTurn | None":
+        run = agent_of(state).run
+        if run is None:
+            return None
+        if type(self).check_agent_completed is AgentHooks.check_agent_completed:
+            return await run.next_turn()
+        while True:
+            with suppress(TimeoutError):
+                return await asyncio.wait_for(run.next_turn(), self.poll_interval or _POLL_SEC)
+            with blaming("check_agent_completed"):
+                if await settled(self.check_agent_completed(state)):
+                    return None
+
+    async def get_model_response(  # noqa: PLR0913 - the names that authors know
         self,
         state: State,
         prompt: Messages,
         model: str | None = None,
         tools: list[Any] | None = None,
         sampling_args: Mapping[str, Any] | None = None,
+        *,
+        client: Any = None,
+        tool_defs: list[Any] | None = None,
+        oai_tools: list[Any] | None = None,
+        message_type: str | None = None,
     ) -> Response | Any:
-        """The model's answer to a request of the agent, asked with what else the request says; see Environment."""
-        turn = agent_of(state).turn
+        """The model's answer to a request of the agent, asked with what else the request says; see Environment.
+
+        `tool_defs` and `oai_tools` are other names of `tools`. The rollout's own client is asked, whatever `client` is.
+        """
+        turn, tools = agent_of(state).turn, tools or tool_defs or oai_tools
         if turn is None:
             return await super().get_model_response(state, prompt, model, tools, sampling_args)
+        if turn.tools and not tools:
+            with blaming("normalize_intercepted_tools"):
+                tools = await settled(self.normalize_intercepted_tools(turn.tools))
         arguments = {**turn.arguments, **(state["sampling_args"] if sampling_args is None else sampling_args)}
-        request = chat_request(prompt, model or state["model"], tools or turn.tools or state["tools"], arguments)
+        request = chat_request(prompt, model or state["model"], tools or state["tools"], arguments)
         completion = await state["client"].complete(request)
         response = as_response(completion)
         turn.asked = (response, completion)
@@ -179,7 +261,9 @@ class CliAgentEnv(MultiTurnEnv):
         """Take an answer into the state, and let the agent have it. The first request is the rollout's prompt."""
         if not state["trajectory"]:
             state["prompt"] = prompt
-        await super().add_model_response(state, prompt, response)
+        with blaming("normalize_response"):
+            kept = as_response(await settled(self.normalize_response(response)))
+        await super().add_model_response(state, prompt, kept)
         turn = agent_of(state).turn
         if turn is not None:
             turn.answer(response)
@@ -194,34 +278,13 @@ class CliAgentEnv(MultiTurnEnv):
         if agent := rollout_of(state).agent:
             await agent.end(state, self.timeout_seconds)
 
-    def in_use(self) -> AbstractAsyncContextManager[object]:
-        """The backend of all rollouts, open for the length of a block."""
-        return self._sandboxes.in_use()
-
     @cleanup(priority=-100)
     async def destroy_sandbox(self, state: State) -> None:
-        """End the agent and destroy its sandbox, after all other handlers."""
-        await self._sandboxes.release(state)
+        """End the agent and destroy its sandbox, after all other handlers.
 
-    @teardown(priority=-100)
-    async def close_sandboxes(self) -> None:
-        """Close the backend, which stays open for a moment after a rollout."""
-        await self._sandboxes.close()
-
-
-def _readable(prices: str | Path) -> str:
-    from seatrial.gateway.pricing import load_prices  # noqa: PLC0415 - slow to import
-
-    load_prices(Path(prices))
-    return str(prices)
-
-
-def _access(
-    interception: "Interception", translation: Literal["lenient", "strict"], prices: str | None
-) -> "ModelAccess":
-    from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - slow to import
-    from seatrial.gateway.pricing import load_prices  # noqa: PLC0415
-    from seatrial.gateway.session import SessionOptions  # noqa: PLC0415
-
-    options = SessionOptions(translation=translation)
-    return ModelAccess(interception, options, load_prices(Path(prices) if prices else None))
+        With `keep_sandbox_for_scoring` the sandbox of a rollout that is to be scored stays until it has been.
+        """
+        if self.keep_sandbox_for_scoring and state["error"] is None and state["is_completed"]:
+            await self._sandboxes.keep(state)
+        else:
+            await self._sandboxes.release(state)

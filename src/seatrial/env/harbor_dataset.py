@@ -1,4 +1,7 @@
-"""Harbor tasks as rows of a dataset: example_id, task, prompt, and info with task_dir, docker_image and config."""
+"""Harbor tasks as rows of a dataset: example_id, task, prompt, and info with task_name, task_dir, docker_image, config.
+
+The prompt of a task with steps is the instruction of its first one.
+"""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -17,23 +20,20 @@ from seatrial.model.task import Task
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-_STEPS = "it has several steps, and a rollout is one; `seatrial run` runs such tasks"
-
 _log = logging.getLogger(__name__)
 
 
 def load_tasks(path: Path, names: Sequence[str] | str | None) -> tuple[Task, ...]:
     """The tasks below a folder, or those of them that are named, in the order of their paths.
 
-    A folder that is no task, or none for one agent and one verifier, is left out with a warning, but when it was named:
-    then TaskFormatError. Raises DatasetNotFoundError for a name that there is not, and when there is no task at all.
+    A folder that is no task is left out with a warning, but when it was named: then TaskFormatError. Raises
+    DatasetNotFoundError for a name that there is not, and when there is no task at all.
     """
     from seatrial.tasks.dataset import load_dataset  # noqa: PLC0415 - much, and only for those who have tasks
 
     found = load_dataset(path)
     problems = {task.id: [str(each) for each in task.problems if each.severity == "error"] for task in found.broken}
-    problems |= {task.id: [_STEPS] for task in found.tasks if task.steps}
-    usable = {task.id: task for task in found.tasks if not task.steps}
+    usable = {task.id: task for task in found.tasks}
     if isinstance(names, str):
         names = [names]
     if names is None:
@@ -66,15 +66,16 @@ def task_rows(tasks: Iterable[Task]) -> list[Row]:
 
 
 def _row(number: int, task: Task) -> Row:
-    from seatrial.trial.rounds import Round  # noqa: PLC0415 - importing seatrial must stay quick
+    from seatrial.trial.rounds import rounds_of  # noqa: PLC0415 - importing seatrial must stay quick
 
-    instruction = Round(task).instruction().decode().strip()
+    instruction = rounds_of(task)[0].instruction().decode().strip()
     config = read_toml(task)
     return {
         "example_id": number,
         "task": task.id,
         "prompt": [{"role": "user", "content": instruction}],
         "info": {
+            "task_name": task.id,
             "task_dir": str(task.root),
             "docker_image": task.config.environment.docker_image,
             "config": config,
@@ -109,7 +110,7 @@ def as_hf_dataset(rows: Sequence[Row]) -> "Dataset":
 
     text = Value("string")
     json_type = getattr(datasets, "Json", None)
-    info = {"task_dir": text, "docker_image": text, "config": json_type() if json_type else text}
+    info = {"task_name": text, "task_dir": text, "docker_image": text, "config": json_type() if json_type else text}
     features = Features(
         {"example_id": Value("int64"), "task": text, "prompt": [{"role": text, "content": text}], "info": info}
     )

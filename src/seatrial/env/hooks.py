@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,13 @@ def blaming(name: str, kind: type[HookError] = HookError) -> Iterator[None]:
         if task is None or task.cancelling():
             raise
         raise kind(f"{name} failed: something it waited for was cancelled") from error
+
+
+async def call_hook(hook: Callable[..., Any], **offered: Any) -> Any:
+    """What a hook gives. It gets what it names of what is offered: earlier releases of verifiers passed more."""
+    parameters = inspect.signature(hook).parameters
+    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    return await settled(hook(**{name: value for name, value in offered.items() if takes_all or name in parameters}))
 
 
 async def settled(value: Any) -> Any:

@@ -135,6 +135,12 @@ class Interception:
         """There will be no more requests: nobody is there any more to make them."""
         self._waiting.put_nowait(None)
 
+    def reopen(self) -> None:
+        """Answer again, after an agent has ended and before another one starts."""
+        self._closed = None
+        self.told.clear()
+        self._waiting = asyncio.Queue()
+
     def close(self, why: RolloutEnded | ProviderError) -> None:
         """Answer no request any more, neither those that wait nor those that come. The first reason counts."""
         self._closed = self._closed or why

@@ -31,7 +31,7 @@ class RolloutPlace:
 
 @dataclass(eq=False, slots=True)
 class Rollout:
-    """One rollout under way. It holds `resources` until they are given back.
+    """One rollout under way. It holds `resources` until they are given back; if they are `kept`, after its scoring.
 
     `unanswered` is what the environment said last, to which the model had no answer any more. One that is a trial has
     a `record` in the end.
@@ -40,6 +40,7 @@ class Rollout:
     place: RolloutPlace | None = None
     recorder: Recorder = field(default_factory=Recorder)
     resources: AsyncExitStack = field(default_factory=AsyncExitStack)
+    kept: bool = False
     unanswered: Messages = field(default_factory=list)
     agent: "AgentState | None" = None
     trial: "TrialWorkplace | None" = None

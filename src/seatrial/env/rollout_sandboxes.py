@@ -2,12 +2,15 @@
 
 import logging
 import shutil
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Self
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
 
+from seatrial.env.kept_open import KeptOpen
+from seatrial.env.known_sandbox import SandboxView
 from seatrial.env.sandbox_client import SandboxClient
-from seatrial.env.sandbox_settings import SandboxSettings
+from seatrial.env.sandbox_resources import vars_of, with_resources
+from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.shared_backend import SharedBackend
 from seatrial.env.state import State, rollout_of
 from seatrial.errors import SandboxError, UsageError
@@ -38,8 +41,10 @@ class RolloutSandboxes:
     def __init__(self, settings: SandboxSettings, client: SandboxClient | None = None) -> None:
         self.settings = settings
         self.client = client or SandboxClient()
+        self.client.opens = self._open
         self._backend = SharedBackend(settings.backend)
         self._replaced: set[str] = set()
+        self._states: dict[str, State] = {}
 
     def __reduce__(self) -> tuple[type[Self], tuple[SandboxSettings, SandboxClient]]:
         if not isinstance(self.settings.backend, str):
@@ -61,16 +66,29 @@ class RolloutSandboxes:
         """The backend and its images, open until the rollout ends."""
         return await rollout_of(state).resources.enter_async_context(self._backend.use())
 
+    def state_of(self, sandbox_id: str) -> State:
+        """The rollout that a sandbox is of. Raises SandboxError for one that is of none, or gone."""
+        self.client.known(sandbox_id)
+        if sandbox_id not in self._states:
+            raise SandboxError(f"the sandbox {sandbox_id} is not that of a rollout: a hook has made it")
+        return self._states[sandbox_id]
+
     async def make(
-        self, state: State, docker_image: str, workdir: str, env: Mapping[str, str]
+        self,
+        state: State,
+        docker_image: str,
+        workdir: str,
+        env: Mapping[str, str],
+        settings: SandboxSettings | None = None,
     ) -> tuple[Sandbox, Network]:
         """A sandbox for a rollout without a task, and whom it may reach. Raises TrialError or UsageError."""
+        settings = settings or self.settings
         machinery = await self.machinery(state)
-        resolved = await machinery.images.resolve(ImageRequest(docker_image, asked_by="user"), self.settings.policy)
+        resolved = await machinery.images.resolve(ImageRequest(docker_image, asked_by="user"), settings.policy)
         self.note_image(state, docker_image, resolved)
         capabilities = await machinery.backend.probe()
-        network = self.settings.reach(capabilities)
-        spec = self.settings.sandbox_spec(resolved.image, capabilities, workdir, env)
+        network = settings.reach(capabilities)
+        spec = settings.sandbox_spec(resolved.image, capabilities, workdir, env)
         sandbox = await rollout_of(state).resources.enter_async_context(open_sandbox(machinery.backend, spec))
         await self.introduce(state, sandbox, network)
         return sandbox, network
@@ -89,8 +107,9 @@ class RolloutSandboxes:
 
     async def introduce(self, state: State, sandbox: Sandbox, network: Network) -> None:
         """Let hooks reach the sandbox of a rollout, and start what is to run in it all the time."""
-        state["sandbox_id"] = sandbox_id = self.client.add(sandbox, network)
-        rollout_of(state).resources.push_async_callback(self.client.remove, sandbox_id)
+        state["sandbox_id"] = sandbox_id = self.client.add(sandbox, network, release=lambda: self.release(state))
+        self._states[sandbox_id] = state
+        rollout_of(state).resources.push_async_callback(self._forget, sandbox_id)
         if _lacks_python(state):
             await self._give_python(sandbox)
         command = self.settings.start_command
@@ -110,9 +129,34 @@ class RolloutSandboxes:
                     error,
                 )
 
+    async def _forget(self, sandbox_id: str) -> None:
+        self._states.pop(sandbox_id, None)
+        await self.client.remove(sandbox_id)
+
+    @asynccontextmanager
+    async def _open(self, request: Any) -> AsyncIterator[SandboxView]:
+        """A sandbox that a hook asks for, of no rollout."""
+        settings = with_resources(self.settings, vars_of(request))
+        image = getattr(request, "docker_image", None) or DEFAULT_IMAGE
+        env = dict(getattr(request, "environment_vars", None) or {})
+        async with self._backend.use() as machinery:
+            resolved = await machinery.images.resolve(ImageRequest(image, asked_by="user"), settings.policy)
+            capabilities = await machinery.backend.probe()
+            spec = settings.sandbox_spec(resolved.image, capabilities, WORKDIR, env)
+            async with open_sandbox(machinery.backend, spec) as sandbox:
+                yield SandboxView(sandbox, network=settings.reach(capabilities), env=env)
+
     async def release(self, state: State) -> None:
         """Give back everything a rollout holds, and destroy its sandbox."""
         await rollout_of(state).resources.aclose()
+
+    async def keep(self, state: State) -> None:
+        """Leave a rollout its sandbox until somebody releases it, or the event loop ends."""
+        rollout = rollout_of(state)
+        held = KeptOpen(rollout.resources)
+        rollout.resources, rollout.kept = AsyncExitStack(), True
+        rollout.resources.push_async_callback(held.close)
+        await held.open()
 
 
 def _lacks_python(state: State) -> bool:

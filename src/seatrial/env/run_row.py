@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from seatrial.concurrency import finish
 from seatrial.env.hooks import blaming
 from seatrial.env.results import NEEDED, Output, make_output
 from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
@@ -74,10 +75,24 @@ async def _roll_out(environment: "Environment", row: Row, plan: RowPlan) -> Stat
         state["error"] = error
     if state["error"] is None:
         await _score(environment, state)
+    await give_back(state)
     if state["error"] is not None:
         _log.warning("rollout of %s came to nothing: %s", state["task"], state["error"])
     state["timing"].update(total_ms=(time.perf_counter() - began) * 1000)
     return state
+
+
+async def give_back(state: State) -> None:
+    """Destroy the sandbox that was kept for those who score, if one was. What goes wrong is on the state."""
+    rollout = rollout_of(state)
+    if not rollout.kept:
+        return
+    try:
+        with blaming("destroying the sandbox"):
+            await finish(rollout.resources.aclose())
+    except SeatrialError as error:
+        _log.warning("rollout of %s: %s", state.get("task"), error)
+        state["cleanup_errors"].append(str(error))
 
 
 def _whole(state: State, row: Row, plan: RowPlan) -> State:

@@ -1,96 +1,112 @@
 """SandboxClient: the sandboxes of rollouts by their ids, for hooks that put files into them and run commands there."""
 
 import asyncio
+import functools
 import secrets
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar, cast
 
 from seatrial.concurrency import finish
+from seatrial.env.kept_open import KeptOpen
+from seatrial.env.known_sandbox import KnownSandbox, Release, SandboxView, as_result
+from seatrial.env.sandbox_values import BackgroundJob, BackgroundJobStatus, CommandResult, FileText, SandboxInfo
 from seatrial.errors import SandboxError
-from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
-from seatrial.sandbox.transfer import get_file, put_file
+from seatrial.sandbox.api import NO_NETWORK, ExecResult, Network, Sandbox
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_FILE_BYTES = 256 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class CommandResult:
-    """How a command ended. `exit_code` is None when its time ran out, negative for a signal."""
-
-    stdout: str
-    stderr: str
-    exit_code: int | None
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether the command was ended because its time was over."""
-        return self.exit_code is None
-
-
-@dataclass(frozen=True, slots=True)
-class BackgroundJob:
-    """A command that runs on while others do."""
-
-    job_id: str
-    sandbox_id: str
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
-class BackgroundJobStatus:
-    """How far a background job has come; what it wrote and how it ended is known once it is completed."""
-
-    job_id: str
-    completed: bool
-    exit_code: int | None = None
-    stdout: str | None = None
-    stderr: str | None = None
-
-
-@dataclass(eq=False, slots=True)
-class _Known:
-    """A sandbox with what holds for every command in it."""
-
-    sandbox: Sandbox
-    network: Network
-    env: Mapping[str, str]
-    jobs: dict[str, "asyncio.Task[ExecResult]"] = field(default_factory=dict)
+_GONE = (
+    "the sandbox {} is gone: its rollout has ended. With keep_sandbox_for_scoring=True it stays until the rubric has "
+    "scored"
+)
 
 
 class SandboxClient:
     """Works in sandboxes by their ids. Everything raises SandboxError for an id that it does not know.
 
     Commands have the network of their sandbox and the variables of its agent. A command whose time runs out is ended
-    together with everything else that runs in the sandbox beside its verifier.
+    together with everything else that runs in the sandbox beside its verifier. `opens` makes the sandboxes that nobody
+    but hooks asks for. Methods and arguments are those of clients of hosted sandboxes; a `timeout` of a transfer and a
+    `poll_interval` have no effect, for nothing is sent anywhere, and nothing is polled.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self.opens: Callable[[Any], AbstractAsyncContextManager[SandboxView]] | None = None
+        self._known: dict[str, KnownSandbox] = {}
         self._gone: dict[str, None] = {}
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         """In another process it knows no sandbox yet."""
         return type(self), ()
 
-    def add(self, sandbox: Sandbox, network: Network = NO_NETWORK, env: Mapping[str, str] | None = None) -> str:
-        """Get to know a sandbox; returns its id."""
+    def add(
+        self,
+        sandbox: Sandbox,
+        network: Network = NO_NETWORK,
+        env: Mapping[str, str] | None = None,
+        release: Release | None = None,
+    ) -> str:
+        """Get to know a sandbox; returns its id. `release` destroys it."""
         sandbox_id = f"sandbox-{secrets.token_hex(6)}"
-        self._known[sandbox_id] = _Known(sandbox, network, dict(env or {}))
+        self._known[sandbox_id] = KnownSandbox(SandboxView(sandbox, network=network, env=dict(env or {})), release)
         return sandbox_id
 
     def set_variables(self, sandbox_id: str, env: Mapping[str, str]) -> None:
         """The variables that every command finds from now on."""
-        self._of(sandbox_id).env = dict(env)
+        known = self.known(sandbox_id)
+        known.view = replace(known.view, env=dict(env))
+
+    def known(self, sandbox_id: str) -> KnownSandbox:
+        """A sandbox by its id."""
+        known = self._known.get(sandbox_id)
+        if known is not None:
+            return known
+        if sandbox_id in self._gone:
+            raise SandboxError(_GONE.format(sandbox_id))
+        raise SandboxError(f"there is no sandbox {sandbox_id!r}; state['sandbox_id'] has the one of a rollout")
 
     async def remove(self, sandbox_id: str) -> None:
         """Forget a sandbox that is about to be destroyed, and end its background jobs. Unknown ids are fine."""
         known = self._known.pop(sandbox_id, None)
         if known is not None:
             self._gone = dict.fromkeys([*list(self._gone)[-1000:], sandbox_id])
-            await finish(_end(list(known.jobs.values())))
+            await finish(known.end_jobs())
+
+    async def create(self, request: Any) -> SandboxInfo:
+        """Make a sandbox, which is there until `delete`, or else the end of the event loop. Raises TrialError."""
+        if self.opens is None:
+            raise SandboxError("this client makes no sandboxes; the one of an environment does: self.sandbox_client")
+        held = KeptOpen(self.opens(request))
+        view = await held.open()
+        sandbox_id = self.add(view.sandbox, view.network, view.env, held.close)
+        return SandboxInfo(sandbox_id, str(getattr(request, "name", "")), str(getattr(request, "docker_image", "")))
+
+    async def wait_for_creation(self, sandbox_id: str, **_: Any) -> None:
+        """Nothing to wait for: what `create` returns is ready."""
+        self.known(sandbox_id)
+
+    async def get(self, sandbox_id: str) -> SandboxInfo:
+        """A sandbox that is there."""
+        self.known(sandbox_id)
+        return SandboxInfo(sandbox_id)
+
+    async def delete(self, sandbox_id: str) -> None:
+        """Destroy a sandbox now, with all that its rollout holds. One that is gone is fine."""
+        if sandbox_id in self._gone:
+            return
+        known = self.known(sandbox_id)
+        await self.remove(sandbox_id)
+        if known.release is not None:
+            await known.release()
+
+    async def bulk_delete(self, sandbox_ids: Sequence[str]) -> None:
+        """Destroy several sandboxes."""
+        for sandbox_id in sandbox_ids:
+            await self.delete(sandbox_id)
 
     async def execute_command(
         self,
@@ -101,22 +117,24 @@ class SandboxClient:
         timeout: float | None = None,  # noqa: ASYNC109 - the name that authors of environments know
     ) -> CommandResult:
         """Run a shell command to its end. That it fails is data; only a sandbox that fails raises SandboxError."""
-        known = self._of(sandbox_id)
-        return _result(await known.sandbox.exec(_command(known, command, working_dir, env, timeout)))
+        known = self.known(sandbox_id)
+        return as_result(await known.run(known.command(command, working_dir, env, timeout)))
 
     async def start_background_job(
         self, sandbox_id: str, command: str, working_dir: str | None = None, env: Mapping[str, str] | None = None
     ) -> BackgroundJob:
         """Start a shell command and return. It is ended with its sandbox at the latest."""
-        known = self._of(sandbox_id)
+        known = self.known(sandbox_id)
         job = BackgroundJob(secrets.token_hex(6), sandbox_id, command)
         # A task of its own, because hooks come and go; `remove` waits for it.
-        known.jobs[job.job_id] = asyncio.create_task(
-            known.sandbox.exec(_command(known, command, working_dir, env, None))
-        )
+        known.jobs[job.job_id] = asyncio.create_task(known.run(known.command(command, working_dir, env, None)))
         return job
 
-    async def get_background_job(self, sandbox_id: str, job: BackgroundJob) -> BackgroundJobStatus:
+    async def stop_background_job(self, sandbox_id: str, job: BackgroundJob) -> None:
+        """End a job and what it started in its own session. One that has ended is fine."""
+        await finish(self.known(sandbox_id).end_jobs(job.job_id))
+
+    async def get_background_job(self, sandbox_id: str, job: BackgroundJob, **_: Any) -> BackgroundJobStatus:
         """How far a job has come, at once."""
         task = self._job(sandbox_id, job)
         return _status(job, task.result()) if task.done() else BackgroundJobStatus(job.job_id, completed=False)
@@ -132,57 +150,62 @@ class SandboxClient:
         timeout: float | None = None,  # noqa: ASYNC109 - as above
         working_dir: str | None = None,
         env: Mapping[str, str] | None = None,
+        poll_interval: float | None = None,
     ) -> BackgroundJobStatus:
         """Start a job and wait for it, at most so long; one that takes longer runs on and is not completed."""
         job = await self.start_background_job(sandbox_id, command, working_dir, env)
         await asyncio.wait([self._job(sandbox_id, job)], timeout=timeout)
         return await self.get_background_job(sandbox_id, job)
 
-    async def upload_file(self, sandbox_id: str, remote_path: str, local_path: str | Path) -> None:
+    async def upload_file(self, sandbox_id: str, remote_path: str, local_path: str | Path, **_: Any) -> None:
         """Copy a file of this machine into a sandbox; directories on the way are made. Raises OSError."""
         source = Path(local_path)
         content = await asyncio.to_thread(source.read_bytes)
         mode = 0o755 if source.stat().st_mode & 0o100 else 0o644  # noqa: ASYNC240 - one file
-        await put_file(self._of(sandbox_id).sandbox, _absolute(remote_path), content, mode=mode)
+        await self.known(sandbox_id).put(_absolute(remote_path), content, mode)
 
     async def upload_content(self, sandbox_id: str, content: str | bytes, remote_path: str) -> None:
         """Write a file in a sandbox; directories on the way are made."""
         data = content.encode() if isinstance(content, str) else content
-        await put_file(self._of(sandbox_id).sandbox, _absolute(remote_path), data)
+        await self.known(sandbox_id).put(_absolute(remote_path), data)
 
-    async def read_file(self, sandbox_id: str, remote_path: str) -> str:
+    async def upload_bytes(
+        self, sandbox_id: str, file_path: str, file_bytes: bytes, filename: str = "", **_: Any
+    ) -> None:
+        """The same, as clients of hosted sandboxes call it; `filename` has no effect."""
+        await self.upload_content(sandbox_id, file_bytes, file_path)
+
+    async def read_file(self, sandbox_id: str, remote_path: str, **_: Any) -> FileText:
         """The text of a file in a sandbox. Raises FileNotFoundError, and SandboxError for what is no file."""
-        return (await self._read(sandbox_id, remote_path)).decode(errors="replace")
+        return FileText((await self._read(sandbox_id, remote_path)).decode(errors="replace"))
 
-    async def download_file(self, sandbox_id: str, remote_path: str, local_path: str | Path) -> None:
+    async def download_file(self, sandbox_id: str, remote_path: str, local_path: str | Path, **_: Any) -> None:
         """Copy a file of a sandbox to this machine; raises as `read_file` does, and OSError."""
         content = await self._read(sandbox_id, remote_path)
         await asyncio.to_thread(Path(local_path).write_bytes, content)
 
-    async def _read(self, sandbox_id: str, path: str) -> bytes:
-        return await get_file(self._of(sandbox_id).sandbox, _absolute(path), limit=MAX_FILE_BYTES)
+    def teardown(self, **_: Any) -> None:
+        """Nothing to end: sandboxes are closed by the environment's own teardown."""
 
-    def _of(self, sandbox_id: str) -> _Known:
-        known = self._known.get(sandbox_id)
-        if known is not None:
-            return known
-        if sandbox_id in self._gone:
-            raise SandboxError(f"the sandbox {sandbox_id} is gone: its rollout has ended")
-        raise SandboxError(f"there is no sandbox {sandbox_id!r}; state['sandbox_id'] has the one of a rollout")
+    async def _read(self, sandbox_id: str, path: str) -> bytes:
+        return await self.known(sandbox_id).get(_absolute(path), MAX_FILE_BYTES)
 
     def _job(self, sandbox_id: str, job: BackgroundJob) -> "asyncio.Task[ExecResult]":
-        task = self._of(sandbox_id).jobs.get(job.job_id)
+        task = self.known(sandbox_id).jobs.get(job.job_id)
         if task is None:
             raise SandboxError(f"the sandbox {sandbox_id} has no background job {job.job_id!r}")
         return task
 
 
-async def _end(jobs: list["asyncio.Task[ExecResult]"]) -> None:
-    for job in jobs:
-        job.cancel()
-    for job in jobs:
-        with suppress(asyncio.CancelledError, Exception):  # nobody waits for its result any more
-            await job
+def without_client(hook: F) -> F:
+    """A hook that leaves a client among its arguments alone: the first releases of verifiers passed one."""
+
+    @functools.wraps(hook)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("sandbox_client", None)
+        return hook(*(each for each in args if not isinstance(each, SandboxClient)), **kwargs)
+
+    return cast("F", called)
 
 
 def _absolute(path: str) -> str:
@@ -191,22 +214,6 @@ def _absolute(path: str) -> str:
     return path
 
 
-def _command(
-    known: _Known, command: str, working_dir: str | None, env: Mapping[str, str] | None, timeout: float | None
-) -> ExecSpec:
-    return ExecSpec(
-        ("/bin/sh", "-c", command),
-        env={**known.env, **(env or {})},
-        cwd=working_dir,
-        timeout_sec=timeout,
-        network=known.network,
-    )
-
-
-def _result(ended: ExecResult) -> CommandResult:
-    return CommandResult(ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"), ended.exit_code)
-
-
 def _status(job: BackgroundJob, ended: ExecResult) -> BackgroundJobStatus:
-    result = _result(ended)
+    result = as_result(ended)
     return BackgroundJobStatus(job.job_id, True, result.exit_code, result.stdout, result.stderr)

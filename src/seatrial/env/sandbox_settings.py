@@ -14,6 +14,32 @@ from seatrial.sandbox.api import Capabilities, Image, Network, SandboxBackend, S
 DEFAULT_IMAGE = "python:3.11-slim"
 WORKDIR = "/app"
 
+_NO_SERVICE = "sandboxes are made on this machine, without an account or a service"
+_NO_CONNECTIONS = "there are no connections to a service of sandboxes"
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "interception_url": "agents find the model inside their sandbox, and no tunnel leads there",
+    "team_id": _NO_SERVICE,
+    "advanced_configs": _NO_SERVICE,
+    "labels": "sandboxes here have no labels",
+    "sandbox_client_max_workers": "the client needs no threads",
+    "sandbox_client_max_connections": _NO_CONNECTIONS,
+    "sandbox_client_max_keepalive_connections": _NO_CONNECTIONS,
+    "sandbox_wait_for_creation_max_attempts": "a sandbox that is made is ready",
+    "sandbox_creations_per_minute": "rollouts wait for room on this machine instead",
+    "timeouts": "they are those of requests to a service of sandboxes",
+}
+"""Arguments that are taken and kept, and why they change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxTimeouts:
+    """How long requests to a service of sandboxes may take, in seconds. There is none here: nothing is done by it."""
+
+    read_file: int = 10
+    extract: int = 60
+    poll: int = 60
+    mkdir: int = 10
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
@@ -22,7 +48,10 @@ class SandboxSettings:
     With the image `auto`, what a rollout asks for is looked up in the map (keys may have `*`), and `image_fallback`
     says for which images that cannot be had this machine's own system may stand in. Resources that are None are as the
     task says, or bounded by the machine. `backend` is the name of a sandbox backend, or one that is open.
-    `start_command` runs in a sandbox all the time. After `timeout_minutes` a rollout ends.
+    `start_command` runs in a sandbox all the time. After `timeout_minutes` a rollout ends. With
+    `keep_sandbox_for_scoring` its sandbox stays until the rubric has scored. How often and after which pauses
+    `with_retry` repeats something is in `max_retries` and the four after it. What else is here is taken for the sake
+    of environments that were written for hosted sandboxes, and has no effect: see WITHOUT_EFFECT.
     """
 
     start_command: str | None = None
@@ -32,7 +61,21 @@ class SandboxSettings:
     gpu_count: int = 0
     timeout_minutes: float | None = None
     environment_vars: Mapping[str, str] | None = None
+    team_id: str | None = None
+    advanced_configs: Any = None
     labels: Sequence[str] | None = None
+    max_retries: int = 5
+    base_delay: float = 0.5
+    backoff_factor: float = 2.0
+    max_backoff_seconds: float = 30.0
+    jitter: float = 1e-3
+    sandbox_client_max_workers: int | None = None
+    sandbox_client_max_connections: int | None = None
+    sandbox_client_max_keepalive_connections: int | None = None
+    sandbox_wait_for_creation_max_attempts: int | None = None
+    sandbox_creations_per_minute: float | None = None
+    timeouts: Any = SandboxTimeouts()
+    keep_sandbox_for_scoring: bool = False
     _: KW_ONLY
     backend: str | SandboxBackend = "embedded"
     image: str = "auto"
@@ -48,8 +91,7 @@ class SandboxSettings:
         return cls(**{name: arguments.pop(name) for name in names if name in arguments})
 
     def __post_init__(self) -> None:
-        if self.gpu_count:
-            raise HostUnsupportedError(f"gpu_count={self.gpu_count}: no sandbox here has GPUs; leave it out")
+        refuse_gpus(self.gpu_count)
         for name in ("cpu_cores", "memory_gb", "disk_size_gb"):
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -108,6 +150,12 @@ class SandboxSettings:
 
         policy = NetworkPolicy(mode="public" if self.network == "public" else "no-network")
         return choose_network(policy, TrialOptions(enforcement=self.enforcement), capabilities)
+
+
+def refuse_gpus(count: int) -> None:
+    """Raise HostUnsupportedError for a sandbox with GPUs."""
+    if count:
+        raise HostUnsupportedError(f"gpu_count={count}: no sandbox here has GPUs; leave it out")
 
 
 def _megabytes(gigabytes: float | None) -> int | None:

@@ -1,14 +1,17 @@
 """The workplace of an agent with a Harbor task: a trial, taken step by step by its rollout."""
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from seatrial.agents.api import AgentContext, AgentLaunch
-from seatrial.errors import UsageError
+from seatrial.env.state import State, rollout_of
+from seatrial.errors import HookError, UsageError
+from seatrial.images.resolver import ResolvedImage
 from seatrial.model.agent import AgentResult
 from seatrial.model.config import TaskConfig
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
@@ -20,7 +23,12 @@ if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the fir
     from collections.abc import Mapping
 
     from seatrial.gateway.access import OpenAccess
+    from seatrial.trial.machinery import Machinery
+    from seatrial.trial.rounds import Round
+    from seatrial.trial.spec import TrialSpec
     from seatrial.trial.steps import OpenTrial, Turn
+    from seatrial.trial.verification import Verification
+    from seatrial.trial.verifier_files import VerifierStage
     from seatrial.trial.work import Work
 
 
@@ -41,28 +49,78 @@ class RolloutAgent:
 
 @dataclass(eq=False, slots=True)
 class TrialWorkplace:
-    """A trial under way. `evaluation` is there once it has been judged."""
+    """A trial under way, in the `turn` of one of its rounds. `evaluation` is there once that has been judged.
+
+    `rewards` are those of the steps that have been judged, by their names. `stage` is the verifier's place while a hook
+    lays out its files.
+    """
 
     trial: "OpenTrial"
     turn: "Turn"
     workdir: str
     evaluation: EvaluationResult | None = None
+    rewards: dict[str, float] = field(default_factory=dict)
+    stage: "VerifierStage | None" = None
+    first_turn: int = 0
+    """How many turns of the rollout came before this round."""
     _ended: AgentResult | None = None
     _work: "Work | None" = None
 
     @property
     def folder(self) -> Path:
-        """Where the trial's files go."""
-        return self.trial.folder
+        """Where the files of the round go."""
+        return self.trial.folder / self.turn.round.folder
+
+    @property
+    def step(self) -> str | None:
+        """The name of the step; None in a task without steps."""
+        return self.turn.round.name
+
+    def next_round(self) -> "Round | None":
+        """The round that the agent may begin now that this one is judged; None when there is none."""
+        from seatrial.trial.rounds import rounds_of  # noqa: PLC0415 - see above
+
+        rounds = rounds_of(self.trial.spec.task)
+        number = [each.name for each in rounds].index(self.step) + 1
+        good = self.evaluation is not None and self.turn.round.is_good_enough(self.evaluation)
+        return rounds[number] if good and number < len(rounds) else None
+
+    def begin(self, round_: "Round", first_turn: int) -> None:
+        """Begin another round."""
+        self.turn, self.first_turn = self.trial.begin(round_), first_turn
+        self.evaluation = self.stage = self._ended = self._work = None
+
+    def total(self) -> tuple[float, EvaluationResult]:
+        """What all steps amount to, as a job combines them: the reward that hooks gave, and the evaluation."""
+        from seatrial.trial.combine import combine  # noqa: PLC0415 - see above
+
+        strategy = self.trial.spec.task.config.multi_step_reward_strategy
+        rewards = [*self.rewards.values()]
+        judged = {log.round.name: log.evaluation for log in self.trial.log.rounds if log.evaluation}
+        named = {name: each for name, each in judged.items() if name}
+        reward = fmean(rewards) if strategy == "mean" else rewards[-1]
+        return reward, combine(named, strategy)
+
+    @property
+    def images(self) -> tuple[str, ResolvedImage]:
+        """What the task asks for, and what is used."""
+        from seatrial.trial.place import agent_image  # noqa: PLC0415 - see above
+
+        place = self.trial.place
+        return agent_image(self.trial.spec.task).title, ResolvedImage(place.sandbox.image, place.image_from)
 
     def open_model(self, port: int) -> "AbstractAsyncContextManager[OpenAccess | None]":
         """The agent's way to its model."""
         return self.turn.open_model(port)
 
     async def set_up(self) -> None:
-        """Put in place what the agent may see, and its directory."""
+        """Put in place what the agent may see."""
         async with self._explaining():
             await self.turn.set_up()
+
+    async def make_workdir(self) -> None:
+        """Make the agent's directory."""
+        async with self._explaining():
             await put_packed(self.trial.sandbox, self.workdir, pack_files({}))
 
     async def run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
@@ -72,7 +130,8 @@ class TrialWorkplace:
     async def agent_ended(self, result: AgentResult) -> None:
         """The agent is no more: take stock of what it left."""
         if result.stdout_path is None:  # one that we have ended cannot tell where its output went
-            result = result.model_copy(update={f"{name}_path": f"agent/{name}.txt" for name in ("stdout", "stderr")})
+            base = f"{self.turn.round.folder}/agent".lstrip("/")
+            result = result.model_copy(update={f"{name}_path": f"{base}/{name}.txt" for name in ("stdout", "stderr")})
         self.turn.notes.agent_result = self._ended = result
         async with self._explaining():
             self._work = await self.turn.take_stock(result)
@@ -88,6 +147,26 @@ class TrialWorkplace:
         self.evaluation = self.turn.notes.evaluation
         assert self.evaluation is not None  # noqa: S101 - scored, or a zero was noted
         return self.evaluation
+
+    def verification(self) -> "Verification":
+        """What is to be judged of this round. Raises HookError while the agent may still be at work."""
+        if self._ended is None or self._work is None:
+            raise HookError("tests are laid out after the agent has ended, and it has not; compute_reward is the place")
+        return self.turn.verification(self._ended, self._work)
+
+    def note_hook(self, line: str) -> EvaluationResult:
+        """Say in the evaluation what a hook had to do with it."""
+        assert self.evaluation is not None  # noqa: S101 - it was judged
+        errors = self.evaluation.validity.errors
+        validity = self.evaluation.validity.model_copy(update={"errors": [*dict.fromkeys([*errors, line])]})
+        self.evaluation = self.turn.notes.evaluation = self.evaluation.model_copy(update={"validity": validity})
+        return self.evaluation
+
+    def settle(self, reward: float) -> None:
+        """The round has been judged, if not by its verifier then by a hook, which gave that reward."""
+        self.evaluation = self.turn.notes.evaluation = self.evaluation or judged_by_hook(reward)
+        if self.step:
+            self.rewards[self.step] = reward
 
     async def ensure_unspoiled(self, reward: float) -> None:
         """Raise HostExhaustedError for a reward of a hook's own that this machine may have spoiled."""
@@ -109,9 +188,43 @@ class TrialWorkplace:
         if error is not None:
             self.trial.log.fail(error)
         else:
-            self.turn.notes.evaluation = self.evaluation or judged_by_hook(reward)
+            if self.turn.notes.evaluation is None:
+                self.settle(reward)
             await self.trial.complete()
         return self.trial.log.record()
+
+
+async def open_workplace(
+    state: State, spec: "TrialSpec", machinery: "Machinery", folder: Path, workdir: str
+) -> TrialWorkplace:
+    """The trial of a rollout in the first of its rounds; its sandbox is destroyed with the rollout's resources."""
+    from seatrial.trial.events import unobserved  # noqa: PLC0415 - see above
+    from seatrial.trial.log import TrialLog  # noqa: PLC0415
+    from seatrial.trial.rounds import rounds_of  # noqa: PLC0415
+    from seatrial.trial.steps import open_trial  # noqa: PLC0415
+
+    opening = open_trial(spec, machinery, folder, TrialLog(spec, unobserved))
+    rollout = rollout_of(state)
+    trial = await rollout.resources.enter_async_context(opening)
+    rollout.trial = TrialWorkplace(trial, trial.begin(rounds_of(spec.task)[0]), workdir)
+    state["step"] = rollout.trial.step
+    return rollout.trial
+
+
+async def leave_record(state: State) -> None:
+    """Leave the record of a rollout's trial on its state, and what it keeps of its calls in its folder."""
+    error, rollout = state["error"], rollout_of(state)
+    if error is not None:
+        state["reward"] = 0.0
+    if rollout.trial is None or state["reward"] is None:
+        return
+    trial = rollout.trial.trial
+    rollout.record = await rollout.trial.record(error, state["reward"])
+    state["sandbox_oom"] = bool(trial.log.resources and trial.log.resources.oom_kills)
+    if rollout.place:  # else nothing of it stays
+        from seatrial.trial.trajectories import keep_trajectories  # noqa: PLC0415 - see above
+
+        await keep_trajectories(trial.log, trial.folder)
 
 
 def judged_by_hook(reward: float, reason: str | None = None) -> EvaluationResult:

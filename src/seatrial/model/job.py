@@ -24,6 +24,13 @@ Isolation = Literal["guarded", "kill", "separate", "keep"]
 ImageFallback = Literal["python", "host", "refuse"]
 """For which images that cannot be had this machine's own system stands in: those that only have Python, all, none."""
 
+Layout = Literal["harbor", "verifiers"]
+"""Where a verifier is started and finds the solution: as Harbor has it, or as the library verifiers had it.
+
+`harbor` runs `/tests/test.sh` in the task's own directory, with a staged solution in `/tests/solution`. `verifiers`
+runs it by bash in `/tests`, with a staged solution in `/oracle` too where the tests speak of it.
+"""
+
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Count = Annotated[int, Field(ge=1)]
 
@@ -131,7 +138,7 @@ class TrialOptions(StrictModel):
     `memory_mb`, `storage_mb` and `agent_timeout_sec` go before what tasks say of themselves. The verifier is asked
     `verify_repeats` times about the same end state; the lowest reward counts, and all are kept. `ca_file` has the
     certificates that builds, set-ups, sandboxes and our own clients trust; with a `proxy` of `host`, the former three
-    reach the network through the one this machine uses.
+    reach the network through the one this machine uses. `layout` says where verifiers are started and find a solution.
     """
 
     backend: str = "embedded"
@@ -156,6 +163,7 @@ class TrialOptions(StrictModel):
     verdict: Literal["task", "exit_status"] = "task"
     verify_repeats: Annotated[int, Field(ge=1, le=100)] = 1
     solution: Literal["withheld", "staged"] = "withheld"
+    layout: Layout = "harbor"
     allow_env: tuple[VariableName, ...] = ()
     unfit: Literal["refuse", "run"] = "refuse"
     ca_file: str | None = None

@@ -144,7 +144,7 @@ class VerifierRun(StrictModel):
     wish. A verifier that said nothing was asked for a `baseline`: one that judged there was silenced by the agent, one
     that is silent there too is broken. Where it was asked more than once about the same end state, `repeats` are all
     rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts. It was
-    `repeated_in` sandboxes that were laid out anew, or in the same one.
+    `repeated_in` sandboxes that were laid out anew, or in the same one. `layout` says where it was started.
     """
 
     exit_code: int | None = None
@@ -165,6 +165,7 @@ class VerifierRun(StrictModel):
     baseline: Baseline | None = None
     repeats: tuple[Fraction01 | None, ...] = ()
     repeated_in: Literal["fresh", "same"] | None = None
+    layout: Literal["harbor", "verifiers"] = "harbor"
 
 
 class Provenance(StrictModel):

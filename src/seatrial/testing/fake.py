@@ -207,7 +207,7 @@ class FakeSandbox:
     async def listen(self, port: int) -> socket.socket:
         """A real socket on a free port of this machine, which `ports` tells."""
         self._begin("listen", str(port))
-        if port in self.ports:
+        if port and port in self.ports:
             raise SandboxError(f"port {port} is in use")
         listener = socket.create_server(("127.0.0.1", 0))
         self.ports[port] = listener.getsockname()[1]

@@ -5,24 +5,13 @@ from dataclasses import replace
 
 from seatrial.model.record import Appeal
 from seatrial.sandbox.api import Sandbox
-from seatrial.sandbox.ca_file import VERIFIER_CA, read_ca
-from seatrial.sandbox.transfer import put_file, put_files, put_packed
-from seatrial.trial.archives import packed_tests, packed_tree
 from seatrial.trial.judgement import Judgement, VerifierOutcome, evaluate, read_judgement
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
 from seatrial.trial.verification import Verification
-from seatrial.trial.verifier_place import VerifierSandbox, choose_isolation, open_verifier_sandbox, plan_verifier
+from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
+from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
 from seatrial.verify.run import fetch_files, run_tests
-from seatrial.verify.stage import (
-    SOLUTION_DIR,
-    TESTS_DIR,
-    PackedTests,
-    StagedTests,
-    find_tests,
-    stage_tests,
-    with_others,
-)
 
 
 async def judge(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Judgement:
@@ -32,8 +21,12 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
     without them. One that is not content where something was put back is asked once more without that.
     """
     isolation = choose_isolation(verification)
+    if isolation == "guarded" and must_be_alone(verification, machinery.staging):
+        isolation = "kill"
     if isolation == "exposed" and verification.options.isolation == "kill":
         await sandbox.kill_all()
+    if isolation != "separate":
+        await make_way(verification, sandbox, machinery.staging)
     shield = await raise_shield(verification, sandbox, machinery, isolation)
     judgement = await _run_once(verification, sandbox, machinery, shield)
     if shield.isolation == "guarded" and verification.work.survivors:
@@ -57,40 +50,12 @@ async def _run_once(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation) as room:
-        tests = _tests(verification)
         if shield.isolation not in ("guarded", "kill"):
             await room.sandbox.renew_verifier()
-        staged = await _stage(verification, room, tests)
+        staged, digest = await lay_out_files(verification, room, machinery.staging)
         ended = await run_tests(room.sandbox, staged, plan_verifier(verification), folder)
         files = await fetch_files(room.sandbox, staged, verification.round.judged.verifier, folder / "files")
-    return read_judgement(verification, VerifierOutcome(ended, files, tests.digest), shield, logs)
-
-
-def _tests(verification: Verification) -> PackedTests:
-    tests = packed_tests(verification.spec.task_digest, verification.round)
-    others = verification.conditions.added_tests
-    return with_others(tests, others) if others else tests
-
-
-async def _stage(verification: Verification, room: VerifierSandbox, tests: PackedTests) -> StagedTests:
-    """Lay out all that the verifier finds, where no process of the agent sees it."""
-    if room.has_tests:
-        staged = await find_tests(room.sandbox, verification.agent_result)
-        if others := verification.conditions.added_tests:
-            await put_files(room.sandbox, TESTS_DIR, others, mode=0o755)
-    else:
-        staged = stage_tests(tests, verification.agent_result)
-        await _show_solution(verification, room.sandbox)
-    if ca_file := verification.options.ca_file:
-        await put_file(room.sandbox, VERIFIER_CA, read_ca(ca_file), phase=staged.phase)
-    return staged
-
-
-async def _show_solution(verification: Verification, room: Sandbox) -> None:
-    solution = verification.round.solution()
-    if solution and verification.options.solution == "staged":
-        packed = packed_tree(verification.spec.task_digest, solution)
-        await put_packed(room, SOLUTION_DIR, packed, phase="verifier")
+    return read_judgement(verification, VerifierOutcome(ended, files, digest), shield, logs)
 
 
 def _reward(verification: Verification, judgement: Judgement) -> float:

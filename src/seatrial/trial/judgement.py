@@ -76,6 +76,7 @@ def _describe_run(verification: Verification, ended: ExecResult, shield: Shield,
         shielded=shield.owned,
         trust="as_left" if verification.trusts_agent else "image",
         truncated=ended.truncated,
+        layout=verification.options.layout,
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
     )

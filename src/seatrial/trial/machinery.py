@@ -12,13 +12,14 @@ from seatrial.trial.agent_version import KnownVersions
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
     from seatrial.gateway.access import ModelAccess
+    from seatrial.trial.verifier_files import OwnStaging
 
 
 @dataclass(eq=False, slots=True)
 class Machinery:
     """The live half of a trial, as its spec is the written one. `agents` that are given are not made, by their titles.
 
-    Without a `model`, agents have no gateway.
+    Without a `model`, agents have no gateway. With a `staging`, somebody else lays out what verifiers find.
     """
 
     backend: SandboxBackend
@@ -26,6 +27,7 @@ class Machinery:
     model: "ModelAccess | None" = None
     agents: Mapping[str, Agent] = field(default_factory=dict)
     versions: KnownVersions = field(default_factory=KnownVersions)
+    staging: "OwnStaging | None" = None
     _made: dict[str, Agent] = field(default_factory=dict)
 
     def with_agent(self, title: str, agent: Agent | None) -> "Machinery":

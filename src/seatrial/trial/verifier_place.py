@@ -8,6 +8,7 @@ from pathlib import Path
 from seatrial.errors import HostExhaustedError
 from seatrial.images.choice import ImageRequest
 from seatrial.model.config import NetworkPolicy
+from seatrial.model.job import TrialOptions
 from seatrial.model.record import IsolationLevel
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.ca_file import VERIFIER_CA
@@ -86,14 +87,20 @@ def plan_verifier(verification: Verification) -> VerifierPlan:
     conditions = verification.conditions
     if conditions.network == "none":
         policy = NetworkPolicy(mode="no-network")
+    declared = phase.workdir or config.verifier.workdir
     return VerifierPlan(
-        workdir=phase.workdir or config.verifier.workdir or own or verification.place.workdir,
+        workdir=declared or _usual_workdir(options) or own or verification.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
         env=_under(conditions, _usual(verification), verification),
         user=verification.round.verifier_user,
         network=choose_network(policy, options, verification.place.capabilities),
         one_cpu=conditions.one_cpu,
+        layout=options.layout,
     )
+
+
+def _usual_workdir(options: TrialOptions) -> str | None:
+    return TESTS_DIR if options.layout == "verifiers" else None
 
 
 def _usual(verification: Verification) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from seatrial.descriptors import raise_if_short
 from seatrial.errors import ContentError
 from seatrial.model.artifacts import VERIFIER_FILES, RawFile
+from seatrial.model.job import Layout
 from seatrial.model.output import VerifierSpec
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.host.disks import raise_if_full
@@ -17,13 +18,12 @@ from seatrial.verify.stage import LOGS_DIR, TESTS_DIR, StagedTests
 
 MAX_LOG_BYTES = 16 * 2**20
 # By absolute path, from the task's own directory. A shell, because some scripts name no interpreter.
-_COMMAND = ("/bin/sh", "-c", f'"${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"')
+_SCRIPTS: Mapping[Layout, str] = {
+    "harbor": f'"${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"',
+    "verifiers": f'$(command -v bash) "${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"',  # by whatever interpreter without bash
+}
 # The shell moves itself to its first processor, where what it starts stays. Without taskset it runs as ever.
-_ON_ONE_CPU = (
-    *_COMMAND[:-1],
-    f"""all=$(taskset -pc $$ 2>/dev/null); all=${{all##*: }}; taskset -pc "${{all%%[,-]*}}" $$ >/dev/null 2>&1
-{_COMMAND[-1]}""",
-)
+_ON_ONE_CPU = """all=$(taskset -pc $$ 2>/dev/null); all=${all##*: }; taskset -pc "${all%%[,-]*}" $$ >/dev/null 2>&1\n"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,20 @@ class VerifierPlan:
     user: str | int | None = None
     network: Network = NO_NETWORK
     one_cpu: bool = False
+    layout: Layout = "harbor"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What runs the tests."""
+        script = _SCRIPTS[self.layout]
+        return ("/bin/sh", "-c", _ON_ONE_CPU + script if self.one_cpu else script)
 
 
 async def run_tests(sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, logs: Path) -> ExecResult:
     """Run the staged tests; their output goes to `logs`."""
     return await sandbox.exec(
         ExecSpec(
-            _ON_ONE_CPU if plan.one_cpu else _COMMAND,
+            plan.command,
             phase=tests.phase,
             env=plan.env,
             cwd=plan.workdir,

@@ -15,6 +15,8 @@ from seatrial.tasks.layout import IGNORED_FOLDERS
 
 TESTS_DIR = "/tests"
 SOLUTION_DIR = f"{TESTS_DIR}/solution"
+ORACLE_DIR = "/oracle"
+"""Where the library verifiers had the solution."""
 LOGS_DIR = "/logs/verifier"
 _MAKE_READY = ("/bin/sh", "-c", f"chmod 777 {LOGS_DIR}; chmod +x {TESTS_DIR}/test.sh")
 _READY_SEC = 60.0
@@ -51,7 +53,7 @@ def with_others(tests: PackedTests, files: Mapping[str, bytes]) -> PackedTests:
 
 @dataclass(frozen=True, slots=True)
 class StagedTests:
-    """Tests that may be run, with what is to be laid out for them. Only `stage_tests` and `find_tests` make them."""
+    """Tests that may be run, with what is to be laid out for them. Only the functions here make them."""
 
     files: tuple[str, bytes] | None
     phase: Phase
@@ -63,6 +65,12 @@ def stage_tests(tests: PackedTests, _: AgentResult) -> StagedTests:
     The AgentResult is the proof that no agent is at work any more.
     """
     return StagedTests((TESTS_DIR, tests.archive), "verifier")
+
+
+async def own_tests(sandbox: Sandbox, _: AgentResult) -> StagedTests:
+    """Tests that somebody has laid out in the verifier's `/tests` already, after the agent."""
+    await sandbox.exec(ExecSpec(_MAKE_READY, phase="verifier", user=0, timeout_sec=_READY_SEC))
+    return StagedTests(None, "verifier")
 
 
 async def find_tests(sandbox: Sandbox, _: AgentResult) -> StagedTests:

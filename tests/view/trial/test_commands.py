@@ -76,7 +76,7 @@ def test_every_odd_option_comes_back(tmp_path):
 
 
 def test_all_options_of_trials_and_models_are_known():
-    without = {"reward_policy", "solution", "top_p", "seed"}
+    without = {"reward_policy", "solution", "layout", "top_p", "seed"}
     assert set(TrialOptions.model_fields) - set(ODD_TRIAL) <= without
     assert set(ModelOptions.model_fields) - set(ODD_MODEL) <= without
 

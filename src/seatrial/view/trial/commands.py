@@ -43,7 +43,7 @@ _MODEL = {
     "max_cost_usd": "--max-cost",
     "prices": "--prices",
 }
-_NO_OPTION = {"trial": ("reward_policy", "solution"), "model": ("top_p", "seed")}
+_NO_OPTION = {"trial": ("reward_policy", "solution", "layout"), "model": ("top_p", "seed")}
 """What only a job file can say."""
 
 

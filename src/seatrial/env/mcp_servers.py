@@ -1,0 +1,158 @@
+"""MCP servers that a task declares and an environment launches: where they listen, and when they are ready."""
+
+import asyncio
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from seatrial.errors import AgentSetupError, HealthcheckError, TaskFormatError
+
+if TYPE_CHECKING:
+    from seatrial.env.sandbox_client import SandboxClient
+    from seatrial.env.sandbox_values import BackgroundJob
+
+NETWORK_TRANSPORTS = frozenset({"streamable-http", "http", "sse"})
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_PORTS = {"http": 80, "https": 443, "": 80}
+# The kernel's own table of listeners: it needs nothing in the image but a shell with grep.
+_LISTENS = "grep -qE '^ *[0-9]+: [0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]+ 0A ' /proc/net/tcp /proc/net/tcp6"
+_MAX_TOLD = 2000
+_FIRST_PAUSE_SEC = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class HarborMCPServer:
+    """An entry of [[environment.mcp_servers]] in task.toml."""
+
+    name: str
+    transport: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    url: str | None = None
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is found at a URL, and not started by the agent."""
+        return self.transport in NETWORK_TRANSPORTS
+
+
+@dataclass(frozen=True, slots=True)
+class HarborMCPHealthcheck:
+    """How a server shows that it is ready: by a `command` in which `{port}` stands for its port, else by listening."""
+
+    command: str | None = None
+    retries: int = 30
+    interval_sec: float = 2.0
+    start_period_sec: float = 0.0
+    timeout_sec: float = 10.0
+
+    @property
+    def seconds(self) -> float:
+        """How long a server may take: its start period, and then as long as so many tries at that interval."""
+        return self.start_period_sec + max(1, self.retries) * self.interval_sec
+
+    def probe(self, port: int) -> str:
+        """What succeeds once a server at a port is ready."""
+        return self.command.format(port=port) if self.command else _LISTENS.format(port=port)
+
+
+def parse_mcp_servers(config: Mapping[str, Any]) -> list[HarborMCPServer]:
+    """The servers that task.toml declares. Raises TaskFormatError for one that cannot be reached or started."""
+    found = []
+    for entry in (config.get("environment") or {}).get("mcp_servers") or []:
+        if not isinstance(entry, Mapping) or not entry.get("name"):
+            continue
+        server = HarborMCPServer(
+            str(entry["name"]),
+            str(entry.get("transport", "sse")),
+            entry.get("command"),
+            tuple(entry.get("args") or ()),
+            entry.get("url"),
+        )
+        lacks = "url" if server.is_network and not server.url else None
+        lacks = "command" if server.transport == "stdio" and not server.command else lacks
+        if lacks:
+            reason = f"the MCP server {server.name!r} needs a `{lacks}`, for it is reached by {server.transport}"
+            raise TaskFormatError("task.toml", [reason])
+        found.append(server)
+    return found
+
+
+def mcp_url_port(server: HarborMCPServer) -> int | None:
+    """The port at which a server listens; None for one without a URL."""
+    if not server.url:
+        return None
+    url = urlsplit(server.url)
+    return url.port if url.port is not None else _PORTS.get(url.scheme)
+
+
+def mcp_agent_url(server: HarborMCPServer) -> str | None:
+    """A server's URL as an agent in the same sandbox reaches it: at 127.0.0.1."""
+    if not server.is_network or not server.url:
+        return None
+    url, port = urlsplit(server.url), mcp_url_port(server)
+    user = f"{url.netloc.rpartition('@')[0]}@" if "@" in url.netloc else ""
+    return url._replace(netloc=f"{user}127.0.0.1" + (f":{port}" if port is not None else "")).geturl()
+
+
+def variable_of(server: HarborMCPServer) -> str:
+    """The variable in which an agent finds a server's URL."""
+    return f"HARBOR_MCP_{server.name.upper().replace('-', '_')}_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class McpLauncher:
+    """Launches servers inside a sandbox."""
+
+    client: "SandboxClient"
+    sandbox_id: str
+    check: HarborMCPHealthcheck
+
+    async def launch(self, commands: Mapping[HarborMCPServer, str]) -> "dict[str, BackgroundJob]":
+        """Start servers side by side, each by its command, and wait until all are ready.
+
+        Raises AgentSetupError or HealthcheckError, which says what a server wrote last.
+        """
+        await self._name_hosts(commands)
+        jobs: dict[str, BackgroundJob] = {}
+        for server, command in commands.items():
+            jobs[server.name] = await self.client.start_background_job(self.sandbox_id, command)
+        for server in commands:
+            await self._wait(server, jobs[server.name])
+        return jobs
+
+    async def _name_hosts(self, servers: Mapping[HarborMCPServer, str]) -> None:
+        """Let the names that task.toml has for servers lead to this sandbox."""
+        hosts = {urlsplit(server.url or "").hostname for server in servers} - {None, *_LOCAL}
+        lines = "".join(f"127.0.0.1 {host}\n" for host in sorted(filter(None, hosts)))
+        if not lines:
+            return
+        done = await self.client.execute_command(self.sandbox_id, f"printf %s {shlex.quote(lines)} >> /etc/hosts")
+        if done.exit_code:
+            raise AgentSetupError(
+                f"the hosts of MCP servers ({', '.join(sorted(filter(None, hosts)))}) cannot be named in /etc/hosts: "
+                f"{done.stderr.strip()}"
+            )
+
+    async def _wait(self, server: HarborMCPServer, job: "BackgroundJob") -> None:
+        port, check, loop = mcp_url_port(server), self.check, asyncio.get_running_loop()
+        if port is None:
+            raise AgentSetupError(f"the MCP server {server.name!r} has no port in its URL {server.url!r}")
+        began, pause = loop.time(), _FIRST_PAUSE_SEC
+        while loop.time() - began <= check.seconds:
+            status = await self.client.get_background_job(self.sandbox_id, job)
+            if status.completed:
+                said = (status.stderr or status.stdout or "").strip()[-_MAX_TOLD:]
+                ended = f"the MCP server {server.name!r} ended with {status.exit_code} before it was ready"
+                raise AgentSetupError(f"{ended}: {said}" if said else ended)
+            probe = await self.client.execute_command(self.sandbox_id, check.probe(port), timeout=check.timeout_sec)
+            if probe.exit_code == 0:
+                return
+            await asyncio.sleep(min(pause, check.interval_sec))
+            pause *= 2
+        raise HealthcheckError(
+            f"the MCP server {server.name!r} was not ready at port {port} within {check.seconds:g} s; its command is "
+            f"{job.command[:200]!r}"
+        )

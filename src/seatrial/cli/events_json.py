@@ -15,6 +15,7 @@ from seatrial.trial.events import (
     Event,
     Notice,
     PhaseStarted,
+    RolloutFinished,
     TrialFinished,
     TrialPassedOver,
     TrialRetried,
@@ -45,6 +46,8 @@ class JsonDisplay:
             case TrialPassedOver(trial_id=trial_id, reason=reason):
                 self._agents.pop(trial_id, None)
                 _write("trial_passed_over", trial_id=trial_id, reason=reason)
+            case RolloutFinished():
+                _write("rollout_finished", **asdict(event))
             case Notice(text=text, urgent=urgent):
                 _write("notice", text=text, urgent=urgent)
             case TrialFinished(record=record):

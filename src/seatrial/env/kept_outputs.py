@@ -21,11 +21,6 @@ METADATA = "metadata.json"
 _INTERNAL = ("key", "trajectory", "trajectory_id", "evaluation", "outcome", "verifier_broken", "usage")
 
 
-def is_evaluation(folder: Path) -> bool:
-    """Whether a folder holds rollouts that are not the trials of a job."""
-    return not (folder / JOB).exists() and any((folder / name).is_file() for name in (ROLLOUTS, RESULTS))
-
-
 def read_outputs(folder: Path) -> list[Output]:
     """What is kept of each rollout, by their examples. Raises StoreError for a file that cannot be read."""
     with storing(folder):

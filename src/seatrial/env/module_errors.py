@@ -21,10 +21,15 @@ def blaming_module(env_id: str, what: str, home: Path | None) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        at = _blamed_line(error, home)
-        said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
-        said = str(error) if isinstance(error, SeatrialError) else said
-        raise UsageError(f"environment {env_id!r}: {what}: {at}{said}{_remedy(error, home)}") from error
+        raise module_error(env_id, what, error, home) from error
+
+
+def module_error(env_id: str, what: str, error: BaseException, home: Path | None) -> UsageError:
+    """One error for whatever a stranger's module raised. `home` is the folder that the module is in."""
+    at = _blamed_line(error, home)
+    said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    said = str(error) if isinstance(error, SeatrialError) else said
+    return UsageError(f"environment {env_id!r}: {what}: {at}{said}{_remedy(error, home)}")
 
 
 def _blamed_line(error: BaseException, home: Path | None) -> str:

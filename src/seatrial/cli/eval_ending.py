@@ -38,7 +38,7 @@ def conclude(end: EvalEnding, gates: Gates) -> int:
         return 1
     outputs = end.results["outputs"] if end.results else _kept(prepared)
     figures = figures_of(outputs, prepared.planned, prepared.model.name, prepared.pass_threshold)
-    metadata = {**_metadata(end), **figures_json(figures), **(end.results["metadata"] if end.results else {})}
+    metadata = {**figures_json(figures), **(end.results["metadata"] if end.results else {}), **_metadata(end)}
     if prepared.folder is not None and prepared.folder.is_dir():
         write_results(prepared.folder, outputs)
         write_metadata(prepared.folder, metadata)
@@ -88,6 +88,8 @@ def _leave_nothing(prepared: PreparedEval) -> bool:
         return False
     (folder / METADATA).unlink(missing_ok=True)
     folder.rmdir()
+    if prepared.options["output"] is None and not any(folder.parent.iterdir()):
+        folder.parent.rmdir()
     return True
 
 

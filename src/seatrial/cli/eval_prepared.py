@@ -44,7 +44,9 @@ class PreparedEval:
     @property
     def pass_threshold(self) -> float:
         """The reward from which on a rollout has passed."""
-        return float(getattr(self.environment, "pass_threshold", None) or PASS_THRESHOLD)
+        of_trials = getattr(self.environment, "trial_options", None)  # the record of a trial says it already
+        of_environment = getattr(self.environment, "pass_threshold", PASS_THRESHOLD)
+        return float(of_trials.pass_threshold if of_trials is not None else of_environment)
 
 
 def prepare_eval(options: Options) -> PreparedEval:

@@ -66,8 +66,8 @@ async def _evaluate(prepared: PreparedEval, display: Display) -> Results:
 async def _run(prepared: PreparedEval, how: Mapping[str, Any]) -> Results:
     environment, model = prepared.environment, prepared.model
     if prepared.seed is None:
-        examples = {"num_examples": prepared.num_examples, "rollouts_per_example": prepared.rollouts}
-        return await environment.evaluate(model.client, model.name, **examples, **how)
+        of = {"num_examples": prepared.num_examples, "rollouts_per_example": prepared.rollouts, **how}
+        return await environment.evaluate(model.client, model.name, **of)
     rows = environment.get_eval_dataset(prepared.num_examples, seed=prepared.seed)
     repeated = [row for row in rows for _ in range(prepared.rollouts)]
     return await environment.generate(repeated, model.client, model.name, **how)
@@ -81,13 +81,15 @@ def _arguments(prepared: PreparedEval, seen: "Progress") -> dict[str, Any]:
         "state_columns": options["state_columns"],
         "save_to": prepared.folder,
         "resume": prepared.resume,
-        "retries": options["retries"],
         "engine": options["engine"],
         "address": options["address"],
         "independent_scoring": options["independent_scoring"] or None,
     }
     given = {name: value for name, value in wanted.items() if value is not None}
-    if "on_progress" in inspect.signature(prepared.environment.evaluate).parameters:
+    known = inspect.signature(prepared.environment.evaluate).parameters
+    if options["retries"] is not None:  # max_retries is for all rollouts, retries for those that are trials
+        given["max_retries" if "max_retries" in known else "retries"] = options["retries"]
+    if "on_progress" in known:
         given["on_progress"] = seen
     return given
 

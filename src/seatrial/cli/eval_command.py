@@ -22,7 +22,7 @@ from seatrial.errors import SeatrialError
 _EXAMPLES = """
 seatrial eval my-env -m gpt-5-mini -n 20 -r 4
 seatrial eval ./environments/my_env -m my-model -b http://localhost:8000/v1
-seatrial eval my-env -a '{"difficulty": "hard"}' --upstream scripted:answers.jsonl
+seatrial eval my-env -a '{"level": 2}' --upstream scripted:answers.jsonl
 seatrial eval my-env -m gpt-5-mini --resume
 """
 

@@ -50,7 +50,7 @@ def _beginning(prepared: PreparedEval) -> Beginning:
 
 
 async def _evaluate(prepared: PreparedEval, display: Display) -> Results:
-    environment, seen = prepared.environment, Progress(prepared, display)
+    environment, seen = prepared.environment, OutputTeller(prepared, display)
     how = _arguments(prepared, seen)
     with _log_to(display):
         display.observe(Notice(_in_words(prepared)))
@@ -73,7 +73,7 @@ async def _run(prepared: PreparedEval, how: Mapping[str, Any]) -> Results:
     return await environment.generate(repeated, model.client, model.name, **how)
 
 
-def _arguments(prepared: PreparedEval, seen: "Progress") -> dict[str, Any]:
+def _arguments(prepared: PreparedEval, seen: "OutputTeller") -> dict[str, Any]:
     options = prepared.options
     wanted = {
         "sampling_args": prepared.sampling_args,
@@ -100,7 +100,7 @@ def _in_words(prepared: PreparedEval) -> str:
     return f"{prepared.environment.env_id}: {counted(examples, 'example')}, {each}, by {prepared.model.name}"
 
 
-class Progress:
+class OutputTeller:
     """Tells a display of the outputs that have come, in the way environments tell of them."""
 
     def __init__(self, prepared: PreparedEval, display: Display) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.cli.env_modules import KINDS
-from seatrial.env.loading import load_environment
-from tests.cli.conftest import Seatrial
+from tests.cli.conftest import Seatrial, cells
 from tests.cli.test_gc_command import why_no_sandbox
 
 IN_SANDBOXES = ("harbor", "cli-agent")
@@ -54,10 +53,12 @@ def test_those_with_a_sandbox_run_too(seatrial: Seatrial, kind):
     seatrial("env", "init", "boxed-env", "--kind", kind, "-p", "envs")
     text = Path("envs/boxed_env/boxed_env.py").read_text()
     Path("envs/boxed_env/boxed_env.py").write_text(text.replace("enforcement=", 'image="host", enforcement='))
-    environment = load_environment("envs/boxed_env")
-    results = environment.evaluate_sync("scripted:envs/boxed_env/script.json", "scripted")
-    assert results["metadata"]["errors_by_kind"] == {}
-    assert results["metadata"]["avg_reward"] == pytest.approx(KINDS[kind].mean)
+    script = ("-m", "scripted", "--upstream", "scripted:envs/boxed_env/script.json")
+    done = seatrial("eval", "boxed-env", "-p", "envs", *script, "-o", "out")
+    assert done.code == 0, done.err
+    assert ["scripted", f"{KINDS[kind].mean:.3f}"] in [cells(line)[:2] for line in done.out.splitlines()]
+    assert Path("out/job.json").exists() is (kind == "harbor")
+    assert f"{KINDS[kind].mean:.3f}" in seatrial("show", "out").out
 
 
 @pytest.mark.parametrize("name", ["1st", "my env", "class", "a/b", "é"])

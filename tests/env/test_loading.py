@@ -170,6 +170,7 @@ def test_a_function_that_takes_anything_gets_anything():
         ("./nope/it.py", "nothing at nope/it.py"),
         ("empty", "empty has no Python file that defines load_environment"),
         ("json", "has no function load_environment"),
+        ("evals.toml", "evals.toml is a file of settings, expected an environment"),
     ],
 )
 def test_names_of_nothing_say_where_was_looked(name, message):

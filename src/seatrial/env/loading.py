@@ -115,7 +115,9 @@ def _is_importable(name: str) -> bool:
 
 
 def _not_found(name: str, plain: str, folders: Sequence[Path]) -> str:
-    if (path := Path(name).expanduser()).exists():
+    if (path := Path(name).expanduser()).suffix == ".toml":
+        return f"{path} is a file of settings, expected an environment; give its settings as options, one run for each"
+    if path.exists():
         there = f"{path} has no Python file that defines {FUNCTION}"
     elif "/" in name or name.endswith(".py"):
         there = f"there is nothing at {path}"

@@ -96,6 +96,10 @@ def test_what_is_known_to_be_spent_adds_up():
 
 def test_rollouts_are_counted_by_what_their_outputs_say():
     board = Board(3, [], 0.0)
-    for outcome, reward in (("pass", 1.0), ("infrastructure_error", None), (None, None)):
-        board.apply(RolloutFinished("example 0.1", "toy", outcome, reward), 1.0)
+    for end in (
+        RolloutFinished("example 0.1", "toy", "pass", 1.0),
+        RolloutFinished("example 0.2", "toy", "infrastructure_error"),
+        RolloutFinished("example 0.3", "toy", None),
+    ):
+        board.apply(end, 1.0)
     assert (board.finished, board.unjudged, board.means()) == (3, 1, {"toy": 1.0})

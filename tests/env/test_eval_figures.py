@@ -33,6 +33,7 @@ def test_rewards_beyond_0_and_1_have_a_mean_and_no_interval():
 
 def test_the_interval_holds_the_mean():
     figures = figures_of([output(n, float(n % 2)) for n in range(8)], planned=8, model="m")
+    assert figures.interval is not None
     low, high = figures.interval
     assert 0 < low < 0.5 < high < 1
 

@@ -50,7 +50,7 @@ def test_files_and_folders_are_environments(file, name):
     environment = load_environment(name, rows=3)
     assert len(environment.get_dataset()) == 3
     assert environment.env_id == Path(name).stem
-    assert environment.env_args == {"rows": 3}
+    assert vars(environment)["env_args"] == {"rows": 3}
 
 
 def test_a_folder_s_project_names_its_module():
@@ -160,7 +160,7 @@ def test_arguments_are_those_of_the_function():
 
 def test_a_function_that_takes_anything_gets_anything():
     write("open_env.py", GOOD.replace("*, hard=False", "**others"))
-    assert load_environment("open_env.py", whatever=1).env_args == {"whatever": 1}
+    assert vars(load_environment("open_env.py", whatever=1))["env_args"] == {"whatever": 1}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from seatrial.cli.live_display import LiveDisplay
 from seatrial.cli.progress import Beginning
-from seatrial.trial.events import PhaseStarted, TrialPassedOver, TrialRetried
+from seatrial.trial.events import PhaseStarted, RolloutFinished, TrialPassedOver, TrialRetried
 from tests.cli.conftest import on_terminal
 from tests.cli.job_folders import BROKEN, FLAKY
 from tests.cli.test_progress_board import finished, started
@@ -185,3 +185,15 @@ display.conclude(Ending(Path("job"), "complete", summarise([], {{"oracle": 7}}),
     assert "\x1b[?25l" in shown
     assert shown.index("\x1b[?25h") < shown.index("7 not run yet")
     assert "Traceback" not in shown
+
+
+def test_the_clock_of_an_evaluation_goes_on_until_all_rollouts_are_there(
+    live: LiveDisplay, clock: Clock, screen: Screen
+):
+    live.close()
+    live.begin(Beginning("job", Path("job"), 2, unit="rollout"))
+    for number in range(2):
+        live.observe(RolloutFinished(f"example 0.{number}", "toy", "pass", 1.0))
+        clock.advance(65)
+        assert (clock.calls == []) is (number == 1)
+    assert "1 min 05 s" in screen.getvalue()

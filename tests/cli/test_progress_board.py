@@ -5,7 +5,15 @@ from typing import Any
 from seatrial.cli.progress_board import Board
 from seatrial.model.record import ModelUsage
 from seatrial.store.index import entry_of
-from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialPassedOver, TrialRetried, TrialStarted
+from seatrial.trial.events import (
+    Event,
+    PhaseStarted,
+    RolloutFinished,
+    TrialFinished,
+    TrialPassedOver,
+    TrialRetried,
+    TrialStarted,
+)
 from tests.cli.job_folders import BROKEN, FLAKY, record
 from tests.store.test_revisions import revision
 
@@ -84,3 +92,14 @@ def test_what_is_known_to_be_spent_adds_up():
         board.apply(TrialFinished(record(name, 1.0, trial_id=name, **paid)), 1.0)
     assert board.cost_usd == 0.5
     assert Board(4, [entry_of(record("x", 1.0, **paid), "oracle")], 0.0).cost_usd == 0.25
+
+
+def test_rollouts_are_counted_by_what_their_outputs_say():
+    board = Board(3, [], 0.0)
+    for end in (
+        RolloutFinished("example 0.1", "toy", "pass", 1.0),
+        RolloutFinished("example 0.2", "toy", "infrastructure_error"),
+        RolloutFinished("example 0.3", "toy", None),
+    ):
+        board.apply(end, 1.0)
+    assert (board.finished, board.unjudged, board.means()) == (3, 1, {"toy": 1.0})

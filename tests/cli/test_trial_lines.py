@@ -4,7 +4,7 @@ import pytest
 
 from seatrial.cli.trial_lines import TrialLines
 from seatrial.model.record import Failure, VerifierRun
-from seatrial.trial.events import TrialRetried
+from seatrial.trial.events import RolloutFinished, TrialRetried
 from tests.cli.job_folders import record
 
 LONG = "no sandbox could be started: the kernel refused a user namespace on attempt {}, see `seatrial doctor`"
@@ -53,3 +53,15 @@ def test_noteworthy_is_what_counts_do_not_tell_and_each_long_reason_once():
     assert "a: put back for the verifier: /usr/xxx" in str(shown[2])
     failures = [lines.noteworthy(record("t", failed(number), trial_id=f"t.{number}")) for number in range(3)]
     assert [bool(line) for line in failures] == [True, False, False]
+
+
+def test_rollouts_have_the_columns_of_trials_and_reasons_that_are_told_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = TrialLines()
+    shown = lines.rollout(RolloutFinished("example 0.1", "toy", "pass", 1.0, 2.0))
+    assert shown.index("example") == len("infrastructure_error      0    2.0 s  ")
+    assert lines.rollout(RolloutFinished("b", "toy", None)).startswith("not judged")
+    assert lines.noteworthy_rollout(RolloutFinished("a", "toy", "pass", 1.0)) is None
+    failures = [RolloutFinished(f"c.{n}", "toy", "infrastructure_error", reason=LONG.format(n)) for n in range(2)]
+    first, again = map(lines.noteworthy_rollout, failures)
+    assert (LONG.format(0) in str(first), again) == (True, None)

@@ -15,6 +15,7 @@ from seatrial.trial.events import (
     Event,
     Notice,
     PhaseStarted,
+    RolloutFinished,
     TrialFinished,
     TrialPassedOver,
     TrialRetried,
@@ -31,32 +32,34 @@ class JsonDisplay:
 
     def begin(self, job: Beginning) -> None:
         """The first line."""
-        _write("job_started", job=job.name, folder=str(job.folder), planned=job.planned, finished=len(job.earlier))
+        write_event("job_started", job=job.name, folder=str(job.folder), planned=job.planned, finished=len(job.earlier))
 
     def _event(self, event: Event) -> None:
         match event:
             case TrialStarted(trial_id=trial_id, agent=agent):
                 self._agents[trial_id] = agent
-                _write("trial_started", **asdict(event))
+                write_event("trial_started", **asdict(event))
             case PhaseStarted(trial_id=trial_id, phase=phase, step=step):
-                _write("phase", trial_id=trial_id, phase=phase, step=step)
+                write_event("phase", trial_id=trial_id, phase=phase, step=step)
             case TrialRetried(trial_id=trial_id, tries=tries, failure=failure):
-                _write("retry", trial_id=trial_id, tries=tries, failure=failure.model_dump(mode="json"))
+                write_event("retry", trial_id=trial_id, tries=tries, failure=failure.model_dump(mode="json"))
             case TrialPassedOver(trial_id=trial_id, reason=reason):
                 self._agents.pop(trial_id, None)
-                _write("trial_passed_over", trial_id=trial_id, reason=reason)
+                write_event("trial_passed_over", trial_id=trial_id, reason=reason)
+            case RolloutFinished():
+                write_event("rollout_finished", **asdict(event))
             case Notice(text=text, urgent=urgent):
-                _write("notice", text=text, urgent=urgent)
+                write_event("notice", text=text, urgent=urgent)
             case TrialFinished(record=record):
                 agent = self._agents.pop(record.trial_id, record.agent.name)
-                _write("trial_finished", **_finished(record, agent))
+                write_event("trial_finished", **_finished(record, agent))
 
     def close(self) -> None:
         """There is nothing to put away."""
 
     def conclude(self, end: Ending) -> None:
         """The last line."""
-        _write(
+        write_event(
             "job_finished",
             folder=str(end.folder),
             ended=end.ended,
@@ -83,7 +86,8 @@ def _finished(record: TrialRecord, agent: str) -> dict[str, Any]:
     }
 
 
-def _write(event: str, **values: Any) -> None:
+def write_event(event: str, **values: Any) -> None:
+    """Print a line for a program to read."""
     now = dt.datetime.now(dt.UTC).isoformat()
     # ASCII only: a stranger's text may have characters that steer a terminal and that JSON would let through.
     click.echo(json.dumps({"event": event, "time": now, **values}))

@@ -22,7 +22,7 @@ from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words,
 from seatrial.cli.progress_board import Board
 from seatrial.cli.trial_lines import TrialLines
 from seatrial.report.text import format_cost, format_duration, harmless
-from seatrial.trial.events import Event, Notice, TrialFinished, TrialPassedOver, TrialRetried
+from seatrial.trial.events import Event, Notice, RolloutFinished, TrialFinished, TrialPassedOver, TrialRetried
 
 _SHORTEST_SEC = 0.2
 _TICK_SEC = 1.0
@@ -69,6 +69,7 @@ class LiveDisplay:
         self._name = str(job.folder)
         self._board = Board(job.planned, job.earlier, self._clock())
         self._lines = TrialLines(job.limits)
+        self._starts_unheard = job.unit == "rollout"
         self._live = Live(get_renderable=self._render, console=self._console, auto_refresh=False, transient=True)
         self._live.start(refresh=True)
 
@@ -80,9 +81,14 @@ class LiveDisplay:
             self._say(self._lines.passed_over(event))
         elif isinstance(event, Notice):
             self._say(notice_line(event))
-        elif isinstance(event, TrialFinished) and (line := self._lines.noteworthy(event.record)):
+        elif line := self._noteworthy(event):
             self._say(line)
         self._draw_within(_SHORTEST_SEC)
+
+    def _noteworthy(self, event: Event) -> str | None:
+        if isinstance(event, RolloutFinished):
+            return self._lines.noteworthy_rollout(event)
+        return self._lines.noteworthy(event.record) if isinstance(event, TrialFinished) else None
 
     def _say(self, line: str) -> None:
         first, *rest = Text.from_ansi(line).wrap(self._console, self._console.width - _INDENT) or [Text()]
@@ -108,7 +114,7 @@ class LiveDisplay:
                 self._live.refresh()
         except OSError:  # the terminal is gone; the job is not
             return
-        if self._board.running:
+        if self._board.running or (self._starts_unheard and self._board.finished < self._board.planned):
             self._draw_within(_TICK_SEC)
 
     def close(self) -> None:
@@ -151,6 +157,8 @@ def _counts(board: Board) -> Text:
         for outcome in OUTCOMES
         if board.counts[outcome]
     ]
+    if board.unjudged:
+        words.append((f"{board.unjudged} not judged", ""))
     if board.retries:
         words.append((f"{board.retries} retried", "magenta"))
     if nodes := {trial.node for trial in board.running.values() if trial.node}:

@@ -23,6 +23,8 @@ COMMANDS = {
     "check": "Find out whether the verifiers of tasks can be trusted.",
     "compare": "Compare two jobs, or the agents of one, task by task; a gate for CI.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
+    "env": "Make a new environment that works, to change into one of your own.",
+    "eval": "Evaluate a model on an environment: one of ours, or one made for verifiers.",
     "export": "Write trajectories or training data from what agents and models said.",
     "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
@@ -45,7 +47,7 @@ COMMANDS = {
 
 
 _GROUPS = {
-    "Running": ("run", "resume", "gc"),
+    "Running": ("run", "resume", "eval", "env", "gc"),
     "Results": ("view", "show", "leaderboard", "compare", "power", "report", "regrade", "calls", "export"),
     "Review": ("annotate", "annotations", "agree"),
     "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),

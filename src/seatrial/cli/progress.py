@@ -24,7 +24,7 @@ from seatrial.cli.trial_lines import TrialLines
 from seatrial.model.job import ModelOptions
 from seatrial.report.reasons import NO_LIMITS
 from seatrial.report.text import counted, harmless
-from seatrial.trial.events import Event, Notice, TrialFinished, TrialPassedOver, TrialRetried
+from seatrial.trial.events import Event, Notice, RolloutFinished, TrialFinished, TrialPassedOver, TrialRetried
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ Ended = Literal[
 class Beginning:
     """What a display needs to know before anything happens; `earlier` are the results there are already.
 
-    `limits` are those of the agents' models.
+    `limits` are those of the agents' models. `unit` is what is planned; when a rollout starts, no event tells.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Beginning:
     planned: int
     earlier: Sequence[Finished] = ()
     limits: ModelOptions = NO_LIMITS
+    unit: Literal["trial", "rollout"] = "trial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +146,14 @@ class LinesDisplay:
         self._board = Board(job.planned, job.earlier, self._clock())
         self._lines = TrialLines(job.limits)
         before = f", {self._board.finished:,} of them finished before" if self._board.finished else ""
-        click.echo(f"{job.folder}: {counted(job.planned, 'trial')}{before}")
+        click.echo(f"{job.folder}: {counted(job.planned, job.unit)}{before}")
 
     def _line(self, event: Event) -> None:
         self._board.apply(event, self._clock())
         if isinstance(event, TrialFinished):
             click.echo(f"{self._position()} {self._lines.finished(event.record)}")
+        elif isinstance(event, RolloutFinished):
+            click.echo(f"{self._position()} {self._lines.rollout(event)}")
         elif isinstance(event, TrialRetried):
             click.echo(f"{self._position()} {self._lines.retried(event)}")
         elif isinstance(event, TrialPassedOver):

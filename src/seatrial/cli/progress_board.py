@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from seatrial.analysis.finished import Finished
 from seatrial.analysis.tally import SCORED
 from seatrial.model.record import Outcome
-from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialPassedOver, TrialRetried, TrialStarted
+from seatrial.trial.events import (
+    Event,
+    PhaseStarted,
+    RolloutFinished,
+    TrialFinished,
+    TrialPassedOver,
+    TrialRetried,
+    TrialStarted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Board:
         self.planned = planned
         self.running: dict[str, RunningTrial] = {}
         self.counts: Counter[Outcome] = Counter()
+        self.unjudged = 0
         self.retries = 0
         self.cost_usd: float | None = None
         self._begun = now
@@ -48,8 +57,8 @@ class Board:
 
     @property
     def finished(self) -> int:
-        """How many trials have a record."""
-        return self.counts.total()
+        """How many trials have a record, or rollouts an output."""
+        return self.counts.total() + self.unjudged
 
     def means(self) -> dict[str, float]:
         """The mean reward so far of each agent that has scored trials."""
@@ -77,11 +86,19 @@ class Board:
                 self.running.pop(trial_id, None)
             case TrialPassedOver(trial_id=trial_id):
                 self.running.pop(trial_id, None)
+            case RolloutFinished():
+                self._end_rollout(event)
             case TrialFinished(record=record):
                 trial = self.running.pop(record.trial_id, RunningTrial(record.trial_id, now, record.agent.name))
                 self._count(trial.agent, record.outcome, record.evaluation.reward if record.evaluation else None)
                 if record.model_usage and not record.regrade:  # what is judged again was paid for long ago
                     self._pay(record.model_usage.cost_usd)
+
+    def _end_rollout(self, event: RolloutFinished) -> None:
+        if event.outcome is None:
+            self.unjudged += 1
+        else:
+            self._count(event.agent, event.outcome, event.reward)
 
     def _count(self, agent: str, outcome: Outcome, reward: float | None) -> None:
         self.counts[outcome] += 1

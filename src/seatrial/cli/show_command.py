@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,9 +17,10 @@ from seatrial.cli.job_view import find_trial
 from seatrial.cli.jobs_view import JobsShown, examine, show_jobs
 from seatrial.cli.render import show_warning
 from seatrial.cli.show_options import ShowOptions, show_options
-from seatrial.cli.show_words import NamedJobs, open_with_trial, read_words
+from seatrial.cli.show_words import NamedJobs, is_evaluation, open_with_trial, read_words
 from seatrial.cli.trial_json import annotations_json, show_trial_json
 from seatrial.cli.trial_view import show_trial
+from seatrial.report.text import harmless
 
 
 @click.command("show")
@@ -28,12 +30,17 @@ from seatrial.cli.trial_view import show_trial
 def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Show the jobs in folders JOB, or one TRIAL of a job, named by its id or by any part that no other has.
 
+    A folder of `seatrial eval` whose rollouts are no trials, or of verifiers, shows what its rollouts amount to.
+
     \b
     seatrial show jobs/mine                       the summary and the worst trials
     seatrial show jobs/a jobs/b --by category     a row per category and agent
     seatrial show jobs/mine --where outcome=fail  only trials that failed
     seatrial show jobs/mine crc                   everything about one trial
     """
+    if all(is_evaluation(word) for word in words):
+        _show_evaluations([Path(word) for word in words], as_json=as_json)
+        return
     named, asked = read_words(words), ShowOptions(**options)
     if named.trial is not None:
         _show_trial(named, as_json=as_json)
@@ -44,6 +51,20 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
         click.echo(json.dumps(_document(shown), indent=2))
     else:
         show_jobs(shown)
+
+
+def _show_evaluations(folders: list[Path], *, as_json: bool) -> None:
+    """Rollouts of `seatrial eval`, or of verifiers, that are no trials of a job."""
+    from seatrial.cli.eval_folder import figures_json  # noqa: PLC0415 - jobs need none of it
+    from seatrial.cli.eval_view import show_evaluation, stored_figures  # noqa: PLC0415 - likewise
+
+    if as_json:
+        found = [{"folder": str(folder), **figures_json(stored_figures(folder))} for folder in folders]
+        click.echo(json.dumps(found[0] if len(found) == 1 else {"evaluations": found}, indent=2))
+        return
+    for folder in folders:
+        click.echo(harmless(str(folder)))
+        show_evaluation(folder)
 
 
 def _show_trial(named: NamedJobs, *, as_json: bool) -> None:

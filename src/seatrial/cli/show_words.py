@@ -9,6 +9,8 @@ from seatrial.report.text import harmless
 from seatrial.store.job_file import JOB
 from seatrial.store.job_store import JobStore
 
+_OF_EVALUATIONS = ("rollouts.jsonl", "results.jsonl")
+
 
 class NamedJobs(NamedTuple):
     """Folders of jobs; with a `trial` there is one."""
@@ -43,6 +45,14 @@ def open_with_trial(named: NamedJobs, find: Callable[[JobStore, str], str]) -> t
         if not _looks_like_folder(word):
             raise
         raise JobError(f"{harmless(word)!r} is no folder with a job, and {error}") from error
+
+
+def is_evaluation(word: str) -> bool:
+    """Whether a word names a folder with rollouts that are not the trials of a job: ours, or those of verifiers."""
+    try:
+        return not _is_job(word) and any((Path(word) / name).is_file() for name in _OF_EVALUATIONS)
+    except (OSError, ValueError):
+        return False
 
 
 def _is_job(word: str) -> bool:

@@ -10,7 +10,7 @@ from seatrial.model.job import ModelOptions
 from seatrial.model.record import TrialRecord
 from seatrial.report.reasons import NO_LIMITS, failure_in_words, reason, remarks
 from seatrial.report.text import format_duration, format_reward, harmless
-from seatrial.trial.events import TrialPassedOver, TrialRetried
+from seatrial.trial.events import RolloutFinished, TrialPassedOver, TrialRetried
 
 _OUTCOME_WIDTH = len("infrastructure_error")
 _REWARD_WIDTH, _TIME_WIDTH = 6, 8
@@ -37,6 +37,17 @@ class TrialLines:
         if not why or self._first.get(alike(why), record.trial_id) != record.trial_id:
             return None
         return self._columns_of(record) + self._explained(record.trial_id, why)
+
+    def rollout(self, event: RolloutFinished) -> str:
+        """A finished rollout."""
+        columns = _columns(event.outcome or "not judged", format_reward(event.reward), format_duration(event.seconds))
+        return columns + self._explained(event.rollout_id, event.reason)
+
+    def noteworthy_rollout(self, event: RolloutFinished) -> str | None:
+        """A finished rollout with a reason that has not been told yet."""
+        if not event.reason or self._first.get(alike(event.reason), event.rollout_id) != event.rollout_id:
+            return None
+        return self.rollout(event)
 
     def retried(self, event: TrialRetried) -> str:
         """A trial that will be started again."""

@@ -6,6 +6,7 @@ Events inform and nothing depends on them: an observer that is slow or broken mu
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from seatrial.model.outcome import Outcome
 from seatrial.model.record import Failure, Phase, TrialRecord
 
 
@@ -54,6 +55,18 @@ class TrialPassedOver:
 
 
 @dataclass(frozen=True, slots=True)
+class RolloutFinished:
+    """A rollout of an environment has ended, of which there need be no record; without an `outcome`, unjudged."""
+
+    rollout_id: str
+    agent: str
+    outcome: Outcome | None
+    reward: float | None = None
+    seconds: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something to know that is of no single trial: an image is being pulled, or a task's verifier is broken.
 
@@ -64,7 +77,7 @@ class Notice:
     urgent: bool = False
 
 
-Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished | TrialPassedOver | Notice
+Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished | TrialPassedOver | RolloutFinished | Notice
 Observer = Callable[[Event], None]
 
 

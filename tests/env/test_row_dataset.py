@@ -14,7 +14,7 @@ DATASET = RowDataset(ROWS)
 def test_it_is_a_sequence_of_rows_and_equal_to_a_list_of_them():
     assert list(DATASET) == DATASET.to_list() == ROWS
     assert DATASET == ROWS
-    assert DATASET != ROWS[1:]
+    assert ROWS[1:] != DATASET
     assert (len(DATASET), DATASET.num_rows, DATASET[-1]) == (5, 5, ROWS[-1])
     assert pickle.loads(pickle.dumps(DATASET)) == DATASET  # noqa: S301 - our own
 

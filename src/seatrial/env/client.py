@@ -90,7 +90,10 @@ def make_upstream(given: Any) -> Upstream:
     from seatrial.env.sdk_upstream import SdkUpstream, is_sdk_client  # noqa: PLC0415 - see the top
 
     if isinstance(given, ClientConfig):
-        return given.provider()
+        from seatrial.env.endpoints import Endpoints  # noqa: PLC0415 - an HTTP client
+
+        providers = [each.provider() for each in given.endpoints()]
+        return providers[0] if len(providers) == 1 else Endpoints(providers)
     if isinstance(given, str):
         from seatrial.gateway.upstreams.open import make_upstream as make_named  # noqa: PLC0415 - an HTTP client
 

@@ -47,7 +47,7 @@ def marked_methods(owner: object, mark: Mark) -> dict[str, Method]:
 
 
 @lru_cache(maxsize=4096)  # each turn of each rollout asks
-def _marked(owner: type, mark: Mark) -> tuple[str, ...]:
+def _marked(owner: Any, mark: Mark) -> tuple[str, ...]:
     """The names of what a class or one of its bases marks, in their order."""
     priorities: dict[str, int] = {}
     for kind in reversed(owner.__mro__):

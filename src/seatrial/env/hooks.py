@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from types import CoroutineType, TracebackType
-from typing import Any
+from typing import Any, Self
 
 from seatrial.errors import HookError, SeatrialError
 
@@ -11,17 +11,17 @@ from seatrial.errors import HookError, SeatrialError
 class blaming:  # noqa: N801 - it is used like a function
     """Whatever foreign is raised in the block is the doing of `name`. Our own errors and a cancellation pass.
 
-    Every call of a hook goes through it, which is why it is no generator.
+    Every call of a hook goes through it, which is why it is no generator; of several in a row, each may set `name`.
     """
 
-    __slots__ = ("_kind", "_name")
+    __slots__ = ("_kind", "name")
 
     def __init__(self, name: str, kind: type[HookError] = HookError) -> None:
-        self._name = name
+        self.name = name
         self._kind = kind
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -29,11 +29,11 @@ class blaming:  # noqa: N801 - it is used like a function
         if error is None or isinstance(error, SeatrialError):
             return
         if isinstance(error, Exception | SystemExit):
-            raise self._kind(f"{self._name} failed: {type(error).__name__}: {error}") from error
+            raise self._kind(f"{self.name} failed: {type(error).__name__}: {error}") from error
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
-                raise self._kind(f"{self._name} failed: something it waited for was cancelled") from error
+                raise self._kind(f"{self.name} failed: something it waited for was cancelled") from error
 
 
 async def settled(value: Any) -> Any:

@@ -87,8 +87,9 @@ class Lifecycle(Definition, ABC):
 
     async def is_completed(self, state: State) -> bool:
         """Whether a stop condition ends the rollout; the state then says which."""
-        for name, condition in marked_methods(self, "stop").items():
-            with blaming(name):
+        with blaming("is_completed") as blamed:
+            for name, condition in marked_methods(self, "stop").items():
+                blamed.name = name
                 if await settled(condition(state)):
                     state["is_completed"], state["stop_condition"] = True, name
                     return True

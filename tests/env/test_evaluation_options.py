@@ -61,7 +61,9 @@ def test_rows_are_shuffled_by_a_seed_before_they_are_chosen():
 
 
 def test_those_who_want_to_know_are_told():
-    started, said, told = [], [], []
+    started: list[tuple[int, int]] = []
+    said: list[str] = []
+    told = []
 
     def progress(outputs, new, metadata):
         told.append((len(outputs), len(new), metadata["scored"], metadata.get("avg_reward")))
@@ -74,7 +76,7 @@ def test_those_who_want_to_know_are_told():
 
 
 def test_results_are_saved_where_a_path_says_and_gone_on_with(tmp_path):
-    said = []
+    said: list[str] = []
     env = Guessing(max_turns=2)
     first = env.evaluate_sync(counting, "m", save_results=True, results_path=tmp_path / "kept", on_log=said.append)
     assert said == [f"rollouts are kept in {tmp_path / 'kept'}"]

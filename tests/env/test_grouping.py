@@ -6,6 +6,7 @@ import pytest
 
 import seatrial as vf
 from seatrial.env.grouping import compare
+from seatrial.env.results import Output
 from tests.env.games import ROWS, Guessing, counting
 
 
@@ -125,7 +126,7 @@ def test_groups_that_are_kept_are_scored_when_they_are_written_and_with_those_th
 
 
 def test_a_comparison_leaves_what_the_rubric_said():
-    outputs = [
+    outputs: list[Output] = [
         {"reward": 1.0, "advantage": 7.0, "trajectory": []},
         {"reward": 3.0, "advantage": None, "trajectory": []},
         {"reward": None, "advantage": None, "trajectory": []},

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import pickle
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,10 @@ def test_a_rollout_changes_nothing_of_its_row():
     class Odd:
         pass
 
-    row = {"prompt": [{"role": "user", "content": "x"}], "info": {"tags": ["a"], "odd": Odd(), "pair": (1, [2])}}
+    row: dict[str, Any] = {
+        "prompt": [{"role": "user", "content": "x"}],
+        "info": {"tags": ["a"], "odd": Odd(), "pair": (1, [2])},
+    }
     state = new_state(row, "m", None)
     state["info"]["tags"].append("b")
     state["info"]["pair"][1].append(3)

@@ -69,7 +69,7 @@ def test_a_slow_reader_slows_rollouts_down(limit):
         return "0"
 
     async def scenario():
-        ahead = []
+        ahead: list[int] = []
         async for _ in Guessing(dataset=ROWS * 10, max_turns=1).stream(-1, model, "m", max_concurrent=limit):
             for _ in range(20):  # everything that may happen before the next one is taken
                 await asyncio.sleep(0)

@@ -6,7 +6,6 @@ written first, base classes before their children. A method that overrides a mar
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Literal, TypeVar, overload
 
 Mark = Literal["stop", "cleanup", "teardown"]
@@ -43,19 +42,14 @@ def teardown(method: Method | None = None, /, *, priority: int = 0) -> Any:
 
 def marked_methods(owner: object, mark: Mark) -> dict[str, Method]:
     """The bound methods with a mark by their names, in the order in which they are to run."""
-    return {name: method for name in _marked(type(owner), mark) if callable(method := getattr(owner, name))}
-
-
-@lru_cache(maxsize=4096)  # each turn of each rollout asks
-def _marked(owner: Any, mark: Mark) -> tuple[str, ...]:
-    """The names of what a class or one of its bases marks, in their order."""
     priorities: dict[str, int] = {}
-    for kind in reversed(owner.__mro__):
+    for kind in reversed(type(owner).__mro__):
         for name, member in vars(kind).items():
             priority = getattr(member, _attribute(mark), None)
             if isinstance(priority, int):
                 priorities[name] = priority
-    return tuple(sorted(priorities, key=lambda name: -priorities[name]))
+    names = sorted(priorities, key=lambda name: -priorities[name])
+    return {name: method for name in names if callable(method := getattr(owner, name))}
 
 
 def _mark(mark: Mark, method: Method | None, priority: int) -> Any:

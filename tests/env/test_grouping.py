@@ -8,6 +8,7 @@ import seatrial as vf
 from seatrial.env.grouping import compare
 from seatrial.env.results import Output
 from tests.env.games import ROWS, Guessing, counting
+from tests.env.worlds import echo, evaluate, harbor_env, make_tasks
 
 
 class Ranking(vf.Rubric):
@@ -133,3 +134,40 @@ def test_a_comparison_leaves_what_the_rubric_said():
     ]
     compare(outputs)
     assert [output["advantage"] for output in outputs] == [7.0, 1.0, None]
+
+
+def test_rollouts_that_are_trials_are_scored_in_groups_too(tmp_path):
+    env = harbor_env(make_tasks(tmp_path / "tasks"))
+    env.rubric = Ranking()
+    results = evaluate(env, rollouts_per_example=3)
+    assert [output["reward"] for output in results["outputs"]] == [0.0, 1.0, 2.0]
+    assert [output["outcome"] for output in results["outputs"]] == ["pass"] * 3
+    assert results["metadata"]["avg_reward"] == 1.0
+
+
+def test_groups_of_a_job_that_is_resumed_are_scored_anew(tmp_path):
+    env = harbor_env(make_tasks(tmp_path / "tasks"))
+    env.rubric = rubric = Ranking()
+    options = {"rollouts_per_example": 2, "save_to": tmp_path / "job", "state_columns": []}
+    first = evaluate(env, **options)
+    again = evaluate(env, **options, resume=True)
+    ids = [[output["trajectory_id"] for output in results["outputs"]] for results in (first, again)]
+    assert ids[0] == ids[1]
+    assert [output["reward"] for output in again["outputs"]] == [0.0, 1.0]
+    assert [[state["task"] for state in group] for group in rubric.groups] == [["task_1", "task_1"]] * 2
+
+
+def test_trials_are_run_one_by_one_and_as_a_stream(tmp_path):
+    env = harbor_env(make_tasks(tmp_path / "tasks", "a", "b"))
+
+    async def scenario():
+        rows = env.get_dataset()
+        one = await env.run_rollout(rows[0], echo, "m", {})
+        group = await env.run_group([rows[0]] * 2, echo, "m", {})
+        streamed = [output async for output in env.stream(-1, echo, "m", rollouts_per_example=2)]
+        return one, group, streamed
+
+    one, group, streamed = asyncio.run(scenario())
+    assert (one["reward"], one["task"]) == (1.0, "a")
+    assert [output["advantage"] for output in group] == [0.0, 0.0]
+    assert sorted(output["task"] for output in streamed) == ["a", "a", "b", "b"]

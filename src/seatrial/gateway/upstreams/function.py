@@ -58,8 +58,7 @@ class FunctionModel:
         """What the function says to a request of its dialect, for those in this process: not by way of bytes."""
         said = await self._call(payload)
         response = self._response(ModelRequest("", dialect=self._dialect, payload=payload), said)
-        if response is said:
-            check_sendable(response)
+        check_sendable(response)
         return response
 
     async def _call(self, payload: dict[str, Any]) -> Said:

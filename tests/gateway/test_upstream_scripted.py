@@ -176,3 +176,13 @@ def test_what_is_not_json_cannot_be_sent(stream: bool):
 def test_what_a_function_must_not_return():
     with pytest.raises(ProviderError, match="has to return text"):
         said(FunctionModel(lambda _: 3), call())  # type: ignore[arg-type,return-value]
+
+
+def test_a_function_is_asked_in_this_process_as_by_the_gateway():
+    payload = call().payload or {}
+    here = asyncio.run(FunctionModel(lambda _: "ok").respond(payload))
+    assert here == said(FunctionModel(lambda _: "ok"), call())[0].json
+    with pytest.raises(ProviderError, match="this answer cannot be sent"):
+        asyncio.run(FunctionModel(lambda _: "\ud800").respond(payload))
+    with pytest.raises(ProviderError, match="this answer cannot be sent"):
+        asyncio.run(FunctionModel(lambda _: {"choices": [object()]}).respond(payload))

@@ -61,7 +61,7 @@ def test_a_function_as_a_whole():
 
 
 def test_hints():
-    def hinted(
+    def hinted(  # noqa: PLR0913, PLR0917 - a hint of each kind
         a: Optional[int],  # noqa: UP045 - as many write it
         b: Union[int, str] = 1,  # noqa: UP007
         c: Literal["x", "y"] = "x",

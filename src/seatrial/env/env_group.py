@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from seatrial.env.decorators import teardown
 from seatrial.env.env_group_rubric import EnvGroupRubric
-from seatrial.env.env_route import Route, route_of, with_route
+from seatrial.env.env_route import Route, info_with, route_of, with_route
 from seatrial.env.environment import Environment
 from seatrial.env.rows import Row
 from seatrial.env.rubric import Rubric
@@ -58,7 +58,7 @@ class EnvGroup(Environment):
         env = self.env_map[route[0]]
         sampling = {**env.sampling_args, **(sampling_args or {})}
         state = await env.rollout(with_route(input, route[1:]), client, model, sampling)
-        state["info"] = with_route(state, route)["info"]
+        state["info"] = info_with(state, route)
         return state
 
     def get_env_for_name(self, name: str) -> Environment:

@@ -1,9 +1,10 @@
 """EnvGroupRubric: each rollout of a group of environments scored by the rubric of its own environment."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from seatrial.env.env_route import route_of
+from seatrial.env.env_route import info_with, route_of
 from seatrial.env.rubric import Rubric
 from seatrial.env.rubric_calls import RewardFunc
 from seatrial.env.state import State
@@ -51,27 +52,35 @@ class EnvGroupRubric(Rubric):
         env = self._env_of(state)
         try:
             if env.score_rollouts:
-                await env.rubric.score_rollout(state)
+                with _inside([state]):
+                    await env.rubric.score_rollout(state)
         finally:
             self._fill(state)
 
     async def score_group(self, states: list[State]) -> None:
         """Score the rollouts of one row, together where their environment does."""
         for env in self._envs_of(states):
+            scored = [state for state in states if self._env_of(state) is env]
             if env.score_rollouts:
-                await env.rubric.score_group([state for state in states if self._env_of(state) is env])
+                with _inside(scored):
+                    await env.rubric.score_group(scored)
         for state in states:
             self._fill(state)
 
     async def advantages(self, states: list[State]) -> list[float]:
         """What the rubric of their environment says of rollouts; of several environments, how far above the mean."""
         first, *others = self._envs_of(states)
-        return await super().advantages(states) if others else await first.rubric.advantages(states)
+        if others:
+            return await super().advantages(states)
+        with _inside(states):
+            return await first.rubric.advantages(states)
 
     async def cleanup(self, state: State) -> None:
         """Run the handlers of the environment's rubric."""
         await super().cleanup(state)
-        await self._env_of(state).rubric.cleanup(state)
+        env = self._env_of(state)
+        with _inside([state]):
+            await env.rubric.cleanup(state)
 
     def _envs_of(self, states: list[State]) -> list["Environment"]:
         return list({id(env): env for env in map(self._env_of, states)}.values())
@@ -87,3 +96,16 @@ class EnvGroupRubric(Rubric):
     def _fill(self, state: State) -> None:
         if state.get("error") is None or state.get("metrics"):
             state["metrics"] = {**dict.fromkeys(self.get_reward_func_names()), **(state.get("metrics") or {})}
+
+
+@contextmanager
+def _inside(states: list[State]) -> Iterator[None]:
+    """Let states be those of the environment within the group, whose rows know of no group, or of one less."""
+    routes = [route_of(state) for state in states]
+    for state, route in zip(states, routes, strict=True):
+        state["info"] = info_with(state, route[1:])
+    try:
+        yield
+    finally:
+        for state, route in zip(states, routes, strict=True):
+            state["info"] = info_with(state, route)

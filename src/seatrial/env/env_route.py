@@ -25,10 +25,14 @@ def route_of(row: Mapping[str, Any]) -> Route:
 
 def with_route(row: Mapping[str, Any], route: Route) -> Row:
     """The row with a route: a name, or a list of several. Without one it has no such key."""
-    info = {name: value for name, value in _info(row).items() if name != ENV_ID}
-    if route:
-        info[ENV_ID] = route[0] if len(route) == 1 else list(route)
+    info = info_with(row, route)
     return {**row, "info": info} if info or "info" in row else dict(row)
+
+
+def info_with(row: Mapping[str, Any], route: Route) -> dict[str, Any]:
+    """The `info` of a row with a route, as another table."""
+    info = {name: value for name, value in _info(row).items() if name != ENV_ID}
+    return {**info, ENV_ID: route[0] if len(route) == 1 else list(route)} if route else info
 
 
 def _info(row: Mapping[str, Any]) -> Mapping[str, Any]:

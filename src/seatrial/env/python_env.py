@@ -16,7 +16,7 @@ from seatrial.errors import SandboxError
 _FOLDER = "/tmp/.seatrial-python"  # noqa: S108 - of a sandbox
 _PROGRAM = f"{_FOLDER}/session.py"
 _REQUEST = f"{_FOLDER}/request.json"
-_GRACE_SEC = 2.0
+_GRACE_SEC = 5.0
 """How long code has to heed that its time is over, before everything in the sandbox is ended."""
 _INSTALL_SEC = 600.0
 _NEVER_THERE = (2, 3, 127)

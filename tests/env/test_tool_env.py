@@ -45,6 +45,11 @@ def test_calls_of_a_turn_are_answered_in_their_order_and_counted():
     assert {**output["metrics"], **counts} == output["metrics"]
 
 
+def test_functions_may_read_the_content_of_messages_that_only_call_tools():
+    rubric = vf.Rubric([lambda completion: float(completion[0]["content"] is None)])
+    assert only(evaluate(env(rubric=rubric), scripted([("add", {"a": 1, "b": 2})], "3")))["reward"] == 1.0
+
+
 def test_what_goes_wrong_is_told_to_the_model():
     calls = [
         *[("add", "{a"), ("add", "[1]"), ("add", {"a": 1}), ("nope", {}), ("broken", {})],

@@ -129,8 +129,7 @@ def test_backends_are_open_for_all_rollouts_and_everything_is_torn_down():
             log.append("end")
             raise RuntimeError("stuck")
 
-    rows = {"dataset": [{"question": "q"}]}
-    group = EnvGroup([Noted(**rows), Noted(**rows)])
+    group = EnvGroup([Noted(dataset=[{"question": "q"}]) for _ in range(2)])
 
     async def run():
         async with group:

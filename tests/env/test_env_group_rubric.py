@@ -27,8 +27,7 @@ def state(text, env_id):
 
 
 def group():
-    rows = {"dataset": [{"question": "q"}]}
-    envs = [SingleTurnEnv(rubric=vf.Rubric([best]), **rows), SingleTurnEnv(rubric=vf.Rubric([one]), **rows)]
+    envs = [SingleTurnEnv(rubric=vf.Rubric([func]), dataset=[{"question": "q"}]) for func in (best, one)]
     return EnvGroup(envs, ["contest", "gift"])
 
 

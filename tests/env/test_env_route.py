@@ -1,5 +1,7 @@
 """Routes of rows: read from whatever `info` is, and put into it."""
 
+from typing import Any
+
 import pytest
 
 from seatrial.env.env_route import route_of, with_route
@@ -21,7 +23,7 @@ def test_a_route_is_a_name_or_several(info, route):
 
 
 def test_a_route_is_put_in_place_of_another_and_the_row_stays_as_it_was():
-    row = {"prompt": "q", "info": {"n": 1, "env_id": "old"}}
+    row: dict[str, Any] = {"prompt": "q", "info": {"n": 1, "env_id": "old"}}
     assert with_route(row, ("a", "b"))["info"] == {"n": 1, "env_id": ["a", "b"]}
     assert with_route(row, ("a",))["info"] == {"n": 1, "env_id": "a"}
     assert with_route(row, ())["info"] == {"n": 1}

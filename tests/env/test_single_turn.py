@@ -47,4 +47,4 @@ def test_the_environment_has_nothing_to_say():
     with pytest.raises(NotImplementedError, match="SingleTurnEnv has one turn"):
         asyncio.run(env.env_response([], vf.State()))
     with pytest.raises(UsageError, match="message_type is 'text'"):
-        SingleTurnEnv(message_type="text", dataset=[{"question": "x"}])
+        SingleTurnEnv(message_type="text", dataset=[{"question": "x"}])  # type: ignore[arg-type]

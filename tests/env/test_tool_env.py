@@ -157,10 +157,10 @@ def test_without_reward_functions_there_is_no_reward():
         async def post_rollout(self, state):
             state["reward"] = 0.25
 
-    rows = {"dataset": [{"question": "Go."}]}
+    rows = [{"question": "Go."}]
     assert only(evaluate(env(), scripted("done")))["reward"] is None
-    assert only(evaluate(Judging(tools=[add], **rows), scripted("done")))["reward"] == 0.25
-    both = Judging(tools=[add], rubric=vf.Rubric([lambda completion: 0.5]), **rows)
+    assert only(evaluate(Judging(tools=[add], dataset=rows), scripted("done")))["reward"] == 0.25
+    both = Judging(tools=[add], rubric=vf.Rubric([lambda completion: 0.5]), dataset=rows)
     assert only(evaluate(both, scripted("done")))["reward"] == 0.5
 
 

@@ -54,7 +54,7 @@ class EnvGroup(Environment):
         sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
         """A rollout of the environment that a row is of. Raises UsageError for a row of none."""
-        route = self._route(input)
+        route = self._route_of(input)
         env = self.env_map[route[0]]
         sampling = {**env.sampling_args, **(sampling_args or {})}
         state = await env.rollout(with_route(input, route[1:]), client, model, sampling)
@@ -100,13 +100,13 @@ class EnvGroup(Environment):
 
     def set_max_seq_len(self, max_seq_len: int | None) -> None:
         """Set how many tokens the conversation of a rollout may have, here and in all environments."""
-        self._set("max_seq_len", max_seq_len)
+        self._set_everywhere("max_seq_len", max_seq_len)
 
     def set_score_rollouts(self, score_rollouts: bool) -> None:  # noqa: FBT001 - as trainers call it
         """Set whether rollouts are scored, here and in all environments."""
-        self._set("score_rollouts", score_rollouts)
+        self._set_everywhere("score_rollouts", score_rollouts)
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set_everywhere(self, name: str, value: Any) -> None:
         setattr(self, name, value)
         for env in self.envs:
             setter = getattr(env, f"set_{name}", None)
@@ -131,7 +131,7 @@ class EnvGroup(Environment):
             found += [_routed(row, name, env) for row in rows]
         return [{**row, "example_id": number} for number, row in enumerate(found)]
 
-    def _route(self, row: Mapping[str, Any]) -> Route:
+    def _route_of(self, row: Mapping[str, Any]) -> Route:
         route = route_of(row)
         if not route and row.get("task") in self.env_map:
             route = (str(row["task"]),)

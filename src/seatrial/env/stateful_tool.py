@@ -26,7 +26,7 @@ class StatefulToolEnv(ToolEnv):
 
     def add_tool(self, tool: Tool, args_to_skip: Collection[str] = ()) -> None:
         """Offer another tool, without the arguments to skip. Raises UsageError for one that cannot be offered."""
-        self._offer(tool, tool_table(tool, args_to_skip))
+        self._offer_tool(tool, tool_table(tool, args_to_skip))
         self.skipped_args[tool_name(tool)] = list(args_to_skip)
 
     def remove_tool(self, tool: Tool) -> None:

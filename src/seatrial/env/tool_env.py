@@ -61,23 +61,23 @@ class ToolEnv(MultiTurnEnv):
         self.tool_monitor_rubric = ToolMonitorRubric()
         self.add_rubric(self.tool_monitor_rubric)
         for tool in tools or ():
-            self._offer(tool, tool_table(tool))
+            self._offer_tool(tool, tool_table(tool))
 
     def add_tool(self, tool: Tool) -> None:
         """Offer another tool, to rollouts that begin from now on. Raises UsageError for one that cannot be offered."""
-        self._offer(tool, tool_table(tool))
+        self._offer_tool(tool, tool_table(tool))
 
     def remove_tool(self, tool: Tool) -> None:
         """Offer a tool no longer. Raises UsageError when it is not offered."""
         name = tool_name(tool)
         if name not in self.tool_map:
-            raise UsageError(f"{type(self).__name__} has no tool {name}; {self._names()}")
+            raise UsageError(f"{type(self).__name__} has no tool {name}; {self._tool_names()}")
         self.tools = [each for each in self.tools if tool_name(each) != name]
         self.tool_defs = [each for each in self.tool_defs if each["function"]["name"] != name]
         del self.tool_map[name]
         self.tool_monitor_rubric.remove_tool_metric(name)
 
-    def _offer(self, tool: Tool, table: ToolTable) -> None:
+    def _offer_tool(self, tool: Tool, table: ToolTable) -> None:
         name = tool_name(tool)
         if name in self.tool_map:
             raise UsageError(f"{type(self).__name__} has two tools called {name}: give one of them another __name__")
@@ -108,7 +108,7 @@ class ToolEnv(MultiTurnEnv):
         """What the tools return that the model's last message calls, one after the other in the order of the calls."""
         answers: Messages = []
         for call in called_tools(messages[-1]):
-            answers.extend(await self._answer(call, messages, state, **kwargs))
+            answers.extend(await self._answer_call(call, messages, state, **kwargs))
         return answers
 
     async def call_tool(
@@ -117,28 +117,28 @@ class ToolEnv(MultiTurnEnv):
         """The message with what a tool returns. Raises whatever the tool does."""
         tool = self.tool_map.get(tool_name)
         if tool is None:
-            raise NoSuchToolError(f"there is no tool {tool_name!r}; {self._names()}")
-        content = as_content(await self._run(tool, tool_args))
+            raise NoSuchToolError(f"there is no tool {tool_name!r}; {self._tool_names()}")
+        content = as_content(await self._run_tool(tool, tool_args))
         return {"role": "tool", "content": content, "tool_call_id": tool_call_id}
 
     async def prepare_args(self, call: CalledTool, arguments: dict[str, Any], **_: Any) -> dict[str, Any]:
         """What a tool is called with, from what the model gave: just that."""
         return arguments
 
-    async def _answer(self, call: CalledTool, messages: Messages, state: State, **kwargs: Any) -> Messages:
+    async def _answer_call(self, call: CalledTool, messages: Messages, state: State, **kwargs: Any) -> Messages:
         try:
             given = _read_arguments(call)
         except Exception as error:  # noqa: BLE001 - the model hears of it
-            return [self._failure(call, error, ToolParseError)]
+            return [self._tool_failure(call, error, ToolParseError)]
         arguments = await self.prepare_args(call, given, messages=messages, state=state, **kwargs)
         try:
             return as_messages(await settled(self.call_tool(call.name, arguments, call.id)))
         except (InfraError, ModelError):  # says nothing of the model
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-            return [self._failure(call, error, ToolCallError)]
+            return [self._tool_failure(call, error, ToolCallError)]
 
-    def _failure(self, call: CalledTool, error: Exception | SystemExit, kind: type[ToolError]) -> Message:
+    def _tool_failure(self, call: CalledTool, error: Exception | SystemExit, kind: type[ToolError]) -> Message:
         """The message that tells the model what went wrong. Raises it where it is to end the rollout."""
         known = error if isinstance(error, Exception) else RuntimeError(f"the tool wanted to exit: {error}")
         if isinstance(known, tuple(self.stop_errors)):
@@ -147,12 +147,12 @@ class ToolEnv(MultiTurnEnv):
             content = as_content(self.error_formatter(known))
         return {"role": "tool", "content": content, "tool_call_id": call.id}
 
-    async def _run(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    async def _run_tool(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(tool) or self.sync_tools == "loop":
             return await settled(tool(**arguments))
         return await settled(await in_own_thread(partial(tool, **arguments)))
 
-    def _names(self) -> str:
+    def _tool_names(self) -> str:
         return f"there are {', '.join(self.tool_map)}" if self.tool_map else "there are none"
 
 

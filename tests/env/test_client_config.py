@@ -75,3 +75,62 @@ def test_values_that_make_no_sense_are_named(values, named):
 def test_an_address_that_is_none_is_said_before_anything_starts():
     with pytest.raises(vf.UsageError, match="not the address of a provider"):
         vf.ClientConfig(base_url="here").provider()
+
+
+@pytest.mark.parametrize(
+    ("client_type", "dialect"),
+    [
+        ("openai_chat_completions", "openai_chat"),
+        ("openai_chat_completions_token", "openai_chat"),
+        ("renderer", "openai_chat"),
+        ("openai_responses", "openai_responses"),
+        ("anthropic_messages", "anthropic"),
+    ],
+)
+def test_a_type_of_client_says_how_requests_are_written(client_type, dialect):
+    config = vf.ClientConfig(base_url="http://here/v1", client_type=client_type)
+    assert config.provider().options.dialects == {dialect}
+    assert vf.ClientConfig(base_url="http://here/v1").provider().options.dialects == {"openai_chat"}
+
+
+def test_what_verifiers_takes_is_taken_and_what_it_does_not_is_refused():
+    config = vf.ClientConfig(
+        api_base_url="http://here/v1", max_keepalive_connections=28000, client_idx=3, extra_headers=None
+    )
+    assert (config.api_base_url, config.max_keepalive_connections, config.extra_headers) == (
+        "http://here/v1",
+        28000,
+        {},
+    )
+    with pytest.raises(vf.UsageError, match="client_type"):
+        vf.ClientConfig(client_type="telepathy")
+
+
+def test_rollouts_are_spread_over_endpoints_and_stay_with_theirs():
+    class Echo(vf.MultiTurnEnv):
+        async def env_response(self, messages, state, **_):
+            return "again"
+
+    async def scenario():
+        async with FakeProvider(*[Say("a")] * 4) as first, FakeProvider(*[Say("b")] * 4) as second:
+            endpoints = [{"api_base_url": first.base_url}, vf.ClientConfig(base_url=second.base_url)]
+            config = vf.ClientConfig(endpoint_configs=endpoints, api_key="secret", max_retries=0)
+            env = Echo(dataset=[{"prompt": "hi"}] * 4, max_turns=2)
+            outputs = (await env.evaluate(config, "m", max_concurrent=1))["outputs"]
+            keys = {each.headers.get("authorization") for each in (*first.received, *second.received)}
+        return outputs, keys
+
+    outputs, keys = asyncio.run(scenario())
+    said = [[step["completion"][0]["content"] for step in output["trajectory"]] for output in outputs]
+    assert said == [["a", "a"], ["b", "b"], ["a", "a"], ["b", "b"]]
+    assert keys == {"Bearer secret"}
+
+
+def test_keys_of_endpoints_go_along_to_other_processes_and_are_not_shown(monkeypatch):
+    monkeypatch.setenv("MINE", "secret")
+    config = vf.ClientConfig(endpoint_configs=[{"base_url": "http://here/v1", "api_key_var": "MINE"}]).with_key()
+    monkeypatch.delenv("MINE")
+    assert [each.api_key for each in config.endpoints()] == ["secret"]
+    assert "secret" not in repr(config)
+    with pytest.raises(vf.UsageError, match="no endpoints of its own"):
+        vf.ClientConfig(endpoint_configs=[config])

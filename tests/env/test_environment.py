@@ -296,6 +296,22 @@ def test_the_chain_signatures_and_defaults_are_pinned():
         "retries=2",
         "engine='local'",
         "address=None",
+        "shuffle=False",
+        "seed=None",
+        "on_start=None",
+        "on_progress=None",
+        "on_log=None",
+        "independent_scoring=False",
+        "max_retries=None",
+        "shuffle_seed=None",
+        "save_results=False",
+        "results_path=None",
+        "push_to_hf_hub=False",
+        "hf_hub_dataset_name=None",
+        "max_concurrent_generation=None",
+        "max_concurrent_scoring=None",
+        "save_every=-1",
+        "use_tqdm=True",
     ]
     assert shown(vf.Environment.generate)[:5] == [
         "inputs",
@@ -310,11 +326,24 @@ def test_the_chain_signatures_and_defaults_are_pinned():
         "eval_dataset=None",
         "system_prompt=None",
         "few_shot=None",
+        "parser=None",
         "rubric=None",
         "sampling_args=None",
+        "message_type='chat'",
+        "tool_defs=None",
+        "oai_tools=None",
+        "max_workers=512",
         "env_id=None",
+        "env_args=None",
+        "map_kwargs=None",
+        "max_seq_len=None",
+        "interleaved_rollouts=False",
         "score_rollouts=True",
+        "pass_threshold=0.5",
     ]
+    trainers = ["client", "model", "sampling_args=None", "max_retries=0", "state_columns=None"]
+    assert shown(vf.Environment.run_rollout) == ["input", *trainers]
+    assert shown(vf.Environment.run_group) == ["group_inputs", *trainers]
     assert shown(vf.MultiTurnEnv.rollout) == ["input", "client", "model", "sampling_args=None"]
     assert shown(vf.MultiTurnEnv.env_response) == ["messages", "state"]
     assert shown(vf.Rubric.__init__) == ["funcs=None", "weights=None"]

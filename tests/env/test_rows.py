@@ -3,6 +3,7 @@
 import datasets
 import pytest
 
+from seatrial.env.row_dataset import RowDataset
 from seatrial.env.rows import RowFormat, choose, format_row, load_rows
 from seatrial.errors import UsageError
 
@@ -46,7 +47,7 @@ def test_a_row_that_cannot_be_used_is_named(row):
 
 
 def test_rows_are_chosen_from_the_front_or_shuffled_in_the_same_way_each_time():
-    rows = [{"example_id": number} for number in range(10)]
+    rows = RowDataset({"example_id": number} for number in range(10))
     assert choose(rows, 2, None) == rows[:2]
     assert choose(rows, -1, None) == rows
     assert choose(rows, 99, None) == rows

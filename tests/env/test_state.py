@@ -1,13 +1,15 @@
 """The state of a rollout: keys that everybody may read, and one private key for what cannot leave this process."""
 
 import asyncio
+import copy
 import pickle
+from typing import Any
 
 import pytest
 
 from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
 from seatrial.env.state import State, new_state, rollout_of
-from seatrial.errors import HookError
+from seatrial.errors import HookError, ProviderError
 from tests.env.games import Guessing
 from tests.env.worlds import ask, cli_env, echo, harbor_env, make_tasks, world
 
@@ -25,15 +27,17 @@ def environments(folder):
     yield harbor, harbor.get_dataset()[0]
 
 
-def test_without_its_one_private_key_a_state_can_be_sent(tmp_path):
+def test_a_state_can_be_sent_and_leaves_behind_what_belongs_to_its_process(tmp_path):
     async def run():
         return [await env.rollout(row, echo, "gpt-4") for env, row in environments(tmp_path)]
 
     for state in asyncio.run(run()):
         assert state["error"] is None
         assert [key for key in state if key.startswith("_")] == [ROLLOUT]
-        open_to_all = {key: value for key, value in state.items() if key not in (ROLLOUT, "client")}
-        sent = pickle.loads(pickle.dumps(open_to_all))  # noqa: S301 - our own
+        sent = pickle.loads(pickle.dumps(state))  # noqa: S301 - our own
+        assert type(sent) is State
+        assert state.keys() - sent.keys() == {ROLLOUT, "client"}
+        assert copy.copy(state).keys() == state.keys()
         assert sent["completion"] == state["completion"]
         assert [step["completion"] for step in sent["trajectory"]] == [
             step["completion"] for step in state["trajectory"]
@@ -48,6 +52,35 @@ def test_a_rollout_begins_with_what_its_row_says_of_its_place_and_nothing_else(t
     assert rollout_of(state).place is place
     assert rollout_of(state).unanswered == []
     assert ROLLOUT not in state["input"]
+
+
+def test_outputs_and_their_errors_can_be_sent():
+    class Sinking(Guessing):
+        async def setup_state(self, state):
+            raise ProviderError("no answer", 503)
+
+    (lost,) = Sinking(dataset=[ROW]).evaluate_sync(echo, "m", state_columns=["error"])["outputs"]
+    assert pickle.loads(pickle.dumps(lost))["error"] is not None  # noqa: S301 - our own
+    failed = new_state(ROW, "m", None)
+    failed["error"] = ProviderError("no answer", 503)
+    again = pickle.loads(pickle.dumps(failed))["error"]  # noqa: S301 - our own
+    assert (str(again), again.status) == ("no answer", 503)
+
+
+def test_a_rollout_changes_nothing_of_its_row():
+    class Odd:
+        pass
+
+    row: dict[str, Any] = {
+        "prompt": [{"role": "user", "content": "x"}],
+        "info": {"tags": ["a"], "odd": Odd(), "pair": (1, [2])},
+    }
+    state = new_state(row, "m", None)
+    state["info"]["tags"].append("b")
+    state["info"]["pair"][1].append(3)
+    state["prompt"][0]["content"] = "y"
+    assert state["info"]["odd"] is not row["info"]["odd"]
+    assert (row["info"]["tags"], row["info"]["pair"], row["prompt"][0]["content"]) == (["a"], (1, [2]), "x")
 
 
 def test_a_state_that_a_hook_made_has_a_rollout_too():

@@ -2,10 +2,12 @@
 
 from array import array
 
+import orjson
 import pytest
 
 from seatrial.env.response import Response, ResponseTokens
-from seatrial.env.trajectory import Recorder
+from seatrial.env.trajectory import Recorder, as_step
+from seatrial.model.trace import TokenUsage
 
 
 def said(text, **more):
@@ -27,10 +29,53 @@ def test_a_step_is_a_table_of_prompt_and_completion():
         "response": step.response,
         "tokens": None,
         "is_truncated": True,
+        "trajectory_id": "",
+        "reward": None,
+        "advantage": None,
         "extras": {},
     }
     with pytest.raises(KeyError):
         step["nothing"]
+
+
+def test_what_a_turn_is_worth_may_be_written_and_nothing_else():
+    step = Recorder(trajectory_id="t").step(ASKED, said("a"))
+    step["reward"], step["advantage"] = 1.0, 0.5
+    assert (step["reward"], step["advantage"], step["trajectory_id"]) == (1.0, 0.5, "t")
+    with pytest.raises(TypeError, match="completion of a turn cannot be set; reward, advantage, extras can"):
+        step["completion"] = []
+
+
+def test_a_turn_is_a_table_that_json_has():
+    usage = TokenUsage(input_tokens=2, output_tokens=1)
+    table = Recorder().step(ASKED, said("a", tokens=told([1, 2], [3]), usage=usage, model="m")).to_table()
+    again = orjson.loads(orjson.dumps(table))
+    assert again == table
+    assert (again["response"]["model"], again["response"]["usage"]["input_tokens"]) == ("m", 2)
+    assert again["tokens"]["completion_ids"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("limit", "prompt_ids", "completion_ids", "overlong"),
+    [(4, [1, 2, 3], [4], False), (3, [1, 2, 3], [], False), (2, [1, 2], [], True)],
+)
+def test_tokens_beyond_a_limit_are_left_out(limit, prompt_ids, completion_ids, overlong):
+    step = Recorder(max_seq_len=limit).step(ASKED, said("a", tokens=told([1, 2, 3], [4, 5])))
+    tokens = step["tokens"]
+    assert (tokens["prompt_ids"], tokens["completion_ids"]) == (prompt_ids, completion_ids)
+    assert len(tokens["completion_logprobs"]) == len(tokens["completion_mask"]) == len(completion_ids)
+    assert (tokens["overlong_prompt"], tokens["is_truncated"], step["is_truncated"]) == (overlong, True, True)
+
+
+def test_a_table_that_a_hook_made_becomes_a_turn():
+    tokens = {"prompt_ids": [1], "completion_ids": [2], "completion_logprobs": [-0.5]}
+    step = as_step({"prompt": "q", "completion": "a", "tokens": tokens, "reward": 1.0, "extras": {"mine": 1}})
+    assert (step["prompt"], step["completion"]) == (ASKED, [{"role": "assistant", "content": "a"}])
+    assert (step["tokens"]["prompt_ids"], step["tokens"]["completion_ids"]) == ([1], [2])
+    assert (step["reward"], step["extras"]) == (1.0, {"mine": 1})
+    assert as_step(step) is step
+    with pytest.raises(TypeError, match="a turn of a trajectory is a table"):
+        as_step("a")
 
 
 def test_what_is_read_may_be_changed_without_harm():
@@ -48,6 +93,7 @@ def test_tokens_for_trainers():
         "completion_ids": [3],
         "completion_mask": [1],
         "completion_logprobs": [-0.5],
+        "overlong_prompt": False,
         "is_truncated": False,
     }
 

@@ -14,6 +14,7 @@ import orjson
 
 from seatrial.env.client_config import ClientConfig
 from seatrial.env.messages import Messages
+from seatrial.env.policy import Policy
 from seatrial.errors import InvalidModelResponseError, OverlongPromptError, ProviderError, UsageError
 from seatrial.gateway.api import ModelRequest, Upstream
 from seatrial.model.trace import Dialect
@@ -34,12 +35,19 @@ class Client:
 
     def for_rollout(self) -> "Client":
         """The client as one rollout uses it: a script starts at its beginning."""
-        from seatrial.gateway.upstreams.per_trial import for_trial  # noqa: PLC0415 - see the top
-
-        return Client(for_trial(self.upstream), self.given)
+        fresh = getattr(self.upstream, "fresh", None)  # PerTrial has it; to ask for a Protocol takes long
+        return self if fresh is None else Client(fresh(), self.given)
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completion request. Raises ModelError, or OverlongPromptError when it does not fit."""
+        dialects = self.upstream.dialects
+        respond = getattr(self.upstream, "respond", None)
+        if respond is not None and "openai_chat" in dialects:  # a function of this process
+            answer: dict[str, Any] = await respond(request)
+            return answer
+        return await self._ask(request, dialects)
+
+    async def _ask(self, request: dict[str, Any], dialects: frozenset[Dialect]) -> dict[str, Any]:
         from seatrial.gateway.dialects import call_body, call_path  # noqa: PLC0415 - see the top
         from seatrial.gateway.translate import (  # noqa: PLC0415 - most clients need no translation
             Untranslatable,
@@ -47,7 +55,6 @@ class Client:
             translate_response,
         )
 
-        dialects = self.upstream.dialects
         spoken: Dialect = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
         try:
             payload = translate_request(request, "openai_chat", spoken)
@@ -68,6 +75,8 @@ async def open_client(given: object) -> AsyncIterator[Client]:
     if isinstance(given, Client):
         yield given
         return
+    if isinstance(given, Policy):
+        given = given.client
     upstream = make_upstream(given)
     if isinstance(upstream, AbstractAsyncContextManager):
         async with upstream:
@@ -81,7 +90,10 @@ def make_upstream(given: Any) -> Upstream:
     from seatrial.env.sdk_upstream import SdkUpstream, is_sdk_client  # noqa: PLC0415 - see the top
 
     if isinstance(given, ClientConfig):
-        return given.provider()
+        from seatrial.env.endpoints import Endpoints  # noqa: PLC0415 - an HTTP client
+
+        providers = [each.provider() for each in given.endpoints()]
+        return providers[0] if len(providers) == 1 else Endpoints(providers)
     if isinstance(given, str):
         from seatrial.gateway.upstreams.open import make_upstream as make_named  # noqa: PLC0415 - an HTTP client
 

@@ -1,215 +1,62 @@
 """Environment: a dataset, a rubric, and the rollouts of a model on them.
 
-What a rollout is, subclasses say. Here is how many of them run side by side, none the worse for its siblings.
+What a rollout is, subclasses say. Here is how they are asked for: by those who evaluate, and by those who train.
 """
 
-import logging
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from seatrial.concurrency import complete, finish
-from seatrial.env.arguments import arguments_of, constructor_arguments, refuse_unknown
-from seatrial.env.client import Client, chat_request, open_client
-from seatrial.env.decorators import marked_methods
-from seatrial.env.hooks import blaming, settled
-from seatrial.env.messages import Messages
-from seatrial.env.response import Response, as_response
-from seatrial.env.results import Results
-from seatrial.env.rows import DatasetSource, Row, RowFormat, choose, format_row, load_rows
-from seatrial.env.rubric import Rubric
-from seatrial.env.running import USUAL_RETRIES, RunPlan, run_rollouts
-from seatrial.env.state import State, new_state
+from seatrial.concurrency import complete
+from seatrial.env.arguments import refuse_unknown
+from seatrial.env.evaluation_options import EvaluationOptions, takes_options
+from seatrial.env.leases import open_model
+from seatrial.env.lifecycle import Lifecycle
+from seatrial.env.policy import Policy
+from seatrial.env.results import Output, Results
+from seatrial.env.row_dataset import RowDataset
+from seatrial.env.rows import DatasetSource, Row, format_row, load_rows
+from seatrial.env.running import RunPlan, run_rollouts
+from seatrial.env.streaming import StreamPlan, stream_outputs
 from seatrial.errors import UsageError
 
-if TYPE_CHECKING:
-    from seatrial.model.job import JobSpec
-    from seatrial.trial.spec import TrialSpec
+T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_BEFORE_0_2 = ("gen_sampling_args", "gen_sem", "score_sem", "score", "env_client")
+"""What `run_rollout` and `run_group` took in some releases of verifiers."""
 
 
-class Environment(ABC):
-    """Base of all environments.
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    client: Any
+    model: str
+    sampling_args: Mapping[str, Any] | None
+    max_concurrent: int = -1
 
-    `dataset` and `eval_dataset` are HuggingFace Datasets, lists of rows, or functions that return one. Rows have a
-    `prompt` (messages or text) or a `question`, and whatever else reward functions ask for. Keywords that no class of
-    the chain knows are refused.
-    """
 
-    rollouts_are_trials: ClassVar[bool] = False
+class Environment(Lifecycle):
+    """Base of all environments; what may be said when one is made is in Definition."""
 
-    def __init__(  # noqa: PLR0913 - the names that authors of environments know
-        self,
-        dataset: DatasetSource | None = None,
-        eval_dataset: DatasetSource | None = None,
-        *,
-        system_prompt: str | None = None,
-        few_shot: Sequence[Mapping[str, Any]] | None = None,
-        rubric: Rubric | None = None,
-        sampling_args: Mapping[str, Any] | None = None,
-        env_id: str | None = None,
-        score_rollouts: bool = True,
-        **unknown: Any,
-    ) -> None:
-        refuse_unknown(type(self).__name__, unknown, constructor_arguments(type(self)))
-        if dataset is None and eval_dataset is None:
-            raise UsageError(f"{type(self).__name__} needs a dataset or an eval_dataset")
-        self.dataset = dataset
-        self.eval_dataset = eval_dataset
-        self.system_prompt = system_prompt
-        self.few_shot = few_shot
-        self.rubric = rubric or Rubric()
-        self.sampling_args = dict(sampling_args or {})
-        self.env_id = env_id or ""
-        self.score_rollouts = score_rollouts
-        self._rows: dict[str, list[Row]] = {}
-
-    def get_dataset(self, n: int = -1, seed: int | None = None) -> list[Row]:
-        """The first `n` rows to train on, or all; shuffled if there is a seed. Raises UsageError without a dataset."""
-        return choose(self._load("dataset"), n, seed)
-
-    def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> list[Row]:
-        """The first `n` rows to evaluate on, or all; those to train on when there are no others."""
-        return choose(self._load("dataset" if self.eval_dataset is None else "eval_dataset"), n, seed)
-
-    def add_rubric(self, rubric: Rubric) -> None:
-        """Add the functions of another rubric to those of this environment."""
-        self.rubric = self.rubric.plus(rubric)
-
-    async def init_state(
-        self,
-        input: Mapping[str, Any],  # noqa: A002 - the name that authors know
-        client: Client,
-        model: str,
-        sampling_args: Mapping[str, Any] | None = None,
-    ) -> State:
-        """The state of a rollout on a row. Raises UsageError for a row that is none."""
-        row = format_row(input, 0, self._format)
-        state = new_state(row, model, sampling_args)
-        state["client"] = client.for_rollout()
-        return state
-
-    async def get_model_response(
-        self,
-        state: State,
-        prompt: Messages,
-        model: str | None = None,
-        tools: list[Any] | None = None,
-        sampling_args: Mapping[str, Any] | None = None,
-    ) -> Response | Any:
-        """The model's answer to a prompt. Raises ModelError, or OverlongPromptError when it does not fit the model.
-
-        An override may return a Response, a chat completion as a table or an SDK's object, a message, or text.
-        """
-        sampling = state["sampling_args"] if sampling_args is None else sampling_args
-        request = chat_request(prompt, model or state["model"], tools or state["tools"], sampling)
-        return as_response(await state["client"].complete(request))
-
-    @abstractmethod
-    async def rollout(
-        self,
-        input: Mapping[str, Any],  # noqa: A002 - as above
-        client: Any,
-        model: str,
-        sampling_args: Mapping[str, Any] | None = None,
-    ) -> State:
-        """One rollout on a row, not scored. What goes wrong in it is on the state, as `error`."""
-
-    async def is_completed(self, state: State) -> bool:
-        """Whether a stop condition ends the rollout; the state then says which."""
-        for name, condition in marked_methods(self, "stop").items():
-            with blaming(name):
-                if await settled(condition(state)):
-                    state["is_completed"], state["stop_condition"] = True, name
-                    return True
-        return False
-
-    async def _cleanup(self, state: State) -> None:
-        """Run all cleanup handlers for a rollout, each even if another fails."""
-        errors = []
-        for name, handler in marked_methods(self, "cleanup").items():
-            try:
-                with blaming(name):
-                    await settled(handler(state))
-            except Exception as error:  # noqa: BLE001 - it is on the state, and the next one has its turn
-                _log.warning("rollout of %s: %s", state.get("task"), error, exc_info=error.__cause__)
-                errors.append(str(error))
-        state["cleanup_errors"] = errors
-
-    def in_use(self) -> AbstractAsyncContextManager[object]:
-        """What all rollouts share, open for the length of a block; nothing, unless a subclass has something."""
-        return nullcontext()
-
-    async def teardown(self) -> None:
-        """End the use of this environment: run all teardown handlers, each even if another fails.
-
-        Raises the first HookError then. `async with environment:` does it in the end; an evaluation never does.
-        """
-        await finish(self._teardown())
-
-    async def _teardown(self) -> None:
-        errors = []
-        for name, handler in marked_methods(self, "teardown").items():
-            try:
-                with blaming(name):
-                    await settled(handler())
-            except Exception as error:  # noqa: BLE001 - raised below
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await finish(self._teardown())
-
-    async def generate(  # noqa: PLR0913 - the names that authors know
+    @takes_options
+    async def generate(
         self,
         inputs: DatasetSource,
         client: Any,
         model: str,
         sampling_args: Mapping[str, Any] | None = None,
         max_concurrent: int = -1,
-        *,
-        state_columns: Sequence[str] = (),
-        save_to: Path | str | None = None,
-        resume: bool = False,
-        retries: int = USUAL_RETRIES,
-        engine: str = "local",
-        address: str | None = None,
-        **unknown: Any,
+        **options: Any,
     ) -> Results:
-        """Roll out each of the rows given, in their order; see `evaluate`."""
-        refuse_unknown("generate", unknown, arguments_of(Environment.generate))
-        if resume and save_to is None:
-            raise UsageError("resume=True goes on with what is in a folder: name it by save_to")
-        if address is not None and engine == "local":
-            raise UsageError("address is that of a cluster: name its engine too, as in engine='ray'")
-        if retries < 0:
-            raise UsageError(f"retries is {retries}, expected 0 or more")
-        plan = RunPlan(
-            rows=load_rows(inputs, self._format),
-            model=model,
-            sampling_args={**self.sampling_args, **(sampling_args or {})},
-            max_concurrent=max_concurrent,
-            state_columns=tuple(state_columns),
-            save_to=Path(save_to) if save_to is not None else None,
-            resume=resume,
-            retries=retries,
-            engine=engine,
-            address=address,
-        )
-        async with open_client(client) as opened:
-            return await run_rollouts(self, plan, opened)
+        """Roll out each of the rows given, in their order; see `evaluate`. Those of one `example_id` are a group."""
+        chosen = EvaluationOptions.read(Environment.generate, options)
+        rows = load_rows(inputs, self._format)
+        if chosen.order is not None:
+            rows = rows.shuffle(chosen.order)
+        return await self._run(self._plan(rows, _Asked(client, model, sampling_args, max_concurrent), chosen), client)
 
-    async def evaluate(  # noqa: PLR0913 - as above
+    @takes_options
+    async def evaluate(
         self,
         client: Any,
         model: str,
@@ -217,69 +64,184 @@ class Environment(ABC):
         num_examples: int = -1,
         rollouts_per_example: int = 1,
         max_concurrent: int = -1,
-        *,
-        state_columns: Sequence[str] = (),
-        save_to: Path | str | None = None,
-        resume: bool = False,
-        retries: int = USUAL_RETRIES,
-        engine: str = "local",
-        address: str | None = None,
-        **unknown: Any,
+        **options: Any,
     ) -> Results:
         """Roll out the first rows to evaluate on, each `rollouts_per_example` times, and score each rollout.
 
-        `client` is a ClientConfig, a client with `chat.completions.create`, a function of the messages, or the name of
-        an upstream. Returns `{"outputs": [...], "metadata": {...}}`, the rollouts of one row next to each other. What
-        goes wrong with one rollout is on its output and in the counts, never in the mean. With `save_to` each is stored
-        there when it ends, and with `resume` those that are there already are not run again. Rollouts that are trials
-        are tried again up to `retries` times when the machinery fails in a way that may pass; they run where `engine`
-        says, at its `address` if it has one.
+        `client` is a ClientConfig, a client with `chat.completions.create`, a function of the messages, the name of
+        an upstream, or a Policy. Returns `{"outputs": [...], "metadata": {...}}`, the rollouts of one row next to each
+        other. What goes wrong with one rollout is on its output and in the counts, never in the mean. With `save_to`
+        each is stored there when it ends, and with `resume` those that are there already are not run again. Rollouts
+        that are trials are tried again up to `retries` times when the machinery fails in a way that may pass; they run
+        where `engine` says, at its `address` if it has one. The other options are in EvaluationOptions.
 
         Raises UsageError before anything starts, StoreError when rollouts cannot be stored. When cancelled, what runs
         is cleaned up first.
         """
-        refuse_unknown("evaluate", unknown, arguments_of(Environment.evaluate))
+        chosen = EvaluationOptions.read(Environment.evaluate, options)
         if rollouts_per_example < 1:
             raise UsageError(f"rollouts_per_example is {rollouts_per_example}, expected at least 1")
-        rows = self.get_eval_dataset(num_examples)
-        return await self.generate(
-            [row for row in rows for _ in range(rollouts_per_example)],
-            client,
-            model,
-            sampling_args,
-            max_concurrent,
-            state_columns=state_columns,
-            save_to=save_to,
-            resume=resume,
-            retries=retries,
-            engine=engine,
-            address=address,
+        examples = self.get_eval_dataset(num_examples, chosen.order)
+        rows = RowDataset(row for row in examples for _ in range(rollouts_per_example))
+        return await self._run(self._plan(rows, _Asked(client, model, sampling_args, max_concurrent), chosen), client)
+
+    def generate_sync(self, inputs: DatasetSource, client: Any, model: str, *args: Any, **options: Any) -> Results:
+        """`generate`, waited for; also where an event loop is running, as in a notebook."""
+        return complete(lambda: self.generate(inputs, client, model, *args, **options))
+
+    def evaluate_sync(self, client: Any, model: str, *args: Any, **options: Any) -> Results:
+        """`evaluate`, waited for; also where an event loop is running, as in a notebook."""
+        return complete(lambda: self.evaluate(client, model, *args, **options))
+
+    async def run_rollout(
+        self,
+        input: Mapping[str, Any],  # noqa: A002 - the name that trainers know
+        client: Any,
+        model: str,
+        sampling_args: Mapping[str, Any] | None = None,
+        max_retries: int = 0,
+        state_columns: Sequence[str] | None = None,
+        **others: Any,
+    ) -> Output:
+        """Roll out one row and score it alone. What goes wrong is the `error` of its output; see `evaluate`."""
+        given = _Asked(client, model, _of_trainers("run_rollout", others, sampling_args), 1)
+        options = EvaluationOptions(max_retries=max_retries, state_columns=state_columns, independent_scoring=True)
+        (output,) = await self._rolled_out([format_row(input, 0, self._format)], given, options, others.get("gen_sem"))
+        return output
+
+    async def run_group(
+        self,
+        group_inputs: Sequence[Mapping[str, Any]],
+        client: Any,
+        model: str,
+        sampling_args: Mapping[str, Any] | None = None,
+        max_retries: int = 0,
+        state_columns: Sequence[str] | None = None,
+        **others: Any,
+    ) -> list[Output]:
+        """Roll out some rows side by side and score them as one group, each with an `advantage`; see `evaluate`.
+
+        One that fails has an `error`, and the others are compared without it.
+        """
+        given = _Asked(client, model, _of_trainers("run_group", others, sampling_args), max(1, len(group_inputs)))
+        options = EvaluationOptions(max_retries=max_retries, state_columns=state_columns)
+        rows = [format_row(row, 0, self._format) for row in group_inputs]
+        return await self._rolled_out(rows, given, options, others.get("gen_sem"))
+
+    def stream(
+        self,
+        inputs: DatasetSource | int,
+        client: Any,
+        model: str,
+        sampling_args: Mapping[str, Any] | None = None,
+        rollouts_per_example: int = 1,
+        max_concurrent: int = -1,
+        **options: Any,
+    ) -> AsyncGenerator[Output, None]:
+        """Outputs as they end, for `async for`; leaving the loop cancels what runs and cleans it up.
+
+        `inputs` are rows, of which there may be no end, or a number: the first rows to train on, -1 for all. At most
+        `max_concurrent` rollouts run or wait to be taken, so that a slow reader slows them down. Where the rubric
+        scores groups, those of one row come out one after the other when the last of them has ended. Options are those
+        of `evaluate`. Raises UsageError.
+        """
+        asked = _Asked(client, model, sampling_args, max_concurrent)
+        plan = self._stream_plan(inputs, rollouts_per_example, asked, options)
+        return _one_by_one(stream_outputs(self, plan, client))
+
+    def stream_groups(
+        self,
+        inputs: DatasetSource | int,
+        client: Any,
+        model: str,
+        sampling_args: Mapping[str, Any] | None = None,
+        rollouts_per_example: int = 1,
+        max_concurrent: int = -1,
+        **options: Any,
+    ) -> AsyncGenerator[list[Output], None]:
+        """As `stream`, with the outputs of one row as a list when all have ended, each with its `advantage`."""
+        asked = _Asked(client, model, sampling_args, max_concurrent)
+        plan = self._stream_plan(inputs, rollouts_per_example, asked, options)
+        return stream_outputs(self, replace(plan, whole_groups=True), client)
+
+    async def _run(self, plan: RunPlan, client: Any) -> Results:
+        async with open_model(client) as opened:
+            return await run_rollouts(self, plan, opened)
+
+    async def _rolled_out(
+        self,
+        rows: list[Row],
+        asked: _Asked,
+        options: EvaluationOptions,
+        limit: AbstractAsyncContextManager[object] | None,
+    ) -> list[Output]:
+        plan = replace(self._plan(rows, asked, options), one_group=True)
+        async with limit or nullcontext():
+            return (await self._run(plan, asked.client))["outputs"]
+
+    def _plan(self, rows: Sequence[Row], asked: _Asked, options: EvaluationOptions) -> RunPlan:
+        limits = [asked.max_concurrent, options.max_concurrent_generation or -1, self.concurrency or -1]
+        return RunPlan(
+            rows=rows,
+            model=asked.model,
+            sampling_args={**self.sampling_args, **(asked.sampling_args or {})},
+            max_concurrent=next((each for each in limits if each > 0), -1),
+            state_columns=tuple(options.state_columns or ()),
+            save_to=options.folder(self.env_id, asked.model),
+            resume=options.goes_on,
+            retries=options.trial_retries,
+            engine=options.engine,
+            address=options.address,
+            row_retries=options.max_retries or 0,
+            in_groups=self.requires_group_rollouts and not options.independent_scoring,
+            order=options.order,
+            base_url=_address_of(asked.client),
+            on_start=options.on_start,
+            listeners=options.listeners,
+            on_log=options.on_log,
         )
 
-    def generate_sync(self, inputs: DatasetSource, client: Any, model: str, **options: Any) -> Results:
-        """`generate`, waited for; also where an event loop is running, as in a notebook."""
-        return complete(lambda: self.generate(inputs, client, model, **options))
+    def _stream_plan(
+        self, inputs: DatasetSource | int, each: int, asked: _Asked, options: Mapping[str, Any]
+    ) -> StreamPlan:
+        chosen = EvaluationOptions.read(Environment.stream, options)
+        if each < 1:
+            raise UsageError(f"rollouts_per_example is {each}, expected at least 1")
+        rows = self._rows_to_stream(inputs, chosen)
+        kept = [row for row in rows for _ in range(each)] if isinstance(rows, RowDataset) else []
+        run = self._plan(kept, asked, chosen)
+        if not isinstance(rows, RowDataset) and (run.save_to is not None or run.engine != "local"):
+            raise UsageError("rows that come one by one run on this machine and are not stored; give a list of them")
+        return StreamPlan(rows, each, run, whole_groups=run.in_groups)
 
-    def evaluate_sync(self, client: Any, model: str, **options: Any) -> Results:
-        """`evaluate`, waited for; also where an event loop is running, as in a notebook."""
-        return complete(lambda: self.evaluate(client, model, **options))
+    def _rows_to_stream(self, inputs: DatasetSource | int, options: EvaluationOptions) -> RowDataset | Iterator[Row]:
+        if isinstance(inputs, int):
+            return self.get_dataset(inputs, options.order)
+        given = inputs() if callable(inputs) else inputs
+        if hasattr(given, "__len__"):
+            rows = load_rows(given, self._format)
+            return rows if options.order is None else rows.shuffle(options.order)
+        return (format_row(row, number, self._format) for number, row in enumerate(given))
 
-    def trial_spec(self, row: Row, model: str) -> "TrialSpec":
-        """The trial that a rollout on a row is, where rollouts are trials. Raises UsageError where there is no task."""
-        raise NotImplementedError(f"rollouts of {type(self).__name__} are no trials")
 
-    def job_spec(self, plan: RunPlan, name: str) -> "JobSpec":
-        """The job that rollouts of a plan amount to, where each of them is a trial. Raises UsageError."""
-        raise NotImplementedError(f"rollouts of {type(self).__name__} are no trials")
+async def _one_by_one(groups: AsyncGenerator[list[T], None]) -> AsyncGenerator[T, None]:
+    async with aclosing(groups):
+        async for group in groups:
+            for output in group:
+                yield output
 
-    @property
-    def _format(self) -> RowFormat:
-        return RowFormat(self.env_id or "default", self.system_prompt, tuple(self.few_shot or ()))
 
-    def _load(self, name: str) -> list[Row]:
-        source: DatasetSource | None = getattr(self, name)
-        if source is None:
-            raise UsageError(f"{type(self).__name__} has no {name}")
-        if name not in self._rows:
-            self._rows[name] = load_rows(source, self._format)
-        return self._rows[name]
+def _of_trainers(
+    name: str, others: Mapping[str, Any], sampling_args: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The sampling arguments, by whichever name they come. Raises UsageError for anything that is not known at all."""
+    unknown = [each for each in others if each not in _BEFORE_0_2]
+    refuse_unknown(name, unknown, ["sampling_args", "max_retries", "state_columns", *_BEFORE_0_2])
+    given: Mapping[str, Any] | None = others.get("gen_sampling_args", sampling_args)
+    return given
+
+
+def _address_of(client: Any) -> str:
+    """Where a client's requests go, if it says so."""
+    given = client.client if isinstance(client, Policy) else client
+    return str(getattr(given, "base_url", None) or "")

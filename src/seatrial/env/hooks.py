@@ -2,29 +2,42 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from types import CoroutineType, TracebackType
+from typing import Any, Self
 
 from seatrial.errors import HookError, SeatrialError
 
 
-@contextmanager
-def blaming(name: str, kind: type[HookError] = HookError) -> Iterator[None]:
-    """Whatever foreign is raised in the block is the doing of `name`. Our own errors and a cancellation pass."""
-    try:
-        yield
-    except SeatrialError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise kind(f"{name} failed: {type(error).__name__}: {error}") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise kind(f"{name} failed: something it waited for was cancelled") from error
+class blaming:  # noqa: N801 - it is used like a function
+    """Whatever foreign is raised in the block is the doing of `name`. Our own errors and a cancellation pass.
+
+    Every call of a hook goes through it, which is why it is no generator; of several in a row, each may set `name`.
+    """
+
+    __slots__ = ("_kind", "name")
+
+    def __init__(self, name: str, kind: type[HookError] = HookError) -> None:
+        self.name = name
+        self._kind = kind
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, SeatrialError):
+            return
+        if isinstance(error, Exception | SystemExit):
+            raise self._kind(f"{self.name} failed: {type(error).__name__}: {error}") from error
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():
+                raise self._kind(f"{self.name} failed: something it waited for was cancelled") from error
 
 
 async def settled(value: Any) -> Any:
     """A value, or what it turns out to be."""
+    if type(value) is CoroutineType:  # nearly always, and quicker to tell than what else can be awaited
+        return await value
     return await value if inspect.isawaitable(value) else value

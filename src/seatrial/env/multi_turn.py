@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 from seatrial.concurrency import finish
-from seatrial.env.client import open_client
-from seatrial.env.decorators import stop
+from seatrial.env.client import Client, open_client
+from seatrial.env.decorators import marked_methods, stop
 from seatrial.env.environment import Environment
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages, as_messages
@@ -131,11 +131,14 @@ class MultiTurnEnv(Environment):
         sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
         """One rollout on a row, not scored. What goes wrong in it is on the state, as `error`."""
-        async with open_client(client) as opened:
-            state = await self.init_state(input, opened, model, sampling_args)
-            try:
-                await self._live(state)
-            finally:
+        if not isinstance(client, Client):
+            async with open_client(client) as opened:
+                return await self.rollout(input, opened, model, sampling_args)
+        state = await self.init_state(input, client, model, sampling_args)
+        try:
+            await self._live(state)
+        finally:
+            if marked_methods(self, "cleanup"):
                 await finish(self._cleanup(state))
         return state
 
@@ -158,11 +161,17 @@ class MultiTurnEnv(Environment):
 
     async def _converse(self, state: State) -> None:
         try:
-            async with asyncio.timeout(self.timeout_seconds):
-                while not await self.is_completed(state):
-                    await self._take_turn(state)
+            if self.timeout_seconds is None:
+                await self._take_turns(state)
+            else:
+                async with asyncio.timeout(self.timeout_seconds):
+                    await self._take_turns(state)
         except TimeoutError:
             self.mark_timed_out(state)
+
+    async def _take_turns(self, state: State) -> None:
+        while not await self.is_completed(state):
+            await self._take_turn(state)
 
     async def _take_turn(self, state: State) -> None:
         with blaming("get_prompt_messages"):
@@ -180,22 +189,42 @@ class MultiTurnEnv(Environment):
             await settled(self.add_model_response(state, prompt, response))
 
 
-@contextmanager
-def _noting(state: State) -> Iterator[None]:
+class _noting:  # noqa: N801 - it is used like a function
     """What goes wrong in the block ends the rollout; the first error is the one that stays."""
-    try:
-        yield
-    except SeatrialError as error:
-        state["error"] = state["error"] or error
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, SeatrialError):
+            self._state["error"] = self._state["error"] or error
+            return True
+        return False
 
 
-@contextmanager
-def _timed(state: State, name: str) -> Iterator[None]:
-    began = time.perf_counter()
-    try:
-        yield
-    finally:
-        state["timing"][name] += (time.perf_counter() - began) * 1000
+class _timed:  # noqa: N801 - as above
+    """Adds the time that the block takes to the state's."""
+
+    __slots__ = ("_began", "_name", "_state")
+
+    def __init__(self, state: State, name: str) -> None:
+        self._state = state
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._state["timing"][self._name] += (time.perf_counter() - self._began) * 1000
 
 
 def _after_last_turn(state: State, prompt: Messages) -> Messages:

@@ -3,15 +3,16 @@
 A dataset is a HuggingFace Dataset, a list of tables, or a function that returns one of them when it is first needed.
 """
 
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from seatrial.env.messages import Messages, as_messages
+from seatrial.env.row_dataset import Row, RowDataset
 from seatrial.errors import UsageError
 
-Row = dict[str, Any]
+__all__ = ["DatasetLike", "DatasetSource", "Row", "RowFormat", "choose", "format_row", "load_rows"]
+
 DatasetLike = Iterable[Mapping[str, Any]]
 """Anything that gives tables when it is gone through, as a HuggingFace Dataset does."""
 
@@ -27,10 +28,10 @@ class RowFormat:
     few_shot: Sequence[Mapping[str, Any]] = ()
 
 
-def load_rows(source: DatasetSource, form: RowFormat) -> list[Row]:
+def load_rows(source: DatasetSource, form: RowFormat) -> RowDataset:
     """All rows of a dataset, ready for rollouts. Raises UsageError that names the row it cannot use."""
     given = source() if callable(source) else source
-    return [format_row(row, number, form) for number, row in enumerate(given)]
+    return RowDataset(format_row(row, number, form) for number, row in enumerate(given))
 
 
 def format_row(row: object, number: int, form: RowFormat) -> Row:
@@ -50,12 +51,10 @@ def format_row(row: object, number: int, form: RowFormat) -> Row:
     return given
 
 
-def choose(rows: Sequence[Row], n: int, seed: int | None) -> list[Row]:
+def choose(rows: RowDataset, n: int, seed: int | None) -> RowDataset:
     """The first `n` rows, all of them if `n` is negative; of a shuffled dataset if there is a seed."""
-    chosen = list(rows)
-    if seed is not None:
-        random.Random(seed).shuffle(chosen)  # noqa: S311 - a shuffle that can be repeated
-    return chosen[:n] if n >= 0 else chosen
+    chosen = rows if seed is None else rows.shuffle(seed)
+    return chosen.take(n) if n >= 0 else chosen
 
 
 def _prompt(row: Row, form: RowFormat) -> Messages:

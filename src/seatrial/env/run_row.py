@@ -7,14 +7,16 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from seatrial.env.hooks import blaming
+from seatrial.env.hooks import blaming, settled
+from seatrial.env.leases import Lease, OpenPolicy
 from seatrial.env.results import NEEDED, Output, make_output
 from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
 from seatrial.env.rows import Row
 from seatrial.env.rubric import as_reward
 from seatrial.env.state import State, new_state, rollout_of
+from seatrial.env.trajectory import as_step
 from seatrial.errors import HookError, RewardError, SeatrialError
 
 if TYPE_CHECKING:
@@ -28,13 +30,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """How a row is rolled out. `client` is open, or whatever `evaluate` takes; `place` is that of a trial."""
+    """How a row is rolled out. `client` is open, or whatever `evaluate` takes; `place` is that of a trial.
+
+    Rollouts that are no trials are tried again `retries` times when the machinery failed. Those that are scored as a
+    group leave their `states` behind, by their trajectory ids, for who scores them.
+    """
 
     client: Any
     model: str
     sampling_args: Mapping[str, Any]
     state_columns: tuple[str, ...] = ()
     place: RolloutPlace | None = None
+    retries: int = 0
+    scoring: Literal["each", "group"] = "each"
+    states: dict[str, State] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +56,54 @@ class RowResult:
 
 async def run_row(environment: "Environment", row: Row, plan: RowPlan) -> RowResult:
     """Roll out a row; the files of a trial are in the folder of its place then. Only cancellation comes out of it."""
-    state = await _roll_out(environment, {**row, ROLLOUT: Rollout(plan.place)} if plan.place else row, plan)
+    state = await _lead(environment, {**row, ROLLOUT: Rollout(plan.place)} if plan.place else row, plan)
     rollout = rollout_of(state)
     if rollout.record is None and plan.place is not None:
         from seatrial.trial.log import failed_record  # noqa: PLC0415 - much, and only for those who have tasks
 
         rollout.record = failed_record(plan.place.spec, state["error"] or HookError(_UNJUDGED))
+    if plan.scoring == "group" and plan.states is not None and state["error"] is None:
+        plan.states[state["trajectory_id"]] = state
     return RowResult(make_output(state, plan.state_columns), rollout.record)
 
 
 def failed_row(row: Row, plan: RowPlan, error: SeatrialError) -> Output:
     """The output of a row that could not be rolled out at all."""
-    state = new_state(row, plan.model, plan.sampling_args)
-    state["error"] = error
-    return make_output(state, plan.state_columns)
+    return make_output(_failed(row, plan, error), plan.state_columns)
 
 
-async def _roll_out(environment: "Environment", row: Row, plan: RowPlan) -> State:
-    """One rollout, scored unless it came to nothing."""
+async def _lead(environment: "Environment", row: Row, plan: RowPlan) -> State:
+    """One rollout by the client that the plan has just now."""
+    if not isinstance(plan.client, OpenPolicy):
+        return await _roll_out(environment, row, plan, Lease(plan.client, plan.model))
+    try:
+        async with plan.client.lease(plan.model) as lease:
+            state = await _roll_out(environment, row, plan, lease)
+            state["policy_version"] = lease.version
+    except SeatrialError as error:  # the client that was swapped in is none
+        state = _failed(row, plan, error)
+    return state
+
+
+async def _roll_out(environment: "Environment", row: Row, plan: RowPlan, lease: Lease) -> State:
+    """One rollout, scored unless it came to nothing or its group is."""
     began = time.perf_counter()
     try:
         with blaming("rollout"):
-            state = _whole(await environment.rollout(row, plan.client, plan.model, plan.sampling_args), row, plan)
+            state = _whole(await environment.rollout(row, lease.client, lease.model, plan.sampling_args), row, plan)
     except SeatrialError as error:
-        state = new_state(row, plan.model, plan.sampling_args)
-        state["error"] = error
-    if state["error"] is None:
+        state = _failed(row, plan, error)
+    if state["error"] is None and plan.scoring == "each":
         await _score(environment, state)
     if state["error"] is not None:
         _log.warning("rollout of %s came to nothing: %s", state["task"], state["error"])
     state["timing"].update(total_ms=(time.perf_counter() - began) * 1000)
+    return state
+
+
+def _failed(row: Row, plan: RowPlan, error: SeatrialError) -> State:
+    state = new_state(row, plan.model, plan.sampling_args)
+    state["error"] = error
     return state
 
 
@@ -85,6 +112,7 @@ def _whole(state: State, row: Row, plan: RowPlan) -> State:
     usual = state if state.keys() >= NEEDED else State({**new_state(row, plan.model, plan.sampling_args), **state})
     if not isinstance(usual["timing"], dict):
         raise TypeError(f"the state's timing is {usual['timing']!r}, expected a table")
+    usual["trajectory"] = [as_step(step) for step in usual["trajectory"]]
     return usual
 
 
@@ -98,4 +126,18 @@ async def _score(environment: "Environment", state: State) -> None:
                 state["reward"] = as_reward(state["reward"])
     except SeatrialError as error:
         state["error"], state["reward"] = error, None
+    await release_rubric(environment, state)
     state["timing"].update(scoring_ms=(time.perf_counter() - began) * 1000)
+
+
+async def release_rubric(environment: "Environment", state: State) -> None:
+    """Let the rubric give back what it holds for a rollout; what goes wrong with that is on the state."""
+    cleanup = getattr(environment.rubric, "cleanup", None)
+    if cleanup is None:
+        return
+    try:
+        with blaming("cleanup of the rubric"):
+            await settled(cleanup(state))
+    except SeatrialError as error:
+        _log.warning("rollout of %s: %s", state["task"], error, exc_info=error.__cause__)
+        state["cleanup_errors"] = [*state["cleanup_errors"], str(error)]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from seatrial.env.running import RunPlan
 
 ROLLOUTS = "rollouts.jsonl"
+METADATA = "metadata.json"
 _KEY = "key"
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,10 @@ class OutputStore(Protocol):
         """The output of a row: one that is kept already, or a new one. Raises StoreError when it cannot be kept."""
         ...
 
+    async def scored(self, output: Output) -> None:
+        """Take an output that `produce` gave, and that has been scored with its group since. Raises StoreError."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class UnstoredOutputs:
@@ -49,8 +54,17 @@ class UnstoredOutputs:
     plan: RowPlan
 
     async def produce(self, row: Row) -> Output:
-        """A new output."""
-        return (await run_row(self.environment, row, self.plan)).output
+        """A new output; the last one of those that failed for a reason that may have gone."""
+        output = (await run_row(self.environment, row, self.plan)).output
+        for tries in range(1, self.plan.retries + 1):
+            if not (output["error"] or {}).get("retryable"):
+                break
+            await asyncio.sleep(_pause(tries))
+            output = (await run_row(self.environment, row, self.plan)).output
+        return output
+
+    async def scored(self, output: Output) -> None:
+        """Nothing."""
 
 
 class OutputLines:
@@ -61,6 +75,7 @@ class OutputLines:
         self._file = file
         self._kept = kept
         self._seen: dict[str, int] = {}
+        self._keys: dict[str, str] = {}
 
     async def produce(self, row: Row) -> Output:
         """An output that is in the file already, or a new one that is put there."""
@@ -70,11 +85,23 @@ class OutputLines:
         if key in self._kept:
             return self._kept[key]
         output = await self._unstored.produce(row)
+        if self._unstored.plan.scoring == "group":
+            self._keys[output["trajectory_id"]] = key
+        else:
+            await self._write(output, key)
+        return output
+
+    async def scored(self, output: Output) -> None:
+        """Put an output into the file that is worth something only now."""
+        key = self._keys.pop(output["trajectory_id"], None)
+        if key is not None:
+            await self._write(output, key)
+
+    async def _write(self, output: Output, key: str) -> None:
         line = await asyncio.to_thread(dump_output, {**output, _KEY: key})
         with storing(Path(self._file.name)):
             self._file.write(line)
             self._file.flush()
-        return output
 
 
 @asynccontextmanager
@@ -90,6 +117,18 @@ async def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: Ro
             yield unstored
         else:
             yield stack.enter_context(_open_lines(plan.save_to, unstored, resume=plan.resume))
+
+
+def keep_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
+    """Put what an evaluation amounts to beside its rollouts. Raises StoreError."""
+    with storing(folder):
+        (folder / METADATA).write_text(json.dumps(metadata, default=str, indent=2) + "\n")
+
+
+def _pause(tries: int) -> float:
+    from seatrial.jobs.retry import backoff_sec  # noqa: PLC0415 - much, and only for what is tried again
+
+    return backoff_sec(tries)
 
 
 def _open_trials(

@@ -59,6 +59,9 @@ class StoredTrials:
         spec = trial_spec(self._job.store.file, plan, self._job.tasks[task], self._digests[task])
         return await self._runner.run(row, spec, self._tries.get(plan.trial_id, 0))
 
+    async def scored(self, output: Output) -> None:
+        """Nothing: a trial is what it is, and its group is scored anew when a job is resumed."""
+
     def _load(self, name: str) -> Output | None:
         """The output that is kept of a trial; None for one that is damaged, which is put aside."""
         folder = self._job.store.path / "trials" / name

@@ -5,7 +5,7 @@ The output is a file beside the others that a trial leaves, so whatever brings t
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from seatrial.env.client import Client, open_client
 from seatrial.env.client_config import ClientConfig
+from seatrial.env.leases import OpenPolicy
 from seatrial.env.rollout import RolloutPlace
 from seatrial.env.row_places import RowPlace
 from seatrial.env.rows import Row
@@ -141,12 +142,14 @@ def _options(environment: "Environment", plan: "RunPlan") -> TrialOptions:
 
 def _portable(environment: "Environment", plan: RowPlan) -> SentRollouts:
     """What is sent to other machines; keys that the client has from variables of this one go along."""
+    if isinstance(plan.client, OpenPolicy):
+        raise UsageError("a Policy is swapped in this process: rollouts on other machines need a client of their own")
     client = plan.client.given if isinstance(plan.client, Client) else plan.client
     sent = client.with_key() if isinstance(client, ClientConfig) else client
-    return SentRollouts(environment, replace(plan, client=sent))
+    return SentRollouts(environment, replace(plan, client=sent, states=None))
 
 
-def _check_rows(rows: list[Row]) -> None:
+def _check_rows(rows: Sequence[Row]) -> None:
     """Raise UsageError for a row that cannot be sent."""
     for number, row in enumerate(rows):
         try:

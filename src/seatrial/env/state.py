@@ -7,7 +7,7 @@ always there:
     client, model, sampling_args, tools                whom to ask, and how
     trajectory, completion                             what was said: turns, and all messages after the prompt
     is_completed, is_truncated, stop_condition         how it ended
-    reward, metrics, evaluation                        what it is worth; None while nobody has judged it
+    reward, advantage, metrics, evaluation             what it is worth; None while nobody has judged it
     error                                              why it came to nothing, or None
     cleanup_errors, reward_errors                      what else went wrong, a line each
     timing, usage, trajectory_id, final_env_response
@@ -24,15 +24,22 @@ import orjson
 from seatrial.env.messages import as_messages
 from seatrial.env.rollout import ROLLOUT, Rollout
 
+_STAYS_HERE = (ROLLOUT, "client")
+
 
 class State(dict[str, Any]):
-    """One rollout."""
+    """One rollout. Pickled, it is without its client and whatever else belongs to this process."""
+
+    def __copy__(self) -> "State":
+        return State(self)
+
+    def __reduce__(self) -> tuple[type["State"], tuple[dict[str, Any]]]:
+        return State, ({name: value for name, value in self.items() if name not in _STAYS_HERE},)
 
 
 def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, Any] | None) -> State:
     """The state of a rollout that has not begun, on a row that is its own. Raises TypeError or ValueError for a row."""
-    given = {name: value for name, value in row.items() if name != ROLLOUT}
-    own = copy.deepcopy(given)
+    own: dict[str, Any] = {name: _own(value) for name, value in row.items() if name != ROLLOUT}
     if "info" in own:
         own["info"] = read_info(own)
     own["prompt"] = as_messages(own.get("prompt"))
@@ -50,6 +57,7 @@ def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, An
         stop_condition=None,
         final_env_response=None,
         reward=None,
+        advantage=None,
         metrics=None,
         evaluation=None,
         error=None,
@@ -61,6 +69,18 @@ def new_state(row: Mapping[str, Any], model: str, sampling_args: Mapping[str, An
     begun: Rollout | None = row.get(ROLLOUT)
     state[ROLLOUT] = Rollout(begun.place if begun else None)
     return state
+
+
+def _own(value: Any) -> Any:
+    """A copy that shares nothing that could be changed; of what JSON has, which is all that most rows have, quickly."""
+    kind = type(value)
+    if kind is str or kind is int or kind is float or kind is bool or value is None:
+        return value
+    if kind is dict:
+        return {key: _own(each) for key, each in value.items()}
+    if kind is list:
+        return [_own(each) for each in value]
+    return copy.deepcopy(value)
 
 
 def read_info(row: Mapping[str, Any]) -> Any:

@@ -61,10 +61,14 @@ def load_output(line: bytes) -> Output:
     table: dict[str, Any] = json.loads(line)
     trajectory, evaluation = table["trajectory"], table["evaluation"]
     ids = [array("q", each) for each in trajectory["prompt_ids"]]
+    steps = [_load_step(turn, trajectory["messages"], ids) for turn in trajectory["turns"]]
+    for step in steps:
+        step.trajectory_id = table["trajectory_id"]
     return {
+        "advantage": None,  # which is missing from outputs of earlier releases
         **table,
         "evaluation": EvaluationResult.model_validate(evaluation) if evaluation else None,
-        "trajectory": [_load_step(turn, trajectory["messages"], ids) for turn in trajectory["turns"]],
+        "trajectory": steps,
     }
 
 
@@ -98,6 +102,9 @@ def _dump_step(step: TrajectoryStep, prompt: list[int] | None, prompt_ids: list[
         "usage": response.usage.model_dump() if response.usage else None,
         "completion_ids": list(told.completion_ids) if told else None,
         "completion_logprobs": list(told.completion_logprobs) if told else None,
+        "reward": step.reward,
+        "advantage": step.advantage,
+        "limit": step.limit,
         "extras": json.loads(_written(step.extras)),
     }
 
@@ -112,7 +119,8 @@ def _load_step(turn: dict[str, Any], messages: list[list[Any]], ids: "list[array
     number, count = turn["prompt"]
     asked = turn["prompt_ids"]
     told: Prefix[int] | None = Prefix(ids[asked[0]], asked[1]) if asked else None
-    step = TrajectoryStep(Prefix(messages[number], count), response, told)
+    step = TrajectoryStep(Prefix(messages[number], count), response, told, limit=turn.get("limit"))
+    step.reward, step.advantage = turn.get("reward"), turn.get("advantage")
     if isinstance(turn["extras"], dict):
         step.extras.update(turn["extras"])
     return step

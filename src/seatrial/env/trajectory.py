@@ -5,26 +5,38 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from seatrial.env.messages import Message, Messages, Prefix, Trunk
-from seatrial.env.response import Response
+from seatrial.env.messages import Message, Messages, Prefix, Trunk, as_messages
+from seatrial.env.response import Response, ResponseTokens, as_response
 
-_KEYS = ("prompt", "completion", "response", "tokens", "is_truncated", "extras")
+_TO_WRITE = ("reward", "advantage", "extras")
+_KEYS = ("prompt", "completion", "response", "tokens", "is_truncated", "trajectory_id", *_TO_WRITE)
 
 
 class TrajectoryStep(Mapping[str, Any]):
-    """A turn as a table: prompt, completion, response, tokens, is_truncated, extras.
+    """A turn as a table: prompt, completion, response, tokens, reward, advantage, is_truncated, trajectory_id, extras.
 
     `prompt` and `completion` are lists of messages, `tokens` a table of ids, masks and log-probabilities or None when
     the server told none. Steps share what their prompts have in common; each reading gives a list of its own.
-    `extras` is the one table in it that may be written to.
+    `reward`, `advantage` and `extras` may be written to. With a `limit`, tokens beyond that many are left out.
     """
 
-    __slots__ = ("asked", "asked_ids", "extras", "response")
+    __slots__ = ("advantage", "asked", "asked_ids", "extras", "limit", "response", "reward", "trajectory_id")
 
-    def __init__(self, asked: Prefix[Message], response: Response, asked_ids: Prefix[int] | None = None) -> None:
+    def __init__(
+        self,
+        asked: Prefix[Message],
+        response: Response,
+        asked_ids: Prefix[int] | None = None,
+        trajectory_id: str = "",
+        limit: int | None = None,
+    ) -> None:
         self.asked = asked
         self.asked_ids = asked_ids
         self.response = response
+        self.trajectory_id = trajectory_id
+        self.limit = limit
+        self.reward: float | None = None
+        self.advantage: float | None = None
         self.extras: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
@@ -33,13 +45,44 @@ class TrajectoryStep(Mapping[str, Any]):
                 return self.asked.to_list()
             case "completion":
                 return [self.response.message]
-            case "response" | "extras":
+            case "response" | "reward" | "advantage" | "trajectory_id" | "extras":
                 return getattr(self, key)
             case "tokens":
                 return self._tokens()
             case "is_truncated":
-                return self.response.is_truncated
+                return self.response.is_truncated or self._is_beyond_limit
         raise KeyError(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key not in _TO_WRITE:
+            raise TypeError(f"{key} of a turn cannot be set; {', '.join(_TO_WRITE)} can")
+        setattr(self, key, value)
+
+    @property
+    def token_count(self) -> int:
+        """How many tokens the prompt and its answer have, as far as the server told."""
+        told, usage = self.response.tokens, self.response.usage
+        if told is not None and self.asked_ids is not None:
+            return self.asked_ids.count + len(told.completion_ids)
+        return usage.input_tokens + usage.output_tokens if usage else 0
+
+    @property
+    def _is_beyond_limit(self) -> bool:
+        return self.limit is not None and self.token_count > self.limit
+
+    def to_table(self) -> dict[str, Any]:
+        """The turn in lists, tables, text and numbers only, but for what was written into `extras`."""
+        response = self.response
+        return {
+            **self,
+            "response": {
+                "id": response.id,
+                "model": response.model,
+                "message": response.message,
+                "finish_reason": response.finish_reason,
+                "usage": response.usage.model_dump() if response.usage else None,
+            },
+        }
 
     def __iter__(self) -> Iterator[str]:
         return iter(_KEYS)
@@ -55,13 +98,20 @@ class TrajectoryStep(Mapping[str, Any]):
         if told is None:
             return None
         prompt_ids = self.asked_ids.to_list() if self.asked_ids else []
+        completion_ids, logprobs = list(told.completion_ids), list(told.completion_logprobs)
+        overlong = self.limit is not None and len(prompt_ids) > self.limit
+        if self.limit is not None:
+            prompt_ids = prompt_ids[: self.limit]
+            room = self.limit - len(prompt_ids)
+            completion_ids, logprobs = completion_ids[:room], logprobs[:room]
         return {
             "prompt_ids": prompt_ids,
             "prompt_mask": [0] * len(prompt_ids),
-            "completion_ids": list(told.completion_ids),
-            "completion_mask": [1] * len(told.completion_ids),
-            "completion_logprobs": list(told.completion_logprobs),
-            "is_truncated": self.response.is_truncated,
+            "completion_ids": completion_ids,
+            "completion_mask": [1] * len(completion_ids),
+            "completion_logprobs": logprobs,
+            "overlong_prompt": overlong,
+            "is_truncated": self["is_truncated"],
         }
 
 
@@ -72,11 +122,14 @@ class Recorder:
     messages: Trunk[Message] = field(default_factory=lambda: Trunk([]))
     prompt_ids: Trunk[int] = field(default_factory=lambda: Trunk(array("q")))
     last: TrajectoryStep | None = None
+    trajectory_id: str = ""
+    max_seq_len: int | None = None
 
     def step(self, prompt: Messages, response: Response) -> TrajectoryStep:
         """A turn: what the model was asked, and what it said."""
         response, ids = self._without_prompt_ids(response)
-        self.last = TrajectoryStep(self.messages.keep(self._with_last_answer(prompt)), response, ids)
+        asked = self.messages.keep(self._with_last_answer(prompt))
+        self.last = TrajectoryStep(asked, response, ids, self.trajectory_id, self.max_seq_len)
         return self.last
 
     def _with_last_answer(self, prompt: Messages) -> Messages:
@@ -92,3 +145,22 @@ class Recorder:
             return response, None
         ids = self.prompt_ids.keep(told.prompt_ids)
         return replace(response, tokens=replace(told, prompt_ids=array("q"))), ids
+
+
+def as_step(value: Any) -> TrajectoryStep:
+    """A turn from a table that a hook made itself. Raises TypeError or InvalidModelResponseError for what is none."""
+    if isinstance(value, TrajectoryStep):
+        return value
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a turn of a trajectory is a table with a prompt and a completion, not {repr(value)[:120]}")
+    completion = as_messages(value.get("completion"), "assistant")
+    said = value.get("response") or (completion[-1] if completion else "")
+    response, tokens = as_response(said), value.get("tokens")
+    if isinstance(tokens, Mapping):
+        ids, logprobs = array("q", tokens["completion_ids"]), array("d", tokens.get("completion_logprobs") or ())
+        response = replace(response, tokens=ResponseTokens(array("q", tokens["prompt_ids"]), ids, logprobs))
+    recorder = Recorder(trajectory_id=value.get("trajectory_id") or "")
+    step = recorder.step(as_messages(value.get("prompt")), response)
+    step.reward, step.advantage = value.get("reward"), value.get("advantage")
+    step.extras.update(value.get("extras") or {})
+    return step

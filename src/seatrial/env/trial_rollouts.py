@@ -144,6 +144,9 @@ class UnstoredTrials:
             return (await run_row(self.environment, row, plan)).output
         return await self.runner.run(row, spec)
 
+    async def scored(self, output: Output) -> None:
+        """Nothing."""
+
 
 @asynccontextmanager
 async def open_unstored_trials(

@@ -86,6 +86,14 @@ def answer(request: ModelRequest, response: Mapping[str, Any]) -> ModelReply:
     return reply_in_pieces(200, STREAM_HEADERS, events)
 
 
+def check_sendable(response: Mapping[str, Any]) -> None:
+    """Raise ProviderError for a response that could not be sent."""
+    try:
+        orjson.dumps(response)
+    except orjson.JSONEncodeError as error:
+        raise final_error(f"this answer cannot be sent: {error}") from error
+
+
 def side_answer(request: ModelRequest, model: str) -> ModelReply:
     """What an upstream without a provider says on paths other than those of its dialects."""
     path = request.path.partition("?")[0].rstrip("/")

@@ -9,7 +9,7 @@ from typing import Any
 
 from seatrial.errors import ProviderError, SeatrialError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.upstreams.answers import answer, asked_model, final_error, side_answer
+from seatrial.gateway.upstreams.answers import answer, asked_model, check_sendable, final_error, side_answer
 from seatrial.gateway.upstreams.render import render_response
 from seatrial.gateway.upstreams.reply import Reply, estimate_usage, parse_reply
 from seatrial.model.trace import Dialect
@@ -53,6 +53,14 @@ class FunctionModel:
             yield side_answer(request, self._name)
         else:
             yield answer(request, self._response(request, await self._call(request.payload or {})))
+
+    async def respond(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """What the function says to a request of its dialect, for those in this process: not by way of bytes."""
+        said = await self._call(payload)
+        response = self._response(ModelRequest("", dialect=self._dialect, payload=payload), said)
+        if response is said:
+            check_sendable(response)
+        return response
 
     async def _call(self, payload: dict[str, Any]) -> Said:
         try:

@@ -1,0 +1,135 @@
+"""Groups of rollouts: scored side by side, compared with each other, and none the worse for one that fails."""
+
+import asyncio
+
+import pytest
+
+import seatrial as vf
+from seatrial.env.grouping import compare
+from seatrial.env.results import Output
+from tests.env.games import ROWS, Guessing, counting
+
+
+class Ranking(vf.Rubric):
+    """Each rollout gets its place in the group; a rubric that needs all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.groups = []
+        self.cleaned = []
+
+    @property
+    def has_group_rewards(self):
+        return True
+
+    async def score_group(self, states):
+        self.groups.append(states)
+        for place, state in enumerate(states):
+            state["reward"], state["metrics"] = float(place), {"place": float(place)}
+
+    async def cleanup(self, state):
+        self.cleaned.append(state["example_id"])
+
+
+class Sinking(Guessing):
+    """Every other rollout has no sandbox."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.begun = 0
+
+    async def setup_state(self, state):
+        self.begun += 1
+        state["mine"] = "kept"
+        if self.begun % 2:
+            raise vf.SandboxError("gone")
+
+
+def test_the_rollouts_of_a_row_are_scored_together():
+    rubric = Ranking()
+    env = Guessing(max_turns=1, rubric=rubric)
+    assert env.requires_group_rollouts
+    results = env.evaluate_sync(counting, "m", rollouts_per_example=3, max_concurrent=2)
+    assert [len(group) for group in rubric.groups] == [3, 3, 3]
+    assert [output["reward"] for output in results["outputs"]] == [0.0, 1.0, 2.0] * 3
+    assert [output["advantage"] for output in results["outputs"]] == [-1.0, 0.0, 1.0] * 3
+    assert results["outputs"][2]["metrics"] == {"place": 2.0}
+    assert results["outputs"][2]["place"] == 2.0
+    assert sorted(rubric.cleaned) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert results["metadata"]["avg_reward"] == 1.0
+
+
+def test_one_that_fails_takes_no_other_with_it():
+    rubric = Ranking()
+    env = Sinking(max_turns=1, rubric=rubric, dataset=ROWS[:1])
+    outputs = env.evaluate_sync(counting, "m", rollouts_per_example=4, max_concurrent=1)["outputs"]
+    assert [output["reward"] for output in outputs] == [None, 0.0, None, 1.0]
+    assert [output["advantage"] for output in outputs] == [None, -0.5, None, 0.5]
+    assert [state["mine"] for state in rubric.groups[0]] == ["kept", "kept"]
+
+
+def test_a_group_that_cannot_be_scored_has_an_error_and_no_reward():
+    class Broken(Ranking):
+        async def score_group(self, states):
+            raise ZeroDivisionError("by zero")
+
+    results = Guessing(max_turns=1, rubric=Broken()).evaluate_sync(counting, "m", rollouts_per_example=2)
+    assert {output["error"]["kind"] for output in results["outputs"]} == {"hook"}
+    assert "scoring failed: ZeroDivisionError: by zero" in results["outputs"][0]["error"]["message"]
+    assert results["metadata"]["avg_reward"] is None
+
+
+def test_without_functions_of_a_group_each_is_scored_alone_and_compared_all_the_same():
+    env = Guessing(max_turns=1, rubric=vf.Rubric([lambda completion: float(completion[-1]["content"])]))
+    said = iter("0123456789")
+    outputs = env.evaluate_sync(lambda messages: next(said), "m", rollouts_per_example=2, max_concurrent=1)["outputs"]
+    assert [output["advantage"] for output in outputs] == [-0.5, 0.5] * 3
+    assert [(step["reward"], step["advantage"]) for step in outputs[1]["trajectory"]] == [(1.0, 0.5)]
+
+
+def test_run_group_scores_what_it_is_given_as_one_group():
+    rubric = Ranking()
+    env = Guessing(max_turns=1, rubric=rubric)
+    rows = [{**row, "example_id": number} for number, row in enumerate(ROWS)]
+    outputs = asyncio.run(env.run_group(rows, counting, "m", {"temperature": 1.0}, state_columns=["model"]))
+    assert [output["advantage"] for output in outputs] == [-1.0, 0.0, 1.0]
+    assert [(output["example_id"], output["model"]) for output in outputs] == [(0, "m"), (1, "m"), (2, "m")]
+    assert len(rubric.groups) == 1
+
+
+def test_run_rollout_gives_one_output_and_takes_what_older_trainers_say():
+    async def scenario():
+        env = Guessing(max_turns=2)
+        limit = asyncio.Semaphore(1)
+        one = await env.run_rollout(ROWS[0], counting, "m", {}, max_retries=0)
+        other = await env.run_rollout(ROWS[0], counting, "m", gen_sampling_args={"n": 1}, gen_sem=limit, score=True)
+        return one, other
+
+    one, other = asyncio.run(scenario())
+    assert (one["reward"], other["reward"], one["error"]) == (1.0, 1.0, None)
+    with pytest.raises(vf.UnknownArgumentError, match="max_retry: did you mean max_retries"):
+        asyncio.run(Guessing().run_rollout(ROWS[0], counting, "m", {}, max_retry=1))
+
+
+def test_groups_that_are_kept_are_scored_when_they_are_written_and_with_those_that_were(tmp_path):
+    rubric = Ranking()
+    env = Guessing(max_turns=1, rubric=rubric)
+    options = {"rollouts_per_example": 2, "num_examples": 1, "save_to": tmp_path}
+    first = env.evaluate_sync(counting, "m", **options)
+    lines = (tmp_path / "rollouts.jsonl").read_text().splitlines()
+    assert ['"reward": 0.0' in line for line in lines] == [True, False]
+    (tmp_path / "rollouts.jsonl").write_text(lines[0] + "\n")
+    again = env.evaluate_sync(counting, "m", **options, resume=True)
+    assert [output["reward"] for output in again["outputs"]] == [0.0, 1.0]
+    assert again["outputs"][0]["trajectory_id"] == first["outputs"][0]["trajectory_id"]
+    assert [state["completion"][0]["content"] for state in rubric.groups[1]] == ["0", "0"]
+
+
+def test_a_comparison_leaves_what_the_rubric_said():
+    outputs: list[Output] = [
+        {"reward": 1.0, "advantage": 7.0, "trajectory": []},
+        {"reward": 3.0, "advantage": None, "trajectory": []},
+        {"reward": None, "advantage": None, "trajectory": []},
+    ]
+    compare(outputs)
+    assert [output["advantage"] for output in outputs] == [7.0, 1.0, None]

@@ -167,6 +167,34 @@ def test_what_trainers_set_is_set_everywhere():
     assert evaluate(group, echo)["outputs"][0]["reward"] is None
 
 
+def test_rollouts_of_a_row_are_compared_where_their_environment_does_so():
+    def longest(completions):
+        lengths = [len(completion[0]["content"]) for completion in completions]
+        return [float(length == max(lengths)) for length in lengths]
+
+    answers = iter(["a", "b", "long", "d"])
+    contest = singles("x", rubric=vf.Rubric([longest]))
+    group = EnvGroup([singles("a"), contest], ["gift", "contest"])
+    results = evaluate(group, lambda messages: next(answers), rollouts_per_example=2, max_concurrent=1)
+    assert [output["reward"] for output in results["outputs"]] == [1.0, 0.0, 1.0, 0.0]
+    assert [output["advantage"] for output in results["outputs"]] == [0.5, -0.5, 0.5, -0.5]
+    assert results["outputs"][2]["metrics"] == {"exact": None, "longest": 1.0}
+
+
+def test_trainers_may_ask_for_a_group_of_rollouts_or_a_stream():
+    group = EnvGroup([singles("0"), Guessing(dataset=ROWS[:1])], ["math", "game"], max_seq_len=50)
+
+    async def run():
+        rows = group.get_dataset()
+        together = await group.run_group([rows[0]] * 2, counting, "m", {})
+        return together, [output async for output in group.stream(rows, counting, "m", max_concurrent=1)]
+
+    together, streamed = asyncio.run(run())
+    assert [output["reward"] for output in together + streamed] == [1.0] * 4
+    assert [output["info"]["env_id"] for output in streamed] == ["math", "game"]
+    assert [env.max_seq_len for env in group.envs] == [50, 50]
+
+
 def test_it_can_be_sent_to_another_process():
     group = pickle.loads(pickle.dumps(EnvGroup([Guessing()], ["game"])))  # noqa: S301 - our own
     assert [output["reward"] for output in evaluate(group, counting)["outputs"]] == [1.0, 1.0, 1.0]

@@ -41,10 +41,11 @@ class EnvGroup(Environment):
         self.env_map = dict(zip(self.env_names, self.envs, strict=True))
         given: Rubric | None = kwargs.pop("rubric", None)
         own = EnvGroupRubric(self.env_map)
-        super().__init__(dataset=self._rows_to_train, eval_dataset=self._rows_to_evaluate, rubric=own, **kwargs)
-        self.map_kwargs = dict(map_kwargs or {})
+        super().__init__(self._rows_to_train, self._rows_to_evaluate, rubric=own, map_kwargs=map_kwargs, **kwargs)
         if given is not None:
             self.add_rubric(given)
+        if self.max_seq_len is not None:
+            self.set_max_seq_len(self.max_seq_len)
 
     async def rollout(
         self,
@@ -100,17 +101,15 @@ class EnvGroup(Environment):
 
     def set_max_seq_len(self, max_seq_len: int | None) -> None:
         """Set how many tokens the conversation of a rollout may have, here and in all environments."""
-        self._set_everywhere("max_seq_len", max_seq_len)
+        super().set_max_seq_len(max_seq_len)
+        for env in self.envs:
+            env.set_max_seq_len(max_seq_len)
 
     def set_score_rollouts(self, score_rollouts: bool) -> None:  # noqa: FBT001 - as trainers call it
         """Set whether rollouts are scored, here and in all environments."""
-        self._set_everywhere("score_rollouts", score_rollouts)
-
-    def _set_everywhere(self, name: str, value: Any) -> None:
-        setattr(self, name, value)
+        super().set_score_rollouts(score_rollouts)
         for env in self.envs:
-            setter = getattr(env, f"set_{name}", None)
-            setter(value) if setter else setattr(env, name, value)
+            env.set_score_rollouts(score_rollouts)
 
     def _rows_to_train(self) -> list[Row]:
         return self._rows_of("train")

@@ -1,13 +1,12 @@
 """SingleTurnEnv: a question, one answer of the model, and what it is worth."""
 
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
+from seatrial.env.definition import MessageType
 from seatrial.env.messages import Messages
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.state import State
 from seatrial.errors import UsageError
-
-MessageType = Literal["chat", "completion"]
 
 
 class SingleTurnEnv(MultiTurnEnv):
@@ -20,8 +19,7 @@ class SingleTurnEnv(MultiTurnEnv):
     def __init__(self, message_type: MessageType = "chat", **kwargs: Any) -> None:
         if message_type not in ("chat", "completion"):
             raise UsageError(f"message_type is {message_type!r}, expected 'chat' or 'completion'")
-        super().__init__(max_turns=1, **kwargs)
-        self.message_type: MessageType = message_type
+        super().__init__(max_turns=1, message_type=message_type, **kwargs)
 
     async def env_response(self, messages: Messages, state: State, **kwargs: Any) -> NoReturn:
         """Never: the rollout is over by then."""

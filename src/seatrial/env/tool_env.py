@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from seatrial.env.client import Client
 from seatrial.env.decorators import stop
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Message, Messages, as_messages
@@ -85,18 +84,6 @@ class ToolEnv(MultiTurnEnv):
         self.tool_map[name] = tool
         self.tool_defs.append(table)
         self.tool_monitor_rubric.add_tool_metric(name)
-
-    async def init_state(
-        self,
-        input: Mapping[str, Any],  # noqa: A002 - the name that authors know
-        client: Client,
-        model: str,
-        sampling_args: Mapping[str, Any] | None = None,
-    ) -> State:
-        """The state of a rollout on a row, with the tools in it."""
-        state = await super().init_state(input, client, model, sampling_args)
-        state["tools"] = state["tools"] or list(self.tool_defs)
-        return state
 
     @stop
     async def no_tools_called(self, state: State) -> bool:

@@ -283,3 +283,34 @@ def test_a_row_s_tables_belong_to_one_rollout():
 
 def test_info_may_be_json_text():
     assert roll(Guessing(), {"prompt": "Guess.", "info": '{"number": 0}'})["info"] == {"number": 0}
+
+
+def test_a_rollout_ends_once_the_model_has_written_as_much_as_it_may():
+    def model(messages):
+        said = {"role": "assistant", "content": counting(messages)}
+        usage = {"prompt_tokens": 1, "completion_tokens": 5, "total_tokens": 6}
+        return {"choices": [{"index": 0, "message": said, "finish_reason": "stop"}], "usage": usage}
+
+    env = Guessing()
+    env.set_max_total_completion_tokens(6)
+    state = roll(env, model=model)
+    assert (state["stop_condition"], len(state["trajectory"])) == ("max_total_completion_tokens_reached", 2)
+
+
+def test_hooks_hear_of_a_rollout_that_runs_out_of_time():
+    class Noted(Guessing):
+        def mark_timed_out(self, state):
+            super().mark_timed_out(state)
+            state["noted"] = True
+
+    state = roll(Noted(timeout_seconds=0))
+    assert (state["noted"], state["stop_condition"]) == (True, "timeout_reached")
+
+
+def test_render_completion_may_write_into_the_state_and_return_nothing():
+    class Short(Guessing):
+        async def render_completion(self, state):
+            await super().render_completion(state)
+            state["completion"] = state["completion"][-1:]
+
+    assert [message["content"] for message in roll(Short())["completion"]] == ["right"]

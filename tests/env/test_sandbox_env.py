@@ -6,6 +6,8 @@ import pytest
 
 import seatrial as vf
 from seatrial.errors import SandboxError
+from seatrial.testing.fake import FakeBackend, answer
+from tests.env.tool_models import scripted, tool_texts
 from tests.env.worlds import evaluate, only, world
 
 
@@ -102,3 +104,52 @@ def test_what_it_takes_is_named_in_errors():
 def test_it_ends_after_the_minutes_of_its_sandbox():
     assert shell(timeout_minutes=2, timeout_seconds=500).timeout_seconds == 120
     assert vf.SandboxEnv("mine:1", dataset=[{"prompt": "Go."}]).docker_image == "mine:1"
+
+
+def offered_shell(commands, **options):
+    return vf.SandboxEnv(backend=FakeBackend(commands), image="host", dataset=[{"prompt": "Go."}], **options)
+
+
+def test_the_model_runs_commands_by_bash_and_sees_only_the_command():
+    env = offered_shell({"ls": answer("a\n", stderr="warn\n"), "true": answer(), "sleep 99": answer(exit_code=None)})
+    (table,) = env.tool_defs
+    assert (table["function"]["name"], table["function"]["parameters"]["required"]) == ("bash", ["command"])
+    calls = [("bash", {"command": command}) for command in ("ls", "true", "sleep 99")]
+    output = only(evaluate(env, scripted(calls, "done")))
+    assert tool_texts(output) == ["a\nstderr:\nwarn", "(no output)", "Error: Command timed out after 30s"]
+    assert (output["stop_condition"], output["metrics"]["bash_calls"]) == ("no_tools_called", 3.0)
+
+
+def test_commands_have_the_working_directory_of_the_state_and_their_time():
+    seen = []
+
+    def run(spec, sandbox):
+        seen.append((spec.cwd, spec.timeout_sec))
+        return answer("ok")
+
+    class Placed(vf.SandboxEnv):
+        async def post_sandbox_setup(self, state):
+            state["working_dir"] = "/src"
+
+    env = Placed(backend=FakeBackend(run), image="host", timeout_per_command_seconds=7, dataset=[{"prompt": "Go."}])
+    evaluate(env, scripted([("bash", {"command": "ls", "working_dir": "/etc", "sandbox_id": "other"})], "done"))
+    assert seen == [("/src", 7)]
+
+
+def test_a_sandbox_that_fails_under_bash_is_an_error_of_the_rollout():
+    env = vf.SandboxEnv(
+        backend=world(fail_on={"exec": SandboxError("gone")}), image="host", dataset=[{"prompt": "Go."}]
+    )
+    output = only(evaluate(env, scripted([("bash", {"command": "ls"})], "unreached")))
+    assert (output["error"]["error"], output["error"]["kind"]) == ("SandboxError", "infrastructure")
+
+
+def test_an_override_of_env_response_may_leave_the_end_to_its_base():
+    class Reminding(vf.SandboxEnv):
+        async def env_response(self, messages, state, **kwargs):
+            return [*await super().env_response(messages, state, **kwargs), {"role": "user", "content": "hurry"}]
+
+    env = Reminding(backend=world(), image="host", dataset=[{"prompt": "Go."}])
+    output = only(evaluate(env, scripted([("bash", {"command": "ls"})], "done")))
+    assert [message["role"] for message in output["completion"]] == ["assistant", "tool", "user", "assistant", "user"]
+    assert output["stop_condition"] == "has_final_env_response"

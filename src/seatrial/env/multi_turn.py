@@ -24,13 +24,18 @@ class MultiTurnEnv(Environment):
     A rollout is `setup_state`, then turns until a stop condition holds, then `post_rollout` and the cleanup handlers.
     In each turn the model answers `get_prompt_messages`; from the second on, `env_response` has the word before it.
     After `max_turns` answers of the model (-1: no such limit) a rollout ends, and after `timeout_seconds`, its setup
-    not counted; neither is an error.
+    not counted, and once the model has written `max_total_completion_tokens` (-1: no such limit); none is an error.
     """
 
     def __init__(self, max_turns: int = -1, timeout_seconds: float | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_turns = max_turns
         self.timeout_seconds = timeout_seconds
+        self.max_total_completion_tokens = -1
+
+    def set_max_total_completion_tokens(self, max_total_completion_tokens: int) -> None:
+        """Set how many tokens the model may write in a rollout; the answer that reaches them is its last."""
+        self.max_total_completion_tokens = max_total_completion_tokens
 
     async def env_response(self, messages: Messages, state: State, **kwargs: Any) -> Messages | str:
         """What the environment says to the conversation so far: messages, or text for one of the user's.
@@ -69,38 +74,52 @@ class MultiTurnEnv(Environment):
         """Append a turn to the trajectory."""
         state["trajectory"].append(step)
 
-    async def render_completion(self, state: State) -> Messages:
-        """All messages after the prompt, as they stand in the last turn."""
-        if not state["trajectory"]:
-            return []
-        last = state["trajectory"][-1]
-        return [*last["prompt"][len(state["prompt"]) :], *last["completion"], *rollout_of(state).unanswered]
+    async def render_completion(self, state: State) -> Messages | str | None:
+        """All messages after the prompt, as they stand in the last turn.
+
+        They are written into the state too, so that an override may change them there and return nothing.
+        """
+        state["completion"] = []
+        if state["trajectory"]:
+            last = state["trajectory"][-1]
+            after = last["prompt"][len(state["prompt"]) :]
+            state["completion"] = [*after, *last["completion"], *rollout_of(state).unanswered]
+        return list(state["completion"])
 
     async def post_rollout(self, state: State) -> None:
         """After the last turn and before the cleanup, also when the rollout has failed."""
 
+    def mark_timed_out(self, state: State) -> None:
+        """Note that a rollout ran out of time. It is called before the cleanup."""
+        state["timed_out"] = state["is_truncated"] = True
+
     @stop(priority=100)
-    async def has_error(self, state: State) -> bool:
+    async def has_error(self, state: State, **kwargs: Any) -> bool:
         """Something went wrong."""
         return state["error"] is not None
 
     @stop
-    async def prompt_too_long(self, state: State) -> bool:
+    async def prompt_too_long(self, state: State, **kwargs: Any) -> bool:
         """The conversation no longer fits the model."""
         return bool(state.get("prompt_too_long"))
 
     @stop
-    async def max_turns_reached(self, state: State) -> bool:
+    async def max_turns_reached(self, state: State, **kwargs: Any) -> bool:
         """The model has answered as often as it may."""
         return 0 < self.max_turns <= len(state["trajectory"])
 
     @stop
-    async def timeout_reached(self, state: State) -> bool:
+    async def max_total_completion_tokens_reached(self, state: State, **kwargs: Any) -> bool:
+        """The model has written as much as it may, by what its server said."""
+        return bool(0 < self.max_total_completion_tokens <= state["usage"]["output_tokens"])
+
+    @stop
+    async def timeout_reached(self, state: State, **kwargs: Any) -> bool:
         """The time is up."""
         return bool(state.get("timed_out"))
 
     @stop
-    async def has_final_env_response(self, state: State) -> bool:
+    async def has_final_env_response(self, state: State, **kwargs: Any) -> bool:
         """The environment has said its last word."""
         return state["final_env_response"] is not None
 
@@ -134,7 +153,9 @@ class MultiTurnEnv(Environment):
             if not state["is_completed"]:
                 await self.is_completed(state)
         with _noting(state), blaming("render_completion"):
-            state["completion"] = await settled(self.render_completion(state))
+            rendered = await settled(self.render_completion(state))
+            if rendered is not None:
+                state["completion"] = rendered
         with _noting(state), blaming("post_rollout"):
             await settled(self.post_rollout(state))
 
@@ -146,7 +167,7 @@ class MultiTurnEnv(Environment):
                 async with asyncio.timeout(self.timeout_seconds):
                     await self._take_turns(state)
         except TimeoutError:
-            state["timed_out"] = state["is_truncated"] = True
+            self.mark_timed_out(state)
 
     async def _take_turns(self, state: State) -> None:
         while not await self.is_completed(state):

@@ -134,7 +134,7 @@ class _Total:
 
     def add(self, rubric: Rubric) -> None:
         reward = self.state.get("reward")
-        left_alone = reward is self.before and not rubric.get_reward_funcs()
+        left_alone = reward is self.before and not any(rubric.get_reward_weights())
         if reward is not None and not left_alone:
             self.reward = (self.reward or 0.0) + reward
         errors = self.state.get("reward_errors") or {}

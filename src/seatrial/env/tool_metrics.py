@@ -1,0 +1,52 @@
+"""Metrics of tools: how often a model called any of them, and each."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from seatrial.env.messages import Messages
+from seatrial.env.rubric import Rubric
+from seatrial.env.state import State
+from seatrial.env.tool_calls import called_tools
+
+Metric = Callable[..., Awaitable[float]]
+
+
+class ToolMonitorRubric(Rubric):
+    """Counts calls: `total_tool_calls`, and for each tool that it knows `NAME_calls`. The reward is not its concern."""
+
+    def __init__(self, tool_names: Sequence[str] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tool_names: list[str] = []
+        self.add_metric(self.total_tool_calls)
+        for name in tool_names or ():
+            self.add_tool_metric(name)
+
+    async def total_tool_calls(self, completion: Messages) -> float:
+        """How many calls there were."""
+        return float(sum(len(called_tools(message)) for message in completion))
+
+    def add_tool_metric(self, name: str) -> None:
+        """Count the calls of a tool; once is enough."""
+        if name not in self.tool_names:
+            self.tool_names.append(name)
+            self.add_metric(_calls_of(name))
+
+    def remove_tool_metric(self, name: str) -> None:
+        """Count the calls of a tool no longer."""
+        if name in self.tool_names:
+            at = self.tool_names.index(name) + 1  # behind the total
+            del self.tool_names[at - 1], self.funcs[at], self.weights[at]
+
+    async def score_rollout(self, state: State) -> None:
+        """Set the metrics of a state; its reward stays as it is."""
+        reward = state["reward"]
+        await super().score_rollout(state)
+        state["reward"] = reward
+
+
+def _calls_of(name: str) -> Metric:
+    async def count(completion: Messages) -> float:
+        return float(sum(call.name == name for message in completion for call in called_tools(message)))
+
+    count.__name__ = f"{name}_calls"
+    return count

@@ -9,16 +9,16 @@ import seatrial
 
 PUBLIC = """
 AgentFiles AgentOptions AgentResult Annotation ArtifactsError BrokenTask CliAgentEnv ClientConfig ConfidenceMetadata
-Dataset
-DatasetNotFoundError Dimension EmptyModelResponseError Environment Error ErrorSource ErrorTag EvaluationResult
-GatewayError HarborEnv HookError HostUnsupportedError InfraError InvalidModelResponseError JobError JobOutcome JobSpec
-JobStore Judgment LoadedJob Messages ModelError ModelOptions MultiTurnEnv OutputSpec OverlongPromptError Problem
-ProviderError RawArtifacts
-RawFile Response RewardError Rubric RubricError RubricResult RunOptions SandboxEnv SandboxError SeatrialError State
-StoreError Task TaskFormatError ToolCallError ToolError ToolParseError TrajectoryStep TrialError TrialOptions
-TrialRecord UnknownArgumentError UsageError ValidityCheck VerifierSpec __version__ cleanup collect_artifacts
-collect_output compare digest_folder ingest lint load_dataset load_job load_task run_job run_trial scan score_rubric
-stop teardown
+Dataset DatasetNotFoundError Dimension EmptyModelResponseError EnvGroup Environment Error ErrorSource ErrorTag
+EvaluationResult GatewayError HarborEnv HookError HostUnsupportedError InfraError InvalidModelResponseError JobError
+JobOutcome JobSpec JobStore JudgeRubric Judgment LoadedJob MathRubric MaybeThinkParser Messages ModelError
+ModelOptions MultiTurnEnv OutputSpec OverlongPromptError Parser Policy Problem ProviderError PythonEnv RawArtifacts
+RawFile Response RewardError RowDataset Rubric RubricError RubricGroup RubricResult RunOptions SandboxEnv SandboxError
+SeatrialError SingleTurnEnv State StatefulToolEnv StoreError Task TaskFormatError ThinkParser ToolCallError ToolEnv
+ToolError ToolParseError TrajectoryStep TrialError TrialOptions TrialRecord UnknownArgumentError UsageError
+ValidityCheck VerifierSpec XMLParser __version__ advantage cleanup collect_artifacts collect_output compare
+digest_folder extract_boxed_answer extract_hash_answer ingest lint load_dataset load_environment load_job load_task
+run_job run_trial scan score_rubric stop teardown
 """.split()
 
 

@@ -11,15 +11,30 @@ if TYPE_CHECKING:
     from seatrial.analysis.loaded import LoadedJob, load_job
     from seatrial.env.cli_agent import CliAgentEnv
     from seatrial.env.client_config import ClientConfig
-    from seatrial.env.decorators import cleanup, stop, teardown
+    from seatrial.env.decorators import advantage, cleanup, stop, teardown
+    from seatrial.env.env_group import EnvGroup
     from seatrial.env.environment import Environment
     from seatrial.env.harbor import HarborEnv
+    from seatrial.env.judge_rubric import JudgeRubric
+    from seatrial.env.loading import load_environment
+    from seatrial.env.math_rubric import MathRubric
     from seatrial.env.messages import Messages
     from seatrial.env.multi_turn import MultiTurnEnv
+    from seatrial.env.parsers.answers import extract_boxed_answer, extract_hash_answer
+    from seatrial.env.parsers.parser import Parser
+    from seatrial.env.parsers.think_parser import MaybeThinkParser, ThinkParser
+    from seatrial.env.parsers.xml_parser import XMLParser
+    from seatrial.env.policy import Policy
+    from seatrial.env.python_env import PythonEnv
     from seatrial.env.response import Response
+    from seatrial.env.row_dataset import RowDataset
     from seatrial.env.rubric import Rubric
+    from seatrial.env.rubric_group import RubricGroup
     from seatrial.env.sandbox_env import SandboxEnv
+    from seatrial.env.single_turn import SingleTurnEnv
     from seatrial.env.state import State
+    from seatrial.env.stateful_tool import StatefulToolEnv
+    from seatrial.env.tool_env import ToolEnv
     from seatrial.env.trajectory import TrajectoryStep
     from seatrial.errors import (
         ArtifactsError,
@@ -81,6 +96,7 @@ _HOMES = {
     "DatasetNotFoundError": "errors",
     "Dimension": "scoring.rubric",
     "EmptyModelResponseError": "errors",
+    "EnvGroup": "env.env_group",
     "Environment": "env.environment",
     "Error": "errors",
     "ErrorSource": "model.evaluation",
@@ -96,32 +112,44 @@ _HOMES = {
     "JobOutcome": "jobs.engine",
     "JobSpec": "model.job",
     "JobStore": "store.job_store",
+    "JudgeRubric": "env.judge_rubric",
     "Judgment": "model.annotation",
     "LoadedJob": "analysis.loaded",
+    "MathRubric": "env.math_rubric",
+    "MaybeThinkParser": "env.parsers.think_parser",
     "Messages": "env.messages",
     "ModelError": "errors",
     "ModelOptions": "model.job",
     "MultiTurnEnv": "env.multi_turn",
     "OutputSpec": "model.output",
     "OverlongPromptError": "errors",
+    "Parser": "env.parsers.parser",
+    "Policy": "env.policy",
     "Problem": "model.task",
     "ProviderError": "errors",
+    "PythonEnv": "env.python_env",
     "RawArtifacts": "model.artifacts",
     "RawFile": "model.artifacts",
     "Response": "env.response",
     "RewardError": "errors",
+    "RowDataset": "env.row_dataset",
     "Rubric": "env.rubric",
     "RubricError": "errors",
+    "RubricGroup": "env.rubric_group",
     "RubricResult": "scoring.rubric",
     "RunOptions": "model.job",
     "SandboxEnv": "env.sandbox_env",
     "SandboxError": "errors",
     "SeatrialError": "errors",
+    "SingleTurnEnv": "env.single_turn",
     "State": "env.state",
+    "StatefulToolEnv": "env.stateful_tool",
     "StoreError": "errors",
     "Task": "model.task",
     "TaskFormatError": "errors",
+    "ThinkParser": "env.parsers.think_parser",
     "ToolCallError": "errors",
+    "ToolEnv": "env.tool_env",
     "ToolError": "errors",
     "ToolParseError": "errors",
     "TrajectoryStep": "env.trajectory",
@@ -132,14 +160,19 @@ _HOMES = {
     "UsageError": "errors",
     "ValidityCheck": "model.evaluation",
     "VerifierSpec": "model.output",
+    "XMLParser": "env.parsers.xml_parser",
+    "advantage": "env.decorators",
     "cleanup": "env.decorators",
     "collect_artifacts": "verify.collect",
     "collect_output": "verify.collect",
     "compare": "analysis.compare",
     "digest_folder": "tasks.digest",
+    "extract_boxed_answer": "env.parsers.answers",
+    "extract_hash_answer": "env.parsers.answers",
     "ingest": "scoring.ingest",
     "lint": "tasks.lint",
     "load_dataset": "tasks.dataset",
+    "load_environment": "env.loading",
     "load_job": "analysis.loaded",
     "load_task": "tasks.load",
     "run_job": "jobs.api",
@@ -164,6 +197,7 @@ __all__ = [
     "DatasetNotFoundError",
     "Dimension",
     "EmptyModelResponseError",
+    "EnvGroup",
     "Environment",
     "Error",
     "ErrorSource",
@@ -179,32 +213,44 @@ __all__ = [
     "JobOutcome",
     "JobSpec",
     "JobStore",
+    "JudgeRubric",
     "Judgment",
     "LoadedJob",
+    "MathRubric",
+    "MaybeThinkParser",
     "Messages",
     "ModelError",
     "ModelOptions",
     "MultiTurnEnv",
     "OutputSpec",
     "OverlongPromptError",
+    "Parser",
+    "Policy",
     "Problem",
     "ProviderError",
+    "PythonEnv",
     "RawArtifacts",
     "RawFile",
     "Response",
     "RewardError",
+    "RowDataset",
     "Rubric",
     "RubricError",
+    "RubricGroup",
     "RubricResult",
     "RunOptions",
     "SandboxEnv",
     "SandboxError",
     "SeatrialError",
+    "SingleTurnEnv",
     "State",
+    "StatefulToolEnv",
     "StoreError",
     "Task",
     "TaskFormatError",
+    "ThinkParser",
     "ToolCallError",
+    "ToolEnv",
     "ToolError",
     "ToolParseError",
     "TrajectoryStep",
@@ -215,15 +261,20 @@ __all__ = [
     "UsageError",
     "ValidityCheck",
     "VerifierSpec",
+    "XMLParser",
     "__version__",
+    "advantage",
     "cleanup",
     "collect_artifacts",
     "collect_output",
     "compare",
     "digest_folder",
+    "extract_boxed_answer",
+    "extract_hash_answer",
     "ingest",
     "lint",
     "load_dataset",
+    "load_environment",
     "load_job",
     "load_task",
     "run_job",

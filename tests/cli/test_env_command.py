@@ -1,7 +1,7 @@
 """`seatrial env init`: what is new works at once, by its script and by its own test."""
 
 import sys
-from importlib import import_module, util
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -23,15 +23,8 @@ def here(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-def needs(kind):
-    for name, where in {"single-turn": "single_turn", "tool": "tool_env"}.items():
-        if kind == name and util.find_spec(f"seatrial.env.{where}") is None:
-            pytest.skip(f"there is no {where} yet")
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in IN_SANDBOXES])
 def test_a_new_environment_runs_by_its_script(seatrial: Seatrial, kind):
-    needs(kind)
     made = seatrial("env", "init", "my-new-env", "--kind", kind)
     assert made.code == 0
     assert "eval ./my_new_env -m scripted --upstream scripted:my_new_env/script.json" in made.out

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from seatrial.env.kept_outputs import read_metadata, read_outputs, write_metadata, write_results
+from seatrial.env.kept_outputs import read_metadata, read_outputs, write_results
+from seatrial.env.saving import keep_metadata
 from seatrial.errors import StoreError
 from tests.env.games import Guessing, counting
 
@@ -70,5 +71,5 @@ def test_metadata_that_is_not_there_is_empty(tmp_path, content):
 
 def test_metadata_takes_the_place_of_what_was_there(tmp_path):
     for model in "ab":
-        write_metadata(tmp_path / "new", {"model": model})
+        keep_metadata(tmp_path / "new", {"model": model})
     assert read_metadata(tmp_path / "new") == {"model": "b"}

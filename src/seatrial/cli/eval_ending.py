@@ -13,8 +13,9 @@ from seatrial.cli.eval_view import show_figures
 from seatrial.cli.gates import Gates
 from seatrial.cli.program import command_line
 from seatrial.env.eval_figures import EvalFigures, figures_of
-from seatrial.env.kept_outputs import METADATA, read_outputs, write_metadata, write_results
+from seatrial.env.kept_outputs import read_outputs, write_results
 from seatrial.env.results import Output, Results
+from seatrial.env.saving import METADATA, keep_metadata
 from seatrial.errors import StoreError
 
 INTERRUPTED = 130
@@ -41,7 +42,7 @@ def conclude(end: EvalEnding, gates: Gates) -> int:
     metadata = {**figures_json(figures), **(end.results["metadata"] if end.results else {}), **_metadata(end)}
     if prepared.folder is not None and prepared.folder.is_dir():
         write_results(prepared.folder, outputs)
-        write_metadata(prepared.folder, metadata)
+        keep_metadata(prepared.folder, metadata)
     reasons = [*missed_gates(figures, gates)] if end.ended == "complete" else []
     code = INTERRUPTED if end.ended == "interrupted" else int(bool(reasons) or end.ended == "failed")
     if prepared.options["as_json"]:
@@ -76,7 +77,7 @@ def begin_folder(prepared: PreparedEval) -> None:
     A job's folder says so itself.
     """
     if prepared.folder is not None and not prepared.environment.rollouts_are_trials:
-        write_metadata(prepared.folder, _metadata(EvalEnding(prepared, "interrupted", None)))
+        keep_metadata(prepared.folder, _metadata(EvalEnding(prepared, "interrupted", None)))
 
 
 def _leave_nothing(prepared: PreparedEval) -> bool:

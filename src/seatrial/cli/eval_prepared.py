@@ -87,13 +87,8 @@ def stand_in_for_verifiers(asked: bool | None) -> None:
     """Let `import verifiers` find our names, if that was asked for or nothing else would answer to it."""
     if asked is None:
         asked = importlib.util.find_spec("verifiers") is None
-    if not asked:
-        return
-    try:
-        compat = importlib.import_module("seatrial.compat.verifiers")
-    except ModuleNotFoundError:
-        return
-    compat.install()
+    if asked:
+        importlib.import_module("seatrial.compat.verifiers").install()
 
 
 def _with_place(options: Options) -> Options:

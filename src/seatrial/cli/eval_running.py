@@ -1,7 +1,6 @@
 """Carrying out an evaluation while it is watched: what is done is kept and told of, however it ends."""
 
 import asyncio
-import inspect
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,13 +63,16 @@ async def _evaluate(prepared: PreparedEval, display: Display) -> Results:
 
 
 async def _run(prepared: PreparedEval, how: Mapping[str, Any]) -> Results:
-    environment, model = prepared.environment, prepared.model
-    if prepared.seed is None:
-        of = {"num_examples": prepared.num_examples, "rollouts_per_example": prepared.rollouts, **how}
-        return await environment.evaluate(model.client, model.name, **of)
-    rows = environment.get_eval_dataset(prepared.num_examples, seed=prepared.seed)
-    repeated = [row for row in rows for _ in range(prepared.rollouts)]
-    return await environment.generate(repeated, model.client, model.name, **how)
+    model = prepared.model
+    order = {} if prepared.seed is None else {"shuffle": True, "seed": prepared.seed}
+    return await prepared.environment.evaluate(
+        model.client,
+        model.name,
+        num_examples=prepared.num_examples,
+        rollouts_per_example=prepared.rollouts,
+        **order,
+        **how,
+    )
 
 
 def _arguments(prepared: PreparedEval, seen: "OutputTeller") -> dict[str, Any]:
@@ -86,12 +88,9 @@ def _arguments(prepared: PreparedEval, seen: "OutputTeller") -> dict[str, Any]:
         "independent_scoring": options["independent_scoring"] or None,
     }
     given = {name: value for name, value in wanted.items() if value is not None}
-    known = inspect.signature(prepared.environment.evaluate).parameters
-    if options["retries"] is not None:  # max_retries is for all rollouts, retries for those that are trials
-        given["max_retries" if "max_retries" in known else "retries"] = options["retries"]
-    if "on_progress" in known:
-        given["on_progress"] = seen
-    return given
+    if options["retries"] is not None:
+        given["max_retries"] = options["retries"]
+    return {**given, "on_progress": seen}
 
 
 def _in_words(prepared: PreparedEval) -> str:

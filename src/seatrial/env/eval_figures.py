@@ -72,9 +72,9 @@ def figures_of(
     outputs: Sequence[Output], planned: int, model: str, pass_threshold: float = PASS_THRESHOLD
 ) -> EvalFigures:
     """The figures of the outputs there are, of so many that were planned."""
-    counted = _counted(outputs)
+    counted = counted_outputs(outputs)
     rewards = [float(output["reward"]) for output in counted]
-    groups = _by_example(counted)
+    groups = rewards_by_example(counted)
     attempts = [(len(each), sum(reward >= pass_threshold for reward in each)) for each in groups]
     most = max((judged for judged, _ in attempts), default=0)
     return EvalFigures(
@@ -85,7 +85,7 @@ def figures_of(
         errors=_errors(outputs),
         invalid=sum(output.get("outcome") == "verifier_error" for output in outputs),
         mean=fmean(rewards) if rewards else None,
-        interval=_interval(groups, rewards),
+        interval=interval_of(groups),
         mean_if_failed=sum(rewards) / len(outputs) if outputs else None,
         pass_threshold=pass_threshold,
         passed=sum(passed for _, passed in attempts),
@@ -97,7 +97,7 @@ def figures_of(
     )
 
 
-def _counted(outputs: Sequence[Output]) -> list[Output]:
+def counted_outputs(outputs: Sequence[Output]) -> list[Output]:
     """Those with a verdict. A verifier that has none on anything untouched has none for anybody on that task."""
     broken = {output.get("task") for output in outputs if output.get("verifier_broken")}
     judged = (None, *SCORED_OUTCOMES)
@@ -105,15 +105,17 @@ def _counted(outputs: Sequence[Output]) -> list[Output]:
     return [each for each in found if each.get("error") is None and isinstance(each.get("reward"), int | float)]
 
 
-def _by_example(counted: Sequence[Output]) -> list[list[float]]:
+def rewards_by_example(counted: Sequence[Output]) -> list[list[float]]:
+    """The rewards of outputs that count, example by example."""
     examples: dict[str, list[float]] = {}
     for output in counted:
         examples.setdefault(str(output.get("example_id")), []).append(float(output["reward"]))
     return [*examples.values()]
 
 
-def _interval(groups: Sequence[Sequence[float]], rewards: Sequence[float]) -> tuple[float, float] | None:
-    """Rollouts of one example are alike, so what counts as independent is the examples."""
+def interval_of(groups: Sequence[Sequence[float]]) -> tuple[float, float] | None:
+    """How sure a mean of rewards from 0 to 1 is. Rollouts of one example are alike: the examples are independent."""
+    rewards = [reward for group in groups for reward in group]
     if not rewards or not all(0.0 <= reward <= 1.0 for reward in rewards):
         return None
     found, mean = estimate_mean(groups), fmean(rewards)
@@ -142,7 +144,7 @@ def _errors(outputs: Sequence[Output]) -> tuple[ErrorCount, ...]:
 def _metrics(outputs: Sequence[Output]) -> dict[str, MetricMean]:
     found: dict[str, list[float]] = {}
     for output in outputs:
-        for name, value in _numbers(output.get("metrics")).items():
+        for name, value in numbers_in(output.get("metrics")).items():
             found.setdefault(name, []).append(value)
     return {name: MetricMean(fmean(values), len(values)) for name, values in found.items()}
 
@@ -150,7 +152,7 @@ def _metrics(outputs: Sequence[Output]) -> dict[str, MetricMean]:
 def _usage(outputs: Sequence[Output]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for output in outputs:
-        numbers = _numbers(output.get("usage") or output.get("token_usage"))
+        numbers = numbers_in(output.get("usage") or output.get("token_usage"))
         total.update({name: int(numbers.get(name, 0)) for name in _TOKENS})
     return {name: total[name] for name in _TOKENS}
 
@@ -171,7 +173,7 @@ def _cost(outputs: Sequence[Output], model: str) -> float | None:
     return total
 
 
-def _numbers(table: object) -> dict[str, float]:
+def numbers_in(table: object) -> dict[str, float]:
     """What is a number in a table, which hooks may have written what they like to."""
     items = table.items() if isinstance(table, Mapping) else ()
     return {name: value for name, value in items if isinstance(value, int | float)}

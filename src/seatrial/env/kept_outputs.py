@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.env.results import Output
-from seatrial.env.saving import ROLLOUTS
+from seatrial.env.saving import METADATA, ROLLOUTS
 from seatrial.env.stored import ROLLOUT_FILE, load_output, read_output
 from seatrial.errors import StoreError
 from seatrial.store.files import replace_file, storing
 from seatrial.store.job_file import JOB
 
 RESULTS = "results.jsonl"
-METADATA = "metadata.json"
 
 _INTERNAL = ("key", "trajectory", "trajectory_id", "evaluation", "outcome", "verifier_broken", "usage")
 
@@ -38,21 +37,12 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def write_metadata(folder: Path, metadata: dict[str, Any]) -> None:
-    """Put metadata.json in place, whole or not at all. Raises StoreError."""
-    _replace(folder / METADATA, (json.dumps(metadata, indent=2, default=str) + "\n").encode())
-
-
 def write_results(folder: Path, outputs: list[Output]) -> None:
     """Put results.jsonl in place, with the columns that verifiers gives it. Raises StoreError."""
     lines = (f"{_written(_result(output))}\n" for output in outputs)
-    _replace(folder / RESULTS, "".join(lines).encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    with storing(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content)
+    with storing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / RESULTS, "".join(lines).encode())
 
 
 def _result(output: Output) -> dict[str, Any]:

@@ -45,8 +45,7 @@ class Loader:
         if not isinstance(made, Environment):
             raise UsageError(f"environment {self.env_id!r}: {FUNCTION} of {self.where} returned {_unexpected(made)}")
         made.env_id = made.env_id or self.env_id
-        if not getattr(made, "env_args", None):
-            setattr(made, "env_args", dict(env_args))  # noqa: B010 - environments need not declare it
+        made.env_args = made.env_args or dict(env_args)
         return made
 
     def _callable(self) -> Callable[..., Any]:

@@ -9,10 +9,9 @@ from importlib import metadata as packages
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from seatrial.env.eval_figures import counted_outputs, interval_of, numbers_in, rewards_by_example
 from seatrial.env.results import Output
-from seatrial.model.record import SCORED_OUTCOMES
 from seatrial.stats.attempts import Attempts, pass_all_k, pass_at_k
-from seatrial.stats.estimates import estimate_mean
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
@@ -42,7 +41,7 @@ def summarize(outputs: Sequence[Output], plan: "RunPlan", environment: "Environm
 
 
 def _figures(outputs: Sequence[Output], planned: int, threshold: float) -> dict[str, Any]:
-    counted = _counted(outputs)
+    counted = counted_outputs(outputs)
     rewards = [output["reward"] for output in counted]
     groups = Counter(output["example_id"] for output in outputs)
     most = max(groups.values(), default=0)
@@ -60,7 +59,7 @@ def _figures(outputs: Sequence[Output], planned: int, threshold: float) -> dict[
         "errors_by_kind": dict(Counter(error["kind"] for error in failed)),
         "avg_error": len(failed) / len(outputs) if outputs else None,
         "avg_reward": average,
-        "avg_reward_interval": _interval(counted, average),
+        "avg_reward_interval": interval_of(rewards_by_example(counted)),
         "avg_reward_failed_as_zero": sum(rewards) / len(outputs) if outputs else None,
         "avg_metrics": _averages(outputs),
         "pass_threshold": threshold,
@@ -103,25 +102,10 @@ def _release(name: str) -> str | None:
         return None
 
 
-def _counted(outputs: Sequence[Output]) -> list[Output]:
-    """Those that were judged, as `seatrial show` counts them: neither a machine that failed nor a verifier without a
-    verdict says anything about an agent, and one that has none on anything untouched has none for anybody.
-    """
-    broken = {output["task"] for output in outputs if output.get("verifier_broken")}
-    judged = [
-        output
-        for output in outputs
-        if output.get("outcome") in (None, *SCORED_OUTCOMES) and output["task"] not in broken
-    ]
-    return [output for output in judged if output["reward"] is not None]
-
-
 def _attempts(counted: Sequence[Output], threshold: float) -> list[Attempts]:
     """For each example how many of its rollouts were judged, and how many of those passed."""
-    examples: dict[Any, list[bool]] = {}
-    for output in counted:
-        examples.setdefault(output["example_id"], []).append(output["reward"] >= threshold)
-    return [(len(passed), sum(passed)) for passed in examples.values()]
+    examples = rewards_by_example(counted)
+    return [(len(rewards), sum(reward >= threshold for reward in rewards)) for rewards in examples]
 
 
 def _over_examples(
@@ -138,21 +122,10 @@ def _over_examples(
     return found
 
 
-def _interval(counted: Sequence[Output], average: float | None) -> tuple[float, float] | None:
-    """Rollouts of one example are alike, so what counts as independent is the examples."""
-    examples: dict[Any, list[float]] = {}
-    for output in counted:
-        examples.setdefault(output["example_id"], []).append(output["reward"])
-    if average is None or not all(0.0 <= reward <= 1.0 for rewards in examples.values() for reward in rewards):
-        return None
-    found = estimate_mean([*examples.values()])
-    return (min(found.low, average), max(found.high, average)) if found else None
-
-
 def _averages(outputs: Sequence[Output]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for output in outputs:
-        for name, value in _numbers(output["metrics"]).items():
+        for name, value in numbers_in(output["metrics"]).items():
             found.setdefault(name, []).append(value)
     return {name: fmean(values) for name, values in found.items()}
 
@@ -160,11 +133,5 @@ def _averages(outputs: Sequence[Output]) -> dict[str, float]:
 def _total_usage(outputs: Sequence[Output]) -> dict[str, float]:
     total: Counter[str] = Counter()
     for output in outputs:
-        total.update(_numbers(output["usage"]))
+        total.update(numbers_in(output["usage"]))
     return dict(total)
-
-
-def _numbers(table: object) -> dict[str, Any]:
-    """What is a number in a table, which hooks may have written what they like to."""
-    items = table.items() if isinstance(table, Mapping) else ()
-    return {name: value for name, value in items if isinstance(value, int | float)}

@@ -19,7 +19,7 @@ from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, run_row
 from seatrial.env.stored import dump_output, load_output
 from seatrial.errors import JobError, UsageError
-from seatrial.store.files import storing
+from seatrial.store.files import replace_file, storing
 from seatrial.store.job_file import JOB
 from seatrial.store.lock import locked
 
@@ -120,9 +120,10 @@ async def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: Ro
 
 
 def keep_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
-    """Put what an evaluation amounts to beside its rollouts. Raises StoreError."""
+    """Put what an evaluation amounts to beside its rollouts, whole or not at all. Raises StoreError."""
     with storing(folder):
-        (folder / METADATA).write_text(json.dumps(metadata, default=str, indent=2) + "\n")
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / METADATA, (json.dumps(metadata, default=str, indent=2) + "\n").encode())
 
 
 def _pause(tries: int) -> float:

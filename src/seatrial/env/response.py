@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from seatrial.env.chat_message import AssistantMessage
 from seatrial.env.messages import Message
 from seatrial.errors import EmptyModelResponseError, InvalidModelResponseError
 from seatrial.model.trace import TokenUsage
@@ -45,13 +46,13 @@ def as_response(value: object) -> Response:
     if isinstance(value, Response):
         return value
     if isinstance(value, str):
-        return Response({"role": "assistant", "content": value}, "stop")
+        return Response(AssistantMessage(content=value), "stop")
     if not isinstance(value, Mapping) and hasattr(value, "model_dump"):
         value = value.model_dump(exclude_none=True)
     if isinstance(value, Mapping) and "choices" in value:
         return _read_completion(value)
     if isinstance(value, Mapping) and value.get("role") == "assistant":
-        return Response(dict(value), "tool_calls" if value.get("tool_calls") else "stop")
+        return Response(AssistantMessage(value), "tool_calls" if value.get("tool_calls") else "stop")
     raise InvalidModelResponseError(f"a chat completion, a message or text was expected, not {repr(value)[:200]}")
 
 
@@ -66,7 +67,7 @@ def _read_completion(completion: Mapping[str, Any]) -> Response:
     if not isinstance(message, Mapping):
         raise InvalidModelResponseError(f"the answer's first choice has no message: {repr(choice)[:200]}")
     return Response(
-        message={"role": "assistant", **{name: each for name, each in message.items() if each is not None}},
+        message=AssistantMessage({name: each for name, each in message.items() if each is not None}),
         finish_reason=DIALECTS["openai_chat"].finish_reason(completion),
         usage=usage_of("openai_chat", completion),
         tokens=_read_tokens(completion),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 _USUAL = frozenset({"content", "name", "reasoning_content", "thinking_blocks", "tool_call_id", "tool_calls"})
-_OF_A_FUNCTION = ("name", "arguments")
 
 
 class AttributeTable(dict[str, Any]):
@@ -43,23 +42,26 @@ class ToolCall(AttributeTable):
 
     __slots__ = ()
 
+    flat: ClassVar[tuple[str, ...]] = ("name", "arguments")
+    """Keys of the function that are also keys of the table."""
+
     def __init__(self, *given: Any, **fields: Any) -> None:
         super().__init__(*given, **fields)
-        flat = {name: self.pop(name) for name in _OF_A_FUNCTION if name in self}
+        flat = {name: self.pop(name) for name in self.flat if name in self}
         if flat or "function" in self:  # a call of another type stays as it is
             self.setdefault("type", "function")
             self["function"] = AttributeTable({**(self.get("function") or {}), **flat})
 
     def __missing__(self, key: str) -> Any:
-        if key in _OF_A_FUNCTION:
+        if key in self.flat:
             return super().__getitem__("function")[key]
         raise KeyError(key)
 
     def __getattr__(self, name: str) -> Any:
-        return self.get(name) if name in _OF_A_FUNCTION else super().__getattr__(name)
+        return self.get(name) if name in self.flat else super().__getattr__(name)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or of `name` or `arguments` of the function."""
+        """The value of a key, or of one of the function's."""
         try:
             return self[key]
         except KeyError:

@@ -82,7 +82,6 @@ MODULES = {
     "utils.version_utils": "results['metadata']['version_info']",
     "utils.env_config_utils": "load_environment(name, **arguments)",
     "utils.heartbeat": "nothing: rollouts are watched by the job that runs them",
-    "utils.path_utils": "save_to=FOLDER says where results go",
 }
 
 

@@ -1,10 +1,7 @@
-"""Variables that an environment cannot do without, and files in which they and other settings are."""
+"""Variables that an environment cannot do without."""
 
 import os
 from collections.abc import Sequence
-from typing import Any, BinaryIO
-
-import tomli
 
 from seatrial.errors import UsageError
 
@@ -22,8 +19,3 @@ def ensure_keys(keys: Sequence[str]) -> None:
     missing = [key for key in keys if not os.environ.get(key)]
     if missing:
         raise MissingKeyError(missing)
-
-
-def load_toml(file_obj: BinaryIO) -> dict[str, Any]:
-    """What a TOML file that is open for reading bytes says."""
-    return tomli.load(file_obj)

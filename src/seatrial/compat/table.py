@@ -145,7 +145,7 @@ _TABLE: dict[str, dict[str, str]] = {
     },
     "utils.env_utils": {"load_environment": "env.loading"},
     "utils.error_utils": _all(("ErrorChain", "get_error_chain", "get_vf_error_chain"), "compat.error_chain"),
-    "utils.import_utils": {"load_toml": "compat.keys"},
+    "utils.import_utils": {"load_toml": "compat.files"},
     "utils.logging_utils": _all(
         (
             "log_level",
@@ -171,6 +171,7 @@ _TABLE: dict[str, dict[str, str]] = {
         ),
         "compat.conversation",
     ),
+    "utils.path_utils": {"write_temp_file": "compat.files"},
     "utils.response_utils": _all(("parse_is_truncated", "parse_response_messages"), "compat.conversation"),
     "utils.threaded_sandbox_client": {"ThreadedAsyncSandboxClient": "compat.prime_sandboxes:AsyncSandboxClient"},
     "utils.tool_utils": _all(("convert_func_to_oai_tool", "convert_func_to_tool_def"), "env.tool_schema:tool_table"),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seatrial.env.chat_message import AssistantMessage
+from seatrial.env.chat_message import chat_message
 from seatrial.env.messages import Message
 from seatrial.errors import EmptyModelResponseError, InvalidModelResponseError
 from seatrial.model.trace import TokenUsage
@@ -32,6 +32,9 @@ class Response:
     id: str | None = None
     model: str | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", chat_message(self.message))
+
     @property
     def is_truncated(self) -> bool:
         """Whether the model was cut off."""
@@ -46,13 +49,13 @@ def as_response(value: object) -> Response:
     if isinstance(value, Response):
         return value
     if isinstance(value, str):
-        return Response(AssistantMessage(content=value), "stop")
+        return Response({"role": "assistant", "content": value}, "stop")
     if not isinstance(value, Mapping) and hasattr(value, "model_dump"):
         value = value.model_dump(exclude_none=True)
     if isinstance(value, Mapping) and "choices" in value:
         return _read_completion(value)
     if isinstance(value, Mapping) and value.get("role") == "assistant":
-        return Response(AssistantMessage(value), "tool_calls" if value.get("tool_calls") else "stop")
+        return Response(dict(value), "tool_calls" if value.get("tool_calls") else "stop")
     raise InvalidModelResponseError(f"a chat completion, a message or text was expected, not {repr(value)[:200]}")
 
 
@@ -67,7 +70,7 @@ def _read_completion(completion: Mapping[str, Any]) -> Response:
     if not isinstance(message, Mapping):
         raise InvalidModelResponseError(f"the answer's first choice has no message: {repr(choice)[:200]}")
     return Response(
-        message=AssistantMessage({name: each for name, each in message.items() if each is not None}),
+        message={"role": "assistant", **{name: each for name, each in message.items() if each is not None}},
         finish_reason=DIALECTS["openai_chat"].finish_reason(completion),
         usage=usage_of("openai_chat", completion),
         tokens=_read_tokens(completion),

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from seatrial.env.chat_message import chat_message
+
 Message = dict[str, Any]
 Messages = list[Message]
 
@@ -19,7 +21,7 @@ def as_messages(value: object, role: str = "user") -> Messages:
     if value is None:
         return []
     if isinstance(value, str):
-        return [{"role": role, "content": value}]
+        return [chat_message({"role": role, "content": value})]
     if isinstance(value, Mapping) or hasattr(value, "model_dump"):
         return [_as_message(value)]
     if isinstance(value, Iterable):
@@ -32,7 +34,7 @@ def _as_message(value: object) -> Message:
         value = value.model_dump(exclude_none=True)
     if not isinstance(value, Mapping) or not isinstance(value.get("role"), str):
         raise TypeError(f"a message is a table with a role, not {repr(value)[:120]}")
-    return value if type(value) is dict else dict(value)
+    return chat_message(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from seatrial.env.chat_message import chat_message
 from seatrial.env.messages import Message
 from seatrial.errors import EmptyModelResponseError, InvalidModelResponseError
 from seatrial.model.trace import TokenUsage
@@ -30,6 +31,9 @@ class Response:
     tokens: ResponseTokens | None = None
     id: str | None = None
     model: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", chat_message(self.message))
 
     @property
     def is_truncated(self) -> bool:

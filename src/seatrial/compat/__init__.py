@@ -1,0 +1,1 @@
+"""Homes for programs that were written for other libraries; each is asked for by importing it."""

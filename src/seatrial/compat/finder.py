@@ -1,0 +1,86 @@
+"""The finder behind `import verifiers`: modules that are empty at first and look names up when they are asked for."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+from seatrial.compat.absent import absent_module, absent_name
+from seatrial.compat.table import MODULES, STAND_INS, names_of, resolve
+
+VERSION = "0.3.1+seatrial"
+"""The version of verifiers whose names are known; behind the plus, whose they are."""
+
+
+class CompatModule(ModuleType):
+    """One of the modules that stand where those of verifiers, or of its sandbox client, would be."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__all__ = names_of(name)
+        if name == "verifiers":
+            self.__version__ = VERSION
+
+    def __getattr__(self, name: str) -> object:
+        """A name of ours, or a module below this one. Raises NameNotHereError, which is an AttributeError."""
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        below = f"{self.__name__}.{name}"
+        if _known(below):
+            return import_module(below)
+        value = resolve(self.__name__, name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.__all__})
+
+
+class CompatFinder(MetaPathFinder, Loader):
+    """Goes before all others, so that ours win where the real package is installed too.
+
+    The client of the sandbox service is stood in for only where it is not installed.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module of a name. Raises ModuleNotHereError for one of verifiers that is not ours."""
+        root, _, _ = fullname.partition(".")
+        if root in STAND_INS:
+            ours = root in sys.modules and is_ours(sys.modules[root])
+            if not ours and PathFinder.find_spec(root) is not None:
+                return None
+        elif root != "verifiers":
+            return None
+        if _known(fullname):
+            # Every one is a package: only then does `from verifiers.x import Y` ask here before it gives up.
+            return ModuleSpec(fullname, self, is_package=True)
+        parent, _, name = fullname.rpartition(".")
+        raise (absent_name(parent, name) if _is_class_name(name) else absent_module(fullname)).as_import_error()
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """An empty module."""
+        return CompatModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: names are looked up when they are asked for."""
+
+
+def is_ours(module: object) -> bool:
+    """Whether a module is one of those that stand in."""
+    return isinstance(module, CompatModule)
+
+
+def _known(fullname: str) -> bool:
+    return _plain(fullname) in MODULES
+
+
+def _plain(fullname: str) -> str:
+    return fullname.replace("verifiers.legacy", "verifiers", 1)
+
+
+def _is_class_name(name: str) -> bool:
+    return name[:1].isupper()

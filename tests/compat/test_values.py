@@ -1,0 +1,21 @@
+from seatrial.compat.clients import OpenAIChatCompletionsClient, resolve_client
+from seatrial.compat.values import Endpoint, Tool
+
+FUNCTION = {"name": "add", "description": "Adds.", "parameters": {"type": "object", "properties": {}}}
+
+
+def test_a_tool_is_what_chat_completions_take():
+    tool = Tool(**FUNCTION, strict=True)
+    assert tool == {"type": "function", "function": {**FUNCTION, "strict": True}}
+    assert (tool.name, tool.description, tool["strict"]) == ("add", "Adds.", True)
+    assert tool == Tool({"type": "function", "function": {**FUNCTION, "strict": True}})
+
+
+def test_small_tables_have_attributes():
+    endpoint = Endpoint(model="m", url="u")
+    assert (endpoint.model, endpoint["url"]) == ("m", "u")
+
+
+def test_a_client_is_what_it_was_made_from():
+    given = object()
+    assert OpenAIChatCompletionsClient(given) is resolve_client(given) is given

@@ -98,7 +98,8 @@ def test_an_environment_that_is_in_use_can_be_sent(tmp_path):
     assert other.get_dataset() == env.get_dataset()
     assert other._sandboxes.settings == env._sandboxes.settings
     assert other.sandbox_client is other._sandboxes.client is not env.sandbox_client
-    assert (other.rubric.funcs[0], len(other.rubric.funcs)) == (other.harbor_reward, len(env.rubric.funcs))
+    functions = other.rubric.get_reward_funcs()
+    assert (functions[0], len(functions)) == (other.harbor_reward, len(env.rubric.get_reward_funcs()))
     assert other.env_id == "mine"
 
 

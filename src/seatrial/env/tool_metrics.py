@@ -1,14 +1,12 @@
 """Metrics of tools: how often a model called any of them, and each."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from seatrial.env.messages import Messages
 from seatrial.env.rubric import Rubric
 from seatrial.env.state import State
 from seatrial.env.tool_calls import called_tools
-
-Metric = Callable[..., Awaitable[float]]
 
 
 class ToolMonitorRubric(Rubric):
@@ -29,7 +27,7 @@ class ToolMonitorRubric(Rubric):
         """Count the calls of a tool; once is enough."""
         if name not in self.tool_names:
             self.tool_names.append(name)
-            self.add_metric(_calls_of(name))
+            self.add_metric(_CallsOf(name))
 
     def remove_tool_metric(self, name: str) -> None:
         """Count the calls of a tool no longer."""
@@ -44,9 +42,12 @@ class ToolMonitorRubric(Rubric):
         state["reward"] = reward
 
 
-def _calls_of(name: str) -> Metric:
-    async def count(completion: Messages) -> float:
-        return float(sum(call.name == name for message in completion for call in called_tools(message)))
+class _CallsOf:
+    """Counts the calls of one tool; not a closure, so that environments can be sent to another process."""
 
-    count.__name__ = f"{name}_calls"
-    return count
+    def __init__(self, tool: str) -> None:
+        self.tool = tool
+        self.__name__ = f"{tool}_calls"
+
+    async def __call__(self, completion: Messages) -> float:
+        return float(sum(call.name == self.tool for message in completion for call in called_tools(message)))

@@ -12,7 +12,7 @@ from seatrial.cli.render import show_line, show_table, show_warning
 from seatrial.errors import UsageError
 from seatrial.integrations.importing import ImportOptions, ImportReport, import_job
 from seatrial.integrations.means import Means
-from seatrial.integrations.records import Scale
+from seatrial.integrations.records import RewardRange
 from seatrial.integrations.sources import open_source
 from seatrial.model.imported import SourceFormat
 from seatrial.report.text import counted, harmless
@@ -67,14 +67,14 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _scale(asked: str | None) -> Scale:
+def _scale(asked: str | None) -> RewardRange:
     if asked is None:
-        return Scale()
+        return RewardRange()
     low, _, high = asked.partition(":")
     try:
-        scale = Scale(float(low), float(high))
+        scale = RewardRange(float(low), float(high))
     except ValueError:
-        scale = Scale(0.0, 0.0)
+        scale = RewardRange(0.0, 0.0)
     if not -1e9 <= scale.low < scale.high <= 1e9:
         raise UsageError(f"--reward-range {asked!r}: expected two numbers, the lower one first, such as -1:1")
     return scale

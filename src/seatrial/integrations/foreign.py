@@ -33,7 +33,7 @@ class ForeignAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ForeignVerdict:
     """What the source's verifier said of a trial, or of one of its steps: a `score`, or why there is none.
 
     `parts` are the other values it gave.
@@ -50,7 +50,7 @@ class ForeignStep:
     """One step of a task that has several; its verdict is None where it was never judged."""
 
     name: str
-    verdict: Verdict | None = None
+    verdict: ForeignVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ForeignTrial:
     agent: ForeignAgent
     origin: ImportedFrom
     counted_as: float | None
-    verdict: Verdict | None = None
+    verdict: ForeignVerdict | None = None
     failure: Failure | None = None
     agent_result: AgentResult | None = None
     usage: ModelUsage | None = None

@@ -10,7 +10,7 @@ from typing import Any
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignAgent, ForeignTrial, Skipped
 from seatrial.integrations.harbor_trial import agent_of, is_trial, trial_of
-from seatrial.integrations.reading import Unreadable, read_object
+from seatrial.integrations.reading import SourceFault, read_object
 from seatrial.integrations.values import count_of, list_of, number_of, table_of
 from seatrial.model.imported import SourceFormat
 
@@ -18,7 +18,7 @@ RESULT = "result.json"
 _MOST_TRIALS = 1_000_000
 
 
-class HarborJob:
+class HarborResults:
     """The trials in a job's folder. A folder without a `result.json` is a trial that never ended, and is skipped."""
 
     format: SourceFormat = "harbor"
@@ -72,7 +72,7 @@ class HarborJob:
             return Skipped(place, "is not there: the trial did not end")
         try:
             result, digest = read_object(self._folder / place, place)
-        except Unreadable as error:
+        except SourceFault as error:
             return Skipped(place, str(error).removeprefix(f"{place}: "))
         if digest != expected:
             raise ImportSourceError(f"{self._folder / place}: was changed while it was read; wait until the job ends")
@@ -101,7 +101,7 @@ def _is_trial(path: str) -> bool:
 def _digest(path: Path, name: str) -> str:
     try:
         return read_object(path, name)[1]
-    except Unreadable:
+    except SourceFault:
         return hashlib.sha256(b"").hexdigest()
 
 
@@ -111,7 +111,7 @@ def _read_job(folder: Path) -> dict[str, Any]:
         return {}
     try:
         return read_object(path, str(path))[0]
-    except Unreadable as error:
+    except SourceFault as error:
         raise ImportSourceError(f"{error}; mend it, or move it away to import without it") from None
 
 

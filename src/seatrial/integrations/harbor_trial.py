@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.integrations.atif_calls import calls_of_trajectory
-from seatrial.integrations.foreign import ForeignAgent, ForeignStep, ForeignTask, ForeignTrial, Verdict
-from seatrial.integrations.reading import Unreadable, read_object
+from seatrial.integrations.foreign import ForeignAgent, ForeignStep, ForeignTask, ForeignTrial, ForeignVerdict
+from seatrial.integrations.reading import SourceFault, read_object
 from seatrial.integrations.values import count_of, list_of, moment_of, number_of, table_of, text_of
 from seatrial.model.agent import AgentResult
 from seatrial.model.imported import ImportedFrom
@@ -82,7 +82,7 @@ def _task(result: dict[str, Any]) -> ForeignTask:
     return ForeignTask(name, name, digest, source)
 
 
-def _ending(result: dict[str, Any]) -> tuple[Verdict | None, Failure | None]:
+def _ending(result: dict[str, Any]) -> tuple[ForeignVerdict | None, Failure | None]:
     rewards = table_of(result.get("verifier_result")).get("rewards")
     exception = table_of(result.get("exception_info"))
     kind = text_of(exception.get("exception_type"))
@@ -91,9 +91,9 @@ def _ending(result: dict[str, Any]) -> tuple[Verdict | None, Failure | None]:
         noted = (f"{kind}: {message}",) if kind else ()
         return _verdict(rewards, noted), None
     if kind is None:
-        return Verdict(None, "the source has neither a verdict nor an exception"), None
+        return ForeignVerdict(None, "the source has neither a verdict nor an exception"), None
     if kind in _NO_VERDICT:
-        return Verdict(None, f"{kind}: {message}"), None
+        return ForeignVerdict(None, f"{kind}: {message}"), None
     cancelled = kind == "CancelledError"
     failure = Failure(
         kind="cancelled" if cancelled else "infrastructure", phase=_last_phase(result), cause=kind, message=message
@@ -101,25 +101,25 @@ def _ending(result: dict[str, Any]) -> tuple[Verdict | None, Failure | None]:
     return None, failure
 
 
-def _verdict(rewards: dict[str, Any], notes: tuple[str, ...] = ()) -> Verdict:
+def _verdict(rewards: dict[str, Any], notes: tuple[str, ...] = ()) -> ForeignVerdict:
     """The key `reward`, or the only number, or the mean of all: as a verifier's reward.json is read here."""
     numbers = {key: number for key, value in rewards.items() if (number := number_of(value)) is not None}
     if "reward" in rewards:
         score, others = numbers.get("reward"), {key: value for key, value in rewards.items() if key != "reward"}
         return _judged(score, notes, others)
     if not numbers:
-        return Verdict(None, "no reward of its verifier is a number", notes, rewards)
+        return ForeignVerdict(None, "no reward of its verifier is a number", notes, rewards)
     if len(numbers) > 1:
         notes = (*notes, f"the mean of {', '.join(sorted(numbers))} counts")
     return _judged(sum(numbers.values()) / len(numbers), notes, rewards if len(rewards) > 1 else {})
 
 
-def _judged(score: float | None, notes: tuple[str, ...], parts: dict[str, Any]) -> Verdict:
+def _judged(score: float | None, notes: tuple[str, ...], parts: dict[str, Any]) -> ForeignVerdict:
     if score is None:
-        return Verdict(None, "its reward is no number", notes, parts)
+        return ForeignVerdict(None, "its reward is no number", notes, parts)
     if score == -1:
-        return Verdict(None, "its reward is -1: the verifier could not judge", notes, parts)
-    return Verdict(score, notes=notes, parts=parts)
+        return ForeignVerdict(None, "its reward is -1: the verifier could not judge", notes, parts)
+    return ForeignVerdict(score, notes=notes, parts=parts)
 
 
 def _counted_as(result: dict[str, Any]) -> float | None:
@@ -188,5 +188,5 @@ def _calls(folder: Path, model: str | None) -> list[ModelCall]:
         return []
     try:
         return calls_of_trajectory(read_object(folder / _TRAJECTORY, _TRAJECTORY)[0], model)
-    except Unreadable:
+    except SourceFault:
         return []  # the verdict stands without it

@@ -17,7 +17,7 @@ from seatrial.errors import ImportSourceError
 from seatrial.gateway.calls import CallLog
 from seatrial.integrations.foreign import ForeignAgent, ForeignSource, ForeignTask, ForeignTrial, Skipped
 from seatrial.integrations.means import CountedTrial, Means, compare_means
-from seatrial.integrations.records import Place, Scale, record_of
+from seatrial.integrations.records import JobPlace, RewardRange, record_of
 from seatrial.jobs.api import job_name
 from seatrial.jobs.lock import make_job_file
 from seatrial.model.imported import IMPORTED_BACKEND, UNKNOWN, ImportedJob
@@ -34,7 +34,7 @@ _AT_ONCE = 100
 class ImportOptions:
     """How rewards are read: which range of theirs is 0 to 1, and from which on a trial has passed."""
 
-    scale: Scale = field(default_factory=Scale)
+    scale: RewardRange = field(default_factory=RewardRange)
     pass_threshold: float = 1.0
 
 
@@ -104,7 +104,7 @@ def import_job(source: ForeignSource, folder: Path, options: ImportOptions | Non
     )
 
 
-def _read(source: ForeignSource, scale: Scale) -> _Plan:
+def _read(source: ForeignSource, scale: RewardRange) -> _Plan:
     plan = _Plan()
     for trial in source.trials():
         if isinstance(trial, Skipped):
@@ -127,7 +127,7 @@ def _place(trial: ForeignTrial) -> str:
     return f"{trial.origin.file}{line}"
 
 
-def _check(source: ForeignSource, plan: _Plan, scale: Scale) -> None:
+def _check(source: ForeignSource, plan: _Plan, scale: RewardRange) -> None:
     if not plan.attempts:
         why = f"; the first: {plan.skipped[0].place} {plan.skipped[0].reason}" if plan.skipped else ""
         raise ImportSourceError(
@@ -181,7 +181,7 @@ def _write(store: JobStore, source: ForeignSource, plan: _Plan, options: ImportO
                 for trial in some:
                     key = trial.task.id, trial.agent
                     made[key] += 1
-                    place = Place(
+                    place = JobPlace(
                         store.file.spec.name, store.file.id, titles[trial.agent], made[key], options.pass_threshold
                     )
                     commits.append(_draft(stack, store, trial, place, options.scale))
@@ -191,7 +191,7 @@ def _write(store: JobStore, source: ForeignSource, plan: _Plan, options: ImportO
                     raise commit.error
 
 
-def _draft(stack: ExitStack, store: JobStore, trial: ForeignTrial, place: Place, scale: Scale) -> Commit:
+def _draft(stack: ExitStack, store: JobStore, trial: ForeignTrial, place: JobPlace, scale: RewardRange) -> Commit:
     record = record_of(trial, place, scale)
     draft = stack.enter_context(store.draft(record.trial_id))
     with storing(draft.path), CallLog(draft.path) as log:
@@ -205,7 +205,7 @@ def _batches(trials: Iterator[ForeignTrial]) -> Iterator[list[ForeignTrial]]:
         yield some
 
 
-def _means(source: ForeignSource, plan: _Plan, scale: Scale) -> list[Means]:
+def _means(source: ForeignSource, plan: _Plan, scale: RewardRange) -> list[Means]:
     mapped = "" if scale.is_plain else f"rewards from {scale.low:g} to {scale.high:g} were mapped onto 0 to 1"
     titles, stored = plan.titles, source.stored_means
     return [

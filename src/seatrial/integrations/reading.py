@@ -17,41 +17,41 @@ MOST_BYTES_OF_LINES = 2**40
 _BLOCK = 2**20
 
 
-class Unreadable(ValueError):
+class SourceFault(ValueError):
     """What was found is not what should be there; the message says both."""
 
 
 def read_object(path: Path, name: str) -> tuple[dict[str, Any], str]:
-    """The JSON object in a file, and the file's digest. Raises Unreadable, which calls the file `name`."""
+    """The JSON object in a file, and the file's digest. Raises SourceFault, which calls the file `name`."""
     try:
         content = read_plain(path, MOST_BYTES_OF_FILE)
     except OSError as error:
-        raise Unreadable(f"{name}: cannot be read: {error.strerror or error}") from None
+        raise SourceFault(f"{name}: cannot be read: {error.strerror or error}") from None
     try:
         return parse_object(content), hashlib.sha256(content).hexdigest()
-    except Unreadable as error:
-        raise Unreadable(f"{name}: {error}") from None
+    except SourceFault as error:
+        raise SourceFault(f"{name}: {error}") from None
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """A JSON object whose values can be stored. Raises Unreadable.
+    """A JSON object whose values can be stored. Raises SourceFault.
 
     NaN and infinities, which Python writes and JSON does not have, are read as null.
     """
     try:
         value = json.loads(content, parse_constant=_no_number)
     except RecursionError:
-        raise Unreadable("is nested too deeply") from None
+        raise SourceFault("is nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise Unreadable(f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise SourceFault(f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except ValueError as error:
-        raise Unreadable(f"is not JSON: {error}") from None
+        raise SourceFault(f"is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Unreadable(f"holds a {type(value).__name__}, expected an object")
+        raise SourceFault(f"holds a {type(value).__name__}, expected an object")
     try:
         return check_json_object(value)
     except ValueError as error:
-        raise Unreadable(f"has a value that cannot be stored: {error}") from None
+        raise SourceFault(f"has a value that cannot be stored: {error}") from None
 
 
 def _no_number(_: str) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from seatrial.integrations.foreign import ForeignTrial, Verdict
+from seatrial.integrations.foreign import ForeignTrial, ForeignVerdict
 from seatrial.model.base import JsonObject
 from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.imported import IMPORTED_BACKEND, UNKNOWN
@@ -13,7 +13,7 @@ _SANDBOX = SandboxRef(backend=IMPORTED_BACKEND, image=UNKNOWN, network=UNKNOWN, 
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class RewardRange:
     """How rewards of a source become rewards from 0 to 1: a range of theirs is mapped onto it, or they are kept."""
 
     low: float = 0.0
@@ -36,7 +36,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobPlace:
     """What a trial is called in its job."""
 
     job: str
@@ -46,7 +46,7 @@ class Place:
     pass_threshold: float
 
 
-def record_of(trial: ForeignTrial, place: Place, scale: Scale) -> TrialRecord:
+def record_of(trial: ForeignTrial, place: JobPlace, scale: RewardRange) -> TrialRecord:
     """The record of a trial."""
     task, agent = trial.task, trial.agent
     return TrialRecord(
@@ -71,7 +71,7 @@ def record_of(trial: ForeignTrial, place: Place, scale: Scale) -> TrialRecord:
     )
 
 
-def _evaluation(verdict: Verdict, scale: Scale) -> EvaluationResult:
+def _evaluation(verdict: ForeignVerdict, scale: RewardRange) -> EvaluationResult:
     """A verdict as it is stored. Nobody looked at an output here, so that nothing speaks against it."""
     score, fault = verdict.score, verdict.fault
     if score is not None and not scale.has(score):
@@ -91,5 +91,5 @@ def _evaluation(verdict: Verdict, scale: Scale) -> EvaluationResult:
     )
 
 
-def _parts(verdict: Verdict) -> JsonObject:
+def _parts(verdict: ForeignVerdict) -> JsonObject:
     return dict(verdict.parts)

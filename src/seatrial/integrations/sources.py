@@ -5,7 +5,7 @@ from typing import Literal
 
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignSource
-from seatrial.integrations.harbor_jobs import RESULT, HarborJob, has_trials
+from seatrial.integrations.harbor_jobs import RESULT, HarborResults, has_trials
 from seatrial.integrations.verifiers_results import RESULTS, VerifiersResults
 from seatrial.model.imported import SourceFormat
 
@@ -22,7 +22,7 @@ def open_source(path: Path, form: SourceFormat | Literal["auto"] = "auto") -> Fo
         if form == "verifiers" or (form == "auto" and (folder / RESULTS).is_file()):
             return VerifiersResults(folder)
         if form == "harbor" or has_trials(folder):
-            return HarborJob(folder)
+            return HarborResults(folder)
     except OSError as error:
         raise ImportSourceError(f"{path}: cannot be read: {error.strerror or error}") from error
     raise ImportSourceError(f"{path}: holds no results, expected {_EXPECTED}")

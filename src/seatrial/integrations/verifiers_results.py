@@ -10,7 +10,7 @@ from typing import Any
 
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignAgent, ForeignTrial, Skipped
-from seatrial.integrations.reading import Unreadable, digest_of, numbered_lines, parse_object, read_object
+from seatrial.integrations.reading import SourceFault, digest_of, numbered_lines, parse_object, read_object
 from seatrial.integrations.values import count_of, number_of, table_of, text_of
 from seatrial.integrations.verifiers_rollout import Rollouts, is_rollout
 from seatrial.model.imported import SourceFormat
@@ -65,7 +65,7 @@ class VerifiersResults:
             place = f"{RESULTS} line {number}"
             try:
                 row = _row(line)
-            except Unreadable as error:
+            except SourceFault as error:
                 yield Skipped(place, str(error))
             else:
                 yield rollouts.trial(row, number)
@@ -73,10 +73,10 @@ class VerifiersResults:
 
 def _row(line: bytes | None) -> dict[str, Any]:
     if line is None:
-        raise Unreadable("is longer than any rollout")
+        raise SourceFault("is longer than any rollout")
     row = parse_object(line)
     if not is_rollout(row):
-        raise Unreadable("is no rollout: expected `example_id` and `reward` or `error`")
+        raise SourceFault("is no rollout: expected `example_id` and `reward` or `error`")
     return row
 
 
@@ -86,5 +86,5 @@ def _read_metadata(folder: Path) -> tuple[dict[str, Any], bool]:
         return {}, False
     try:
         return read_object(path, str(path))[0], True
-    except Unreadable as error:
+    except SourceFault as error:
         raise ImportSourceError(f"{error}; mend it, or move it away to import without it") from None

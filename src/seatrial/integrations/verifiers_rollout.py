@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from seatrial.integrations.foreign import ForeignAgent, ForeignTask, ForeignTrial, Verdict
+from seatrial.integrations.foreign import ForeignAgent, ForeignTask, ForeignTrial, ForeignVerdict
 from seatrial.integrations.messages import calls_of, count_answers, messages_of
 from seatrial.integrations.values import count_of, list_of, moment_of, number_of, table_of, text_of
 from seatrial.model.imported import ImportedFrom
@@ -91,10 +91,10 @@ def _failure(error: Any) -> Failure | None:
     return Failure(phase="agent", cause=cause or "Error", message=message or "the source gives no message")
 
 
-def _verdict(row: dict[str, Any]) -> Verdict:
+def _verdict(row: dict[str, Any]) -> ForeignVerdict:
     score = number_of(row.get("reward"))
     fault = "" if score is not None else f"its reward is {row.get('reward')!r:.60}, expected a number"
-    return Verdict(score, fault, parts=_metrics(row))
+    return ForeignVerdict(score, fault, parts=_metrics(row))
 
 
 def _metrics(row: dict[str, Any]) -> dict[str, Any]:

@@ -81,9 +81,7 @@ def serve(policy: Policy) -> Any:
                 choices = policy(torch.tensor([prompt + said]))[0, -1]
                 said.append(int(torch.multinomial(choices.exp(), 1)))
                 logprobs.append(float(choices[said[-1]]))
-        content = [
-            {"token": LETTERS[token], "logprob": each} for token, each in zip(said, logprobs, strict=True)
-        ]
+        content = [{"token": LETTERS[token], "logprob": each} for token, each in zip(said, logprobs, strict=True)]
         message = {"role": "assistant", "content": "".join(LETTERS[token] for token in said)}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "token_ids": said}
         return {"prompt_token_ids": prompt, "choices": [{**choice, "logprobs": {"content": content}}]}
@@ -112,7 +110,9 @@ def groups(outputs: Sequence[dict[str, Any]]) -> Iterator[list[tuple[dict[str, A
             yield [(output, (output["reward"] - mean) / spread) for output in scored]
 
 
-def update(policy: Policy, optimizer: torch.optim.Optimizer, outputs: Sequence[dict[str, Any]], epochs: int = 8) -> None:
+def update(
+    policy: Policy, optimizer: torch.optim.Optimizer, outputs: Sequence[dict[str, Any]], epochs: int = 8
+) -> None:
     """Some steps of GRPO's clipped objective over the tokens that the model sampled."""
     prompts, said, before, advantages = [], [], [], []
     for output, advantage in itertools.chain.from_iterable(groups(outputs)):
@@ -144,9 +144,7 @@ async def train(folder: Path, steps: int = 10, rollouts: int = 8, seed: int = 3)
     write_tasks(folder / "tasks", ["ab", "cd", "da", "bc"])
     policy = Policy()
     optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
-    env = vf.HarborEnv(
-        run_command=AGENT, dataset_path=folder / "tasks", agent_workdir="/workspace", image="host"
-    )
+    env = vf.HarborEnv(run_command=AGENT, dataset_path=folder / "tasks", agent_workdir="/workspace", image="host")
     rewards: list[float] = []
     for step in range(steps):
         begun = time.perf_counter()

@@ -120,6 +120,13 @@ def test_without_metadata_the_rest_is_read(tmp_path):
     assert "there is no metadata.json" in source.notes[0]
 
 
+def test_rollouts_that_are_missing_are_noted_once_all_were_read(tmp_path):
+    source = VerifiersResults(write_verifiers(tmp_path / "out", *[rollout(0, 1.0)] * 3))
+    assert source.notes == []
+    list(source.trials())
+    assert source.notes == ["metadata.json speaks of 4 rollouts, and results.jsonl has 3"]
+
+
 def test_metadata_that_cannot_be_read_is_named(tmp_path):
     folder = write_verifiers(tmp_path / "out", rollout(0, 1.0))
     (folder / "metadata.json").write_text("{")

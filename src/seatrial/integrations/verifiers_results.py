@@ -4,7 +4,6 @@ The layouts of 0.1.9 (times in flat columns, errors as text) to 0.3.1 (times and
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ class VerifiersResults:
         self._path = folder / RESULTS
         self._metadata, self._has_metadata = _read_metadata(folder)
         self.sha256 = digest_of(self._path)
+        self._found: int | None = None
         self.agent = ForeignAgent("verifiers", self.version, text_of(self._metadata.get("model")))
 
     @property
@@ -41,26 +41,24 @@ class VerifiersResults:
         mean = number_of(self._metadata.get("avg_reward"))
         return {} if mean is None else {self.agent: mean}
 
-    @cached_property
+    @property
     def notes(self) -> Sequence[str]:
-        """What metadata.json lacks, or counts otherwise than we do."""
+        """What metadata.json lacks, or counts otherwise than we do; complete once the trials were read."""
         if not self._has_metadata:
             return [f"there is no {METADATA}: model, environment and stored mean are not known"]
         found = []
         threshold = number_of(self._metadata.get("pass_threshold"))
         if self._metadata.get("pass_at_k") and threshold is not None:
             found.append(f"its pass@k counts a reward from {threshold:g} on as passed")
-        return found
-
-    @property
-    def expected(self) -> int | None:
-        """How many rollouts metadata.json speaks of."""
         examples, rollouts = (count_of(self._metadata.get(key)) for key in ("num_examples", "rollouts_per_example"))
-        return examples * rollouts if examples and rollouts else None
+        if examples and rollouts and self._found not in (None, examples * rollouts):
+            found.append(f"{METADATA} speaks of {examples * rollouts:,} rollouts, and {RESULTS} has {self._found:,}")
+        return found
 
     def trials(self) -> Iterator[ForeignTrial | Skipped]:
         """A trial for each line that is a rollout."""
         rollouts = Rollouts(text_of(self._metadata.get("env_id")), self.agent, self.version, RESULTS, self.sha256)
+        found = 0
         for number, line in numbered_lines(self._path, self.sha256):
             place = f"{RESULTS} line {number}"
             try:
@@ -68,7 +66,9 @@ class VerifiersResults:
             except SourceFault as error:
                 yield Skipped(place, str(error))
             else:
+                found += 1
                 yield rollouts.trial(row, number)
+        self._found = found
 
 
 def _row(line: bytes | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Each task shows two letters and wants them in reverse order in a file. A small program in a sandbox asks the model and
 writes what it says; `tests/test.sh` of the task judges the file. The update is that of GRPO: each rollout of a task is
-held against the others of the same task. Needs PyTorch and curl, and about a minute on two cores.
+held against the others of the same task. Needs PyTorch, curl and some 50 s of CPU time.
 """
 
 import argparse

@@ -8,6 +8,7 @@
     │   ├── DatasetNotFoundError no task where one was asked for
     │   ├── ArtifactsError       the folder or file to score is not there
     │   ├── RubricError          dimensions, weights or strategy make no sense
+    │   ├── ImportSourceError    results of another program cannot be imported
     │   ├── JobError             a job cannot be planned, started or resumed as asked
     │   │   └── PreflightError   an agent was tried out before its first trial, and cannot work
     │   └── HostUnsupportedError this machine cannot do what was asked
@@ -85,6 +86,10 @@ class RubricError(UsageError):
     def __init__(self, code: str, message: str) -> None:
         self.code = code
         super().__init__(message)
+
+
+class ImportSourceError(UsageError):
+    """Results of another program cannot be imported as asked; the message names the file, and the line where known."""
 
 
 class JobError(UsageError):

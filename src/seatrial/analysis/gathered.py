@@ -19,6 +19,8 @@ SCORED = SCORED_OUTCOMES
 class UsageTotal:
     """What the models of several trials used. There is a cost only if that of every call is known.
 
+    `calls` are those of trials that tell them; imported ones may tell only their tokens.
+
     `prices` are the tables by which costs were computed; there may be several in a job that was resumed.
     """
 
@@ -126,10 +128,10 @@ def counted_outcome(entry: Finished, broken: Collection[str]) -> Outcome:
 
 
 def _total_usage(entries: list[Finished]) -> UsageTotal | None:
-    users = [entry for entry in entries if entry.model_calls is not None]
+    users = [entry for entry in entries if entry.input_tokens is not None]
     if not users:
         return None
-    costs = [entry.cost_usd for entry in users if entry.model_calls]
+    costs = [entry.cost_usd for entry in users if entry.model_calls != 0]
     known = [cost for cost in costs if cost is not None]
     return UsageTotal(
         trials=len(users),

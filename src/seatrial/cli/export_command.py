@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from seatrial.analysis.filters import Filter
 from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
+from seatrial.cli.export_dataset import DatasetExport, export_dataset
 from seatrial.cli.export_files import Sink, open_sink
 from seatrial.cli.export_filter import where_option
 from seatrial.cli.job_view import find_trial
@@ -40,7 +41,9 @@ class _Chosen:
 
 @click.command("export")
 @click.argument("job", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["atif", *LINE_FORMATS]), required=True, help="What to write.")
+@click.option(
+    "--format", "form", type=click.Choice(["atif", "hf", *LINE_FORMATS]), required=True, help="What to write."
+)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to make; never replaced."
 )
@@ -56,6 +59,7 @@ def command(job: Path, form: str, output: Path, threads: Literal["main", "all"],
 
     \b
     atif          trajectories as Harbor reads them: a folder, or one .json file
+    hf            a dataset folder for HuggingFace: Parquet files and a README.md
     sharegpt      a line of conversations, system and tools per trial
     openai-jsonl  a line of messages and tools per trial, as fine-tuning takes it
     """
@@ -63,6 +67,9 @@ def command(job: Path, form: str, output: Path, threads: Literal["main", "all"],
     store, entries = loaded.store, _Chosen(**chosen).entries(loaded)
     if not entries:
         raise JobError(f"{job}: no trial is as asked for; `seatrial show {job}` lists them")
+    if form == "hf":
+        _export_dataset(DatasetExport(store, entries, threads), output)
+        return
     with open_sink(form, output, threads) as sink:
         silent = sum(_export(sink, store, entry) for entry in entries)
         written = sink.written
@@ -72,6 +79,12 @@ def command(job: Path, form: str, output: Path, threads: Literal["main", "all"],
     heard = counted(len(entries) - silent, "trial")
     click.echo(f"{output}: {counted(written, *sink.noun)} from {heard}{without}", err=True)
     if sink.damaged:
+        raise click.exceptions.Exit(1)
+
+
+def _export_dataset(export: DatasetExport, output: Path) -> None:
+    export_dataset(export, output)
+    if export.damaged:
         raise click.exceptions.Exit(1)
 
 

@@ -156,6 +156,8 @@ def _show_groups(shown: JobsShown, key: GroupKey) -> None:
 
 def _how_to_continue(job: LoadedJob) -> str:
     trials = counted(job.summary.open, "trial has", "trials have")
+    if job.file.driver == "import":
+        return f"{trials} no result in what was imported."
     if job.file.driver == "environment":
         return f"{trials} no record yet. Continue with: evaluate(…, resume=True)"
     return f"{trials} not run yet. Continue with: {command_line('resume', str(job.path))}"

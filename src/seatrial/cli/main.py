@@ -29,6 +29,7 @@ COMMANDS = {
     "gateway": "Run the model gateway alone, for trying agents against it.",
     "gc": "Remove what killed runs left behind.",
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
+    "import": "Import results of verifiers or Harbor as a job.",
     "init": "Make a new task that works, to change into one of your own.",
     "leaderboard": "Rank the agents of jobs, each with the ranks it may have.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
@@ -48,7 +49,7 @@ COMMANDS = {
 
 _GROUPS = {
     "Running": ("run", "resume", "eval", "env", "gc"),
-    "Results": ("view", "show", "leaderboard", "compare", "power", "report", "regrade", "calls", "export"),
+    "Results": ("view", "show", "leaderboard", "compare", "power", "report", "regrade", "calls", "export", "import"),
     "Review": ("annotate", "annotations", "agree"),
     "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),

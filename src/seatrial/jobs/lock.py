@@ -3,9 +3,8 @@
 import datetime as dt
 from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Literal
 
-from seatrial.model.job import JobFile, JobSpec, LeftOut, LockedTask
+from seatrial.model.job import Driver, JobFile, JobSpec, LeftOut, LockedTask
 from seatrial.model.task import Task
 from seatrial.store.job_file import new_job_id
 from seatrial.tasks.digest import digest_folder
@@ -27,7 +26,7 @@ def make_job_file(
     spec: JobSpec,
     tasks: Iterable[LockedTask],
     left_out: Iterable[LeftOut] = (),
-    driver: Literal["job", "environment"] = "job",
+    driver: Driver = "job",
 ) -> JobFile:
     """What is stored of a job that begins now."""
     return JobFile(

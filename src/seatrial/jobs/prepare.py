@@ -39,6 +39,13 @@ from seatrial.tasks.digest import digest_folder
 from seatrial.tasks.load import read_folder
 from seatrial.tasks.outline import TaskOutline
 
+_DRIVEN_ELSEWHERE = {
+    "environment": "these are rollouts of an environment; only a program with it can go on with them: "
+    "evaluate(…, save_to=FOLDER, resume=True)",
+    "import": "was imported, and only the program that ran it can go on with it; import its results again then",
+}
+"""Why a job of another driver than `seatrial run` cannot be resumed here."""
+
 
 class TasksOnDemand(Mapping[str, Task]):
     """Tasks by id. What one expects is found out when its first trial is about to start, and then kept."""
@@ -132,11 +139,8 @@ def prepare_resume(
     does when somebody else made it: `trust_job` is the user's word for all of that, and is remembered.
     """
     store = JobStore.open(folder)
-    if store.file.driver == "environment":
-        raise JobError(
-            f"{folder}: these are rollouts of an environment; only a program with it can go on with them: "
-            "evaluate(…, save_to=FOLDER, resume=True)"
-        )
+    if store.file.driver != "job":
+        raise JobError(f"{folder}: {_DRIVEN_ELSEWHERE[store.file.driver]}")
     if not trust_job:
         require_own(store)
     elif not store.is_own:

@@ -38,7 +38,8 @@ def prepare_rollouts(
         return PreparedJob(store, plan_rest(store.file), tasks, is_new=True)
     store = JobStore.open(folder)
     if store.file.driver != "environment":
-        raise JobError(f"{folder}: holds a job of `seatrial run`, expected rollouts; {_ADVICE}")
+        what = "an imported job" if store.file.driver == "import" else "a job of `seatrial run`"
+        raise JobError(f"{folder}: holds {what}, expected rollouts; {_ADVICE}")
     _take_over(store, spec, locked)
     set_failures_aside(store)
     census = store.census()

@@ -67,6 +67,8 @@ def prepare_regrade(folder: Path, asked: RegradeOptions, *, trust_job: bool = Fa
     store = JobStore.open(folder)
     if store.file.driver == "environment":
         raise JobError(f"{folder}: these are rollouts of an environment, whose rewards may not be its verifiers' alone")
+    if store.file.driver == "import":
+        raise JobError(f"{folder}: was imported, and neither end states nor tests came with it that could be judged")
     if not trust_job:
         require_own(store, "regrade")
     elif not store.is_own:

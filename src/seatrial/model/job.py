@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.config import Positive
+from seatrial.model.imported import ImportedJob
 from seatrial.model.output import RewardPolicy
 
 JOB_SCHEMA_VERSION: Literal[1] = 1
@@ -280,8 +281,14 @@ class LeftOut(StrictModel):
     detail: str | None = None
 
 
+Driver = Literal["job", "environment", "import"]
+"""Who carried a job out: `seatrial run`, a program with an environment, or somebody else's program elsewhere."""
+
+
 class JobFile(StrictModel):
     """The stored form of a job. One of an `environment` are rollouts that a program drives, and only it can go on.
+
+    One of an `import` was carried out elsewhere, as `imported` says: it can be read, and not gone on with.
 
     Its `id` is in the records of its trials too, so that one of another job is known for what it is.
     A task that is left out for some of the agents is among `tasks`; one that is left out for all of them because it
@@ -294,5 +301,6 @@ class JobFile(StrictModel):
     spec: JobSpec
     tasks: tuple[LockedTask, ...]
     left_out: tuple[LeftOut, ...] = ()
-    driver: Literal["job", "environment"] = "job"
+    driver: Driver = "job"
     id: str | None = None
+    imported: ImportedJob | None = None

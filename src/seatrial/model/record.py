@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from seatrial.model.agent import AgentResult
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, EvaluationResult
+from seatrial.model.imported import ImportedFrom
 from seatrial.model.outcome import SCORED_OUTCOMES as SCORED_OUTCOMES  # noqa: PLC0414 - a part of what a record says
 from seatrial.model.outcome import Outcome as Outcome  # noqa: PLC0414 - likewise
 from seatrial.model.regrade import Regrade
@@ -111,10 +112,10 @@ class ModelUsage(StrictModel):
     """Calls, tokens and money of the agent's model. `input_tokens` includes those from a cache and those to it.
 
     `prices` names the tables of prices by which the cost was computed, and their dates. `omitted` names what the agent
-    sent and the model's dialect had no place for; see ModelCall.
+    sent and the model's dialect had no place for; see ModelCall. `calls` is None where an imported trial does not say.
     """
 
-    calls: NonNegativeInt = 0
+    calls: NonNegativeInt | None = 0
     input_tokens: NonNegativeInt = 0
     cached_tokens: NonNegativeInt = 0
     cache_write_tokens: NonNegativeInt = 0
@@ -257,6 +258,8 @@ class TrialRecord(StrictModel):
 
     A `revision` above 0 is the same trial judged again, as `regrade` says; `parent` names the revision before it. What
     the verifier did and found is new in it, and all else is the trial's.
+
+    `imported` says where a trial comes from that another program ran.
     """
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = SCHEMA_VERSION
@@ -287,6 +290,7 @@ class TrialRecord(StrictModel):
     warnings: tuple[TrialWarning, ...] = ()
     failure: Failure | None = None
     regrade: Regrade | None = None
+    imported: ImportedFrom | None = None
 
     @model_validator(mode="after")
     def _has_one_result(self) -> Self:

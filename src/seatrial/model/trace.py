@@ -89,6 +89,8 @@ class ModelCall(StrictModel):
     The first messages are those of `known`, and `known_parts` of the request are in earlier calls; `marks` are taken
     out of both. A file from before there were such parts and marks has everything in place.
 
+    Of a call that was imported from elsewhere, it may not be known when it was made and how long it took.
+
     A streamed answer is stored as the one it amounts to. `retry_of` names the call that an SDK repeated by itself.
     `method` is there when a request was refused before it was a call. `omitted` names the fields of the request, as the
     agent sent them, that the model's dialect has no place for; each is named with the first call that had it.
@@ -98,8 +100,8 @@ class ModelCall(StrictModel):
     dialect: Dialect | None = None
     method: str | None = None
     path: str
-    started_at: Timestamp
-    duration_sec: NonNegative
+    started_at: Timestamp | None = None
+    duration_sec: NonNegative | None = None
     first_token_sec: NonNegative | None = None
     stream: bool = False
     model: str | None = None

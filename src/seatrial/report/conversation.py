@@ -30,7 +30,7 @@ def headline(call: ModelCall, thread: str | None = None) -> str:
     model = call.upstream_model or call.model or "no model"
     asked = f" (asked for {call.model})" if call.model and call.model != model else ""
     named = [f"call {call.index}", *([thread] if thread else [])]
-    parts = [*named, model + asked, "no answer" if call.status is None else str(call.status)]
+    parts = [*named, model + asked, *_status(call)]
     if call.finish_reason:
         parts.append(call.finish_reason)
     if usage := call.usage:
@@ -45,6 +45,13 @@ def headline(call: ModelCall, thread: str | None = None) -> str:
     if call.error:
         parts.append(f"{call.error.kind} error{_ending(call.error)}: {call.error.message}")
     return harmless(" · ".join(parts))
+
+
+def _status(call: ModelCall) -> list[str]:
+    """How it was answered; of an answer that was imported from elsewhere, nobody knows its status."""
+    if call.status is not None:
+        return [str(call.status)]
+    return [] if call.response is not None and call.error is None else ["no answer"]
 
 
 def _ending(error: CallError) -> str:

@@ -157,7 +157,7 @@ def _reached(record: TrialRecord, limits: ModelOptions) -> Iterator[str]:
     usage = record.model_usage
     if usage is None:
         return
-    if limits.max_turns is not None and usage.calls >= limits.max_turns:
+    if limits.max_turns is not None and (usage.calls or 0) >= limits.max_turns:
         yield f"the agent used up its {counted(limits.max_turns, 'model call')}"
     if limits.max_tokens is not None and usage.input_tokens + usage.output_tokens >= limits.max_tokens:
         yield f"the agent used up its {counted(limits.max_tokens, 'token')}"

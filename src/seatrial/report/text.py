@@ -195,7 +195,11 @@ def failure_line(failed: FailureCount) -> str:
 
 def usage_rows(tallies: Mapping[str, Tally]) -> list[tuple[str, ...]]:
     """One row for each agent that called a model, and when there are several one for all; none when none did."""
-    used = {name: tally for name, tally in tallies.items() if tally.usage and tally.usage.calls}
+    used = {
+        name: tally
+        for name, tally in tallies.items()
+        if tally.usage and (tally.usage.calls or tally.usage.input_tokens)
+    }
     rows = [(harmless(name), *_used(tally.usage, passes(tally))) for name, tally in used.items() if tally.usage]
     total = added_usage([tally.usage for tally in used.values() if tally.usage])
     if total is None or len(rows) <= 1:
@@ -261,6 +265,6 @@ def trial_row(entry: TrialEntry) -> tuple[str, ...]:
 
 def used_cells(entry: TrialEntry) -> tuple[str, str]:
     """What the model of one trial used, as further cells of its row."""
-    if entry.model_calls is None:
+    if entry.input_tokens is None:
         return "-", "-"
     return f"{(entry.input_tokens or 0) + (entry.output_tokens or 0):,}", format_cost(entry.cost_usd)

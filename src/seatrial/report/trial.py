@@ -6,6 +6,7 @@ from typing import Any
 
 from seatrial.model.annotation import Annotation
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.imported import ImportedFrom
 from seatrial.model.record import (
     AgentRef,
     FileChanges,
@@ -172,6 +173,8 @@ def machine(record: TrialRecord) -> list[Fact]:
     """Where the trial ran and what it used there."""
     sandbox = record.sandbox
     facts = [("sandbox", f"{sandbox.backend}, image {sandbox.image}, network {sandbox.network}")]
+    if record.imported:
+        facts = [("imported", _origin(record.imported))]
     if limits := _limits(sandbox.limits_enforced):
         facts.append(("limits", limits))
     if missing := _not_held(sandbox.limits_asked, sandbox.limits_enforced):
@@ -185,6 +188,12 @@ def machine(record: TrialRecord) -> list[Fact]:
     return [(label, harmless(value)) for label, value in facts]
 
 
+def _origin(imported: ImportedFrom) -> str:
+    version = f" {imported.version}" if imported.version else ""
+    line = f" line {imported.line}" if imported.line else ""
+    return f"from {imported.format}{version}, {imported.file}{line}, sha256 {imported.sha256[:12]}"
+
+
 def model_usage(usage: ModelUsage) -> str:
     """What a model was asked for and what that cost."""
     cost = "cost not known" if usage.cost_usd is None else format_cost(usage.cost_usd)
@@ -192,6 +201,8 @@ def model_usage(usage: ModelUsage) -> str:
         cost += f" by the prices of {usage.prices}"
     cache = cache_use(usage.cached_tokens, usage.cache_write_tokens)
     tokens = f"{usage.input_tokens:,} tokens in{cache}, {usage.output_tokens:,} out"
+    if usage.calls is None:
+        return f"{tokens}, {cost}"
     return f"{counted(usage.calls, 'call')}, {tokens}, {cost}" if usage.calls else "no calls"
 
 

@@ -60,6 +60,8 @@ def _how_to_go_on(folder: Path) -> str:
         return f"it cannot be read ({error}); move it away"
     if driver == "environment":
         return "these are rollouts of an environment: go on with them by `resume=True` beside `save_to`"
+    if driver == "import":
+        return "it was imported"
     return f"go on with it by `{shlex.join(('seatrial', 'resume', str(folder)))}`"
 
 

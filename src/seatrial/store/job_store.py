@@ -246,6 +246,8 @@ class JobStore:
             advice = f"it is no trial of this job, so move it out of {self.path / 'trials'}"
         elif self.file.driver == "environment":
             advice = "evaluate again with `resume=True`, which keeps what is there and runs the trial again"
+        elif self.file.driver == "import":
+            advice = "import the job again, into another folder"
         else:
             resume = shlex.join(("seatrial", "resume", str(self.path)))
             advice = f"`{resume}` keeps what is there in {_DAMAGED}/ and runs the trial again"

@@ -91,7 +91,7 @@ class StepWriter:
             self._say("user", (), None)
         return [_step(number, draft) for number, draft in enumerate(self._drafts, 1)]
 
-    def _hear(self, items: Sequence[Item], at: str) -> None:
+    def _hear(self, items: Sequence[Item], at: str | None) -> None:
         for item in items:
             if isinstance(item, ToolOutput):
                 self._observe(item, at)
@@ -103,7 +103,7 @@ class StepWriter:
     def _say(self, source: Literal["system", "user"], pieces: Pieces, at: str | None) -> None:
         self._drafts.append(_Draft({"source": source, "message": self._gallery.content(pieces), "timestamp": at}))
 
-    def _observe(self, output: ToolOutput, at: str) -> None:
+    def _observe(self, output: ToolOutput, at: str | None) -> None:
         """Put a result to the call that it answers; one that nobody called for stands beside the last step."""
         waiting = (self._by_id.get(output.id) if output.id else self._by_name.get(output.name)) or []
         while waiting:
@@ -216,12 +216,14 @@ def _failure(call: ModelCall) -> dict[str, Any]:
     return told
 
 
-def _ended(call: ModelCall) -> dt.datetime:
+def _ended(call: ModelCall) -> dt.datetime | None:
+    if call.started_at is None or call.duration_sec is None:
+        return call.started_at
     try:
         return call.started_at + dt.timedelta(seconds=call.duration_sec)
     except OverflowError:
         return call.started_at
 
 
-def _moment(when: dt.datetime) -> str:
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _moment(when: dt.datetime | None) -> str | None:
+    return None if when is None else when.isoformat(timespec="milliseconds").replace("+00:00", "Z")

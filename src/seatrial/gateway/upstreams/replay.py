@@ -47,10 +47,12 @@ class RecordedCall:
         call = self.call
         return _loose_hash(call.dialect, _path(call), self.messages, self.request)
 
-    @property
-    def ended_at(self) -> dt.datetime:
-        """When its answer was complete."""
-        return self.call.started_at + dt.timedelta(seconds=self.call.duration_sec)
+    def is_beside(self, first: "RecordedCall") -> bool:
+        """Whether it was made while another was under way. Calls without times, of an imported trial, never are."""
+        begun, earlier = self.call.started_at, first.call.started_at
+        if begun is None or earlier is None:
+            return False
+        return begun < earlier + dt.timedelta(seconds=first.call.duration_sec or 0.0)
 
 
 class ReplayModel:
@@ -107,7 +109,7 @@ class ReplayModel:
     def _due(self) -> list[RecordedCall]:
         """The first call that has not been asked for again, and those that ran beside it."""
         left = [one for one in self._left if one.call.dialect is not None]
-        return [one for one in left if one is left[0] or one.call.started_at < left[0].ended_at]
+        return [one for one in left if one is left[0] or one.is_beside(left[0])]
 
     def _complaint(self, request: ModelRequest, due: list[RecordedCall]) -> str:
         if not due:

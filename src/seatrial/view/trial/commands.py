@@ -82,7 +82,7 @@ def _judging(trial: OpenedTrial, record: TrialRecord) -> Iterator[ShellCommand]:
 def _running(trial: OpenedTrial, record: TrialRecord) -> Iterator[ShellCommand]:
     spec, title = trial.job.file.spec, trial.entry.agent if trial.entry else record.agent.name
     agent = next((each for each in spec.agents if each.title == title), None)
-    if trial.job.file.driver == "environment" or agent is None or trial.task is None:
+    if trial.job.file.driver != "job" or agent is None or trial.task is None:
         return
     words = ["seatrial", "run", "-p", trial.task.root, *agent_words(agent), *option_words(spec)]
     tables: dict[str, StrictModel] = {"trial": spec.trial, "model": spec.model}

@@ -23,6 +23,8 @@ _Stamp = tuple[tuple[str, int, int], ...]
 def task_trouble(task: LockedTask) -> str:
     """Why a task's folder cannot be taken for what it was; empty if it is unchanged."""
     root = Path(task.root)
+    if not task.root:
+        return "The job was imported, and its task did not come with it."
     if not root.is_absolute() or not (root / TASK_TOML).is_file():
         return f"The task is no longer at {task.root}."
     try:

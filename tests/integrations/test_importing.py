@@ -1,0 +1,119 @@
+"""import_job: records that say what their source says, both means, and nothing half-written. Also its records."""
+
+import pytest
+
+from seatrial.analysis.loaded import load_job
+from seatrial.errors import ImportSourceError, JobError, StoreError
+from seatrial.gateway.calls import CALLS_FILE, read_calls
+from seatrial.integrations import importing
+from seatrial.integrations.importing import ImportOptions, import_job
+from seatrial.integrations.records import RewardRange
+from seatrial.integrations.sources import open_source
+from tests.integrations.samples import ERROR, harbor_trial, rollout, write_harbor, write_verifiers
+
+
+def failed(example: int):
+    return rollout(example, 0.0, error=ERROR, completion=[])
+
+
+def imported(tmp_path, *rows, options=None, **metadata):
+    source = write_verifiers(tmp_path / "out", *rows, **metadata)
+    return import_job(open_source(source), tmp_path / "job", options)
+
+
+def test_a_job_that_everything_reads(tmp_path):
+    rows = [rollout(0, 1.0), rollout(0, 0.0), rollout(1, 0.5), failed(1)]
+    report = imported(tmp_path, *rows, avg_reward=0.375)
+    job = load_job(tmp_path / "job")
+    assert [(trial.trial_id, trial.outcome) for trial in job.trials] == [
+        ("sums-0.verifiers.1", "pass"),
+        ("sums-0.verifiers.2", "fail"),
+        ("sums-1.verifiers.1", "partial"),
+        ("sums-1.verifiers.2", "infrastructure_error"),
+    ]
+    assert (job.uncounted, job.summary.open, job.summary.total.mean) == ((), 0, 0.5)
+    (means,) = report.means
+    assert (means.stored, means.mean, means.scored, means.trials) == (0.375, 0.5, 3, 4)
+    assert [round(reason.change, 6) for reason in means.reasons] == [0.125]
+    assert job.file.imported is not None
+    assert job.file.imported.stored_means == {"verifiers": 0.375}
+
+
+def test_a_record_says_where_it_is_from_and_invents_nothing(tmp_path):
+    imported(tmp_path, rollout(0, 1.0))
+    job = load_job(tmp_path / "job")
+    record = job.record("sums-0.verifiers.1")
+    assert (record.sandbox.backend, record.sandbox.image, record.sandbox.network) == ("imported", "unknown", "unknown")
+    assert (record.verifier_run, record.provenance, record.resources, record.agent_result) == (None, None, None, None)
+    assert record.imported is not None
+    assert job.file.imported is not None
+    assert (record.imported.line, record.imported.sha256) == (1, job.file.imported.sha256)
+    assert str(tmp_path) not in record.model_dump_json()
+    assert len(read_calls(job.store.trial_folder(record.trial_id) / CALLS_FILE)) == 2
+
+
+def test_no_verdict_is_in_no_mean(tmp_path):
+    imported(tmp_path, rollout(0, None), rollout(1, 1.0))
+    job = load_job(tmp_path / "job")
+    assert [trial.outcome for trial in job.trials] == ["verifier_error", "pass"]
+    assert job.summary.total.mean == 1.0
+
+
+def test_rewards_outside_0_to_1_are_refused_with_the_range_to_name(tmp_path):
+    with pytest.raises(ImportSourceError, match=r"1 of 2 rewards .* 1\.5 in results\.jsonl line 2; .*range 0:1\.5"):
+        imported(tmp_path, rollout(0, 1.0), rollout(1, 1.5))
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_range_is_mapped_and_recorded(tmp_path):
+    options = ImportOptions(RewardRange(-1.0, 1.0))
+    imported(tmp_path, rollout(0, 0.0), rollout(1, 1.0), options=options, avg_reward=0.5)
+    job = load_job(tmp_path / "job")
+    assert [trial.reward for trial in job.trials] == [0.5, 1.0]
+    evaluation = job.record("sums-0.verifiers.1").evaluation
+    assert job.file.imported is not None
+    assert evaluation is not None
+    assert job.file.imported.reward_range == (-1.0, 1.0)
+    assert "mapped onto 0 to 1" in evaluation.validity.errors[0]
+
+
+def test_the_threshold_is_the_one_asked_for(tmp_path):
+    imported(tmp_path, rollout(0, 0.5), options=ImportOptions(pass_threshold=0.5))
+    assert load_job(tmp_path / "job").trials[0].outcome == "pass"
+
+
+def test_agents_of_one_name_are_told_apart(tmp_path):
+    other = {"name": "terminus", "version": "2.0", "model_info": {"name": "other", "provider": "openai"}}
+    trials = [harbor_trial("a", {"reward": 1}), harbor_trial("a", {"reward": 0}, agent_info=other)]
+    report = import_job(open_source(write_harbor(tmp_path / "out", *trials)), tmp_path / "job")
+    assert [each.agent for each in report.means] == ["terminus openai/gpt", "terminus openai/other"]
+    assert [trial.agent for trial in load_job(tmp_path / "job").trials] == [each.agent for each in report.means]
+
+
+def test_settings_of_the_source_with_keys_in_them_are_not_copied(tmp_path):
+    folder = write_harbor(tmp_path / "out", harbor_trial("a", {"reward": 1}))
+    import_job(open_source(folder), tmp_path / "job")
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "job").rglob("*") if path.is_file())
+    assert b"sk-very-secret" not in everything
+
+
+def test_nothing_is_left_of_an_import_that_breaks_off(tmp_path, monkeypatch):
+    def break_off(commits):
+        commits[0].error = StoreError("the disk is full")
+
+    monkeypatch.setattr(importing, "commit_together", break_off)
+    with pytest.raises(StoreError, match="full"):
+        imported(tmp_path, rollout(0, 1.0))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_folder_that_is_taken_is_left_alone(tmp_path):
+    imported(tmp_path, rollout(0, 1.0))
+    with pytest.raises(JobError, match="holds a job already; it was imported"):
+        import_job(open_source(tmp_path / "out"), tmp_path / "job")
+
+
+def test_a_source_without_any_trial_is_refused(tmp_path):
+    with pytest.raises(ImportSourceError, match="no trial of verifiers to import; 1 unreadable"):
+        imported(tmp_path, "nothing")
+    assert not (tmp_path / "job").exists()

@@ -127,7 +127,9 @@ class Records:
         return self._roster.has(entry.task_id, entry.agent, entry.attempt)
 
     def _newest_stamp(self, later: Mapping[str, Sequence[int]], trial_id: str) -> Stamp | None:
-        return self._stamp(trial_id, later[trial_id][-1] if trial_id in later else 0)
+        if trial_id in later:
+            return self._stamp(trial_id, later[trial_id][-1])
+        return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
 
     def _stamp(self, trial_id: str, revision: int) -> Stamp | None:
         if revision:

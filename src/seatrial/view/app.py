@@ -79,10 +79,11 @@ async def _read_ahead(app: web.Application) -> AsyncIterator[None]:
     closing, view = app[CLOSING], app[VIEW]
 
     def read() -> None:
-        view.pages.load()
+        view.pages.load("pages.jobs", "pages.job")
         for _ in view.library.cards():
             if closing.is_set():
                 return
+        view.pages.load()
 
     # Not a thread of the loop's own: those are waited for at the end, and nobody who presses Ctrl-C wants to wait.
     threading.Thread(target=read, name="seatrial-read-ahead", daemon=True).start()

@@ -64,9 +64,9 @@ class LatePages:
         """Where all pages are."""
         return [self._route(module, place) for module, places in PAGES.items() for place in places]
 
-    def load(self) -> None:
-        """Import all of them, so that nobody has to wait for it."""
-        for module in PAGES:
+    def load(self, *modules: str) -> None:
+        """Import those of some modules, or all of them, so that nobody has to wait for it."""
+        for module in modules or PAGES:
             self._load(module)
 
     def _route(self, module: str, place: str) -> web.RouteDef:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-SLOW = ("pydantic", "numpy", "seatrial.model.record", "seatrial.report.text", "seatrial.view.library", "seatrial.view.pages")
+SLOW = ("pydantic", "numpy", "jinja2", "seatrial.report.text", "seatrial.view.library", "seatrial.view.pages")
 CODE = """
 import sys
 from pathlib import Path

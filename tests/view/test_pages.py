@@ -20,7 +20,7 @@ from seatrial.view.library import Library
 from seatrial.view.pages import job, jobs
 from tests.jobs.samples import evaluation, job_file
 from tests.report.sample_reports import HOSTILE
-from tests.review.said import said
+from tests.review.journals import said
 from tests.view.viewers import finish_trial, settings_for, stored_job, viewer
 
 REWARDS = {"add": [1.0, 1.0], "sort": [0.0, 1.0], "cut": [0.0, 0.0]}
@@ -241,6 +241,10 @@ def test_the_page_of_a_job_that_takes_long_says_so_and_comes_by_itself(tmp_path,
         async with viewer(settings_for(tmp_path)) as client:
             try:
                 answers = [await client.get("/jobs/a/") for _ in range(5)]
+                waiting = asyncio.ensure_future(client.get("/jobs/a/", headers={"Prefer": "wait"}))
+                done, _ = await asyncio.wait([waiting], timeout=0.1)
+                assert not done
+                waiting.cancel()
                 return [(each.status, each.headers.get("Refresh"), await each.text()) for each in answers]
             finally:
                 may_go_on.set()

@@ -161,12 +161,12 @@ class _Overviews:
     def __init__(self) -> None:
         self._under_way: dict[str, asyncio.Future[Overview]] = {}
 
-    async def wait(self, view: Viewer, key: str) -> bool:
-        """Whether the one of a job is made after a short while. Raises JobError where it cannot be."""
+    async def wait(self, view: Viewer, key: str, patience: float | None) -> bool:
+        """Whether the one of a job is made after so many seconds. Raises JobError where it cannot be."""
         under_way = self._under_way.get(key)
         if under_way is None or under_way.done():
             under_way = self._under_way[key] = asyncio.ensure_future(asyncio.to_thread(_overview, view, key))
-        await asyncio.wait([under_way], timeout=_PATIENCE_SEC)
+        await asyncio.wait([under_way], timeout=patience)
         if not under_way.done():
             return False
         self._under_way.pop(key, None)
@@ -191,7 +191,8 @@ def routes() -> list[web.RouteDef]:
 
     async def job(request: web.Request) -> web.Response:
         view, key, query = request.app[VIEW], request.match_info["job"], read_query(request.query)
-        if await overviews.wait(view, key):
+        patience = None if "wait" in request.headers.get("Prefer", "") else _PATIENCE_SEC
+        if await overviews.wait(view, key, patience):
             return html(await asyncio.to_thread(job_page, view, key, query))
         response = html(render("reading.html.jinja", view.links, title="A job is being read"))
         response.headers["Refresh"] = "1"

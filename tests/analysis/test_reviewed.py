@@ -5,7 +5,7 @@ import pytest
 from seatrial.analysis.reviewed import first_ratings, human_tags, review_confidence, reviewer_agreement, standing
 from seatrial.analysis.taxonomy import taxonomy_of
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource
-from tests.review.journals import reviewed_job, taken_back, verdict
+from tests.review.journals import reviewed_job, said, taken_back
 
 TRIAL = "t1.oracle.1"
 
@@ -15,18 +15,18 @@ def by(entries):
 
 
 def test_what_stands_is_each_reviewers_last_word_unless_an_adjudication_overruled_it():
-    first, second = verdict(TRIAL, "ada", "f"), verdict(TRIAL, "ada", "p", 5, role="second_look")
-    other = verdict(TRIAL, "eve", "f", 1)
+    first, second = said(TRIAL, "ada", "f"), said(TRIAL, "ada", "p", 5, role="second_look")
+    other = said(TRIAL, "eve", "f", 1)
     assert by(standing([first, other])) == [("ada", "fail"), ("eve", "fail")]
     assert by(standing([first, other, second])) == [("ada", "pass"), ("eve", "fail")]
-    settled = verdict(TRIAL, "kim", "p", 9, role="adjudication")
+    settled = said(TRIAL, "kim", "p", 9, role="adjudication")
     assert by(standing([first, other, second, settled])) == [("ada", "pass"), ("kim", "pass")]
-    assert by(standing([verdict(TRIAL, "kim", "d", role="adjudication"), other])) == [("eve", "fail")]
+    assert by(standing([said(TRIAL, "kim", "d", role="adjudication"), other])) == [("eve", "fail")]
 
 
 def test_categories_of_what_stands_are_tags_of_people():
-    wrong = verdict(TRIAL, "ada", "f", categories=["units", "sign"])
-    same = verdict(TRIAL, "eve", "f", 1, categories=["units"])
+    wrong = said(TRIAL, "ada", "f", categories=["units", "sign"])
+    same = said(TRIAL, "eve", "f", 1, categories=["units"])
     tags = human_tags([wrong, same])
     assert [(tag.category, tag.description) for tag in tags] == [("units", "said by ada, eve"), ("sign", "said by ada")]
     assert {tag.source for tag in tags} == {ErrorSource.HUMAN}
@@ -35,17 +35,17 @@ def test_categories_of_what_stands_are_tags_of_people():
 
 def test_only_first_verdicts_that_decide_are_ratings():
     entries = [
-        verdict(TRIAL, "ada", "f"),
-        verdict(TRIAL, "ada", "p", 5, role="second_look"),
-        verdict(TRIAL, "eve", "d"),
-        verdict(TRIAL, "kim", "p", role="gold"),
+        said(TRIAL, "ada", "f"),
+        said(TRIAL, "ada", "p", 5, role="second_look"),
+        said(TRIAL, "eve", "d"),
+        said(TRIAL, "kim", "p", role="gold"),
     ]
-    assert first_ratings({TRIAL: entries, "t2": [verdict("t2", "eve", "d")]}) == {TRIAL: {"ada": "fail"}}
+    assert first_ratings({TRIAL: entries, "t2": [said("t2", "eve", "d")]}) == {TRIAL: {"ada": "fail"}}
 
 
 def reviews():
-    said = {"t1": "pp", "t2": "ff", "t3": "pf", "t4": "ff", "t5": "pp"}
-    return {task: [verdict(task, "ada", row[0]), verdict(task, "eve", row[1])] for task, row in said.items()}
+    rows = {"t1": "pp", "t2": "ff", "t3": "pf", "t4": "ff", "t5": "pp"}
+    return {task: [said(task, "ada", row[0]), said(task, "eve", row[1])] for task, row in rows.items()}
 
 
 def test_confidence_is_that_of_the_job_and_keeps_what_the_verifier_said():
@@ -67,8 +67,8 @@ def test_confidence_is_that_of_the_job_and_keeps_what_the_verifier_said():
 
 
 def test_nobody_decided_changes_nothing():
-    assert review_confidence([verdict(TRIAL, "ada", "d")], reviewer_agreement({}), None) is None
-    alone = review_confidence([verdict(TRIAL, "ada", "p")], reviewer_agreement({}), None)
+    assert review_confidence([said(TRIAL, "ada", "d")], reviewer_agreement({}), None) is None
+    alone = review_confidence([said(TRIAL, "ada", "p")], reviewer_agreement({}), None)
     assert alone == ConfidenceMetadata(annotator_count=1)
 
 
@@ -76,10 +76,10 @@ def test_a_loaded_job_has_it_in_records_and_tags_and_the_store_has_not(tmp_path)
     job = reviewed_job(
         tmp_path / "job",
         {"t1": 0.0, "t2": 1.0},
-        verdict(TRIAL, "ada", "f", categories=["units"]),
-        verdict(TRIAL, "eve", "f"),
-        verdict("t2.oracle.1", "ada", "p"),
-        verdict("t2.oracle.1", "eve", "p"),
+        said(TRIAL, "ada", "f", categories=["units"]),
+        said(TRIAL, "eve", "f"),
+        said("t2.oracle.1", "ada", "p"),
+        said("t2.oracle.1", "eve", "p"),
     )
     evaluation = job.record(TRIAL).evaluation
     assert evaluation

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.cli.conftest import Seatrial, cells
-from tests.review.journals import reviewed_job, verdict
+from tests.review.journals import reviewed_job, said
 
 TASKS = {f"t{number}": float(number % 2) for number in range(8)}
 
@@ -14,11 +14,11 @@ TASKS = {f"t{number}": float(number % 2) for number in range(8)}
 @pytest.fixture
 def job(tmp_path):
     entries = [
-        verdict(f"{task}.oracle.1", who, "fp"[number % 2] if number else "p", categories=["unit\x1b[2J"])
+        said(f"{task}.oracle.1", who, "fp"[number % 2] if number else "p", categories=["unit\x1b[2J"])
         for number, task in enumerate(TASKS)
         for who in ("ada", "eve")
     ]
-    return reviewed_job(tmp_path / "job", TASKS, *entries, verdict("t7.oracle.1", "eve", "f", 3)).path
+    return reviewed_job(tmp_path / "job", TASKS, *entries, said("t7.oracle.1", "eve", "f", 3)).path
 
 
 def test_how_far_people_agree_and_what_they_make_of_the_verifier(seatrial: Seatrial, job):

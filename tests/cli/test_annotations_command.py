@@ -7,18 +7,18 @@ import pytest
 from seatrial.review.exchange.formats import FORMATS
 from seatrial.store.job_store import JobStore
 from tests.cli.conftest import Seatrial, cells
-from tests.review.journals import reviewed_job, verdict
+from tests.review.journals import reviewed_job, said
 
 TRIAL = "t1.oracle.1"
 
 
 @pytest.fixture
 def job(tmp_path):
-    return reviewed_job(tmp_path / "job", {"t1": 1.0, "t2": 0.0}, verdict(TRIAL, "ada", "f", notes="=1")).path
+    return reviewed_job(tmp_path / "job", {"t1": 1.0, "t2": 0.0}, said(TRIAL, "ada", "f", notes="=1")).path
 
 
 def entries(job):
-    return [entry for said in JobStore.open(job).reviews().values() for entry in said]
+    return [entry for entries in JobStore.open(job).reviews().values() for entry in entries]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -35,7 +35,7 @@ def test_out_of_one_job_and_into_a_copy(seatrial: Seatrial, job, tmp_path, kind)
 
 
 def test_nothing_is_added_unless_all_can_be(seatrial: Seatrial, job, tmp_path):
-    good, stranger = verdict("t2.oracle.1", "eve", "f"), verdict("t9.oracle.1", "eve", "f")
+    good, stranger = said("t2.oracle.1", "eve", "f"), said("t9.oracle.1", "eve", "f")
     file = tmp_path / "more.jsonl"
     file.write_bytes(FORMATS["jsonl"].write([good, stranger]) + b"{\n")
     before = (job / "annotations.jsonl").read_bytes()
@@ -52,10 +52,10 @@ def test_nothing_is_added_unless_all_can_be(seatrial: Seatrial, job, tmp_path):
 
 def test_copies_are_merged_and_another_job_is_refused(seatrial: Seatrial, job, tmp_path):
     shutil.copytree(job, tmp_path / "copy")
-    JobStore.open(tmp_path / "copy").add_reviews(verdict("t2.oracle.1", "eve", "f"))
+    JobStore.open(tmp_path / "copy").add_reviews(said("t2.oracle.1", "eve", "f"))
     for added in ("1 review added by eve, 1 were there already", "0 reviews added, 2 were there already"):
         assert seatrial("annotations", "merge", job, tmp_path / "copy").out == f"{tmp_path / 'copy'}: {added}\n"
-    other = reviewed_job(tmp_path / "other", {"t1": 1.0}, verdict(TRIAL, "kim", "p")).path
+    other = reviewed_job(tmp_path / "other", {"t1": 1.0}, said(TRIAL, "kim", "p")).path
     shown = seatrial("annotations", "merge", job, other)
     assert (shown.code, "holds another job" in shown.err) == (2, True)
 

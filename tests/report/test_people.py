@@ -9,7 +9,7 @@ from seatrial.report.document import make_document
 from seatrial.report.formats.markdown_comment import write_markdown
 from seatrial.report.html.page import render_html
 from seatrial.review.agreement import agreement_report
-from tests.review.journals import reviewed_job, verdict
+from tests.review.journals import reviewed_job, said
 
 TASKS = {f"t{number}": float(number % 2) for number in range(6)}
 MARKUP = "<img src=x onerror=alert(1)>|`"
@@ -17,12 +17,12 @@ MARKUP = "<img src=x onerror=alert(1)>|`"
 
 @pytest.fixture
 def job(tmp_path):
-    said = [
-        verdict(f"{task}.oracle.1", who, "fp"[number % 2] if task != "t1" else "f", categories=[MARKUP], blind=True)
+    entries = [
+        said(f"{task}.oracle.1", who, "fp"[number % 2] if task != "t1" else "f", categories=[MARKUP], blind=True)
         for number, task in enumerate(TASKS)
         for who in ("ada", MARKUP)
     ]
-    return reviewed_job(tmp_path / "job", TASKS, *said)
+    return reviewed_job(tmp_path / "job", TASKS, *entries)
 
 
 def test_sentences_for_a_report(job):
@@ -37,7 +37,7 @@ def test_sentences_for_a_report(job):
 
 
 def test_where_agreement_cannot_be_told_the_reason_is(tmp_path):
-    alone = reviewed_job(tmp_path / "job", TASKS, verdict("t1.oracle.1", "ada", "p"))
+    alone = reviewed_job(tmp_path / "job", TASKS, said("t1.oracle.1", "ada", "p"))
     (line, *_) = people.people_lines(agreement_report([alone]))
     assert line == (
         "1 reviewer looked at 1 of 6 trials. How far they agree cannot be said: it takes two items that two raters "
@@ -48,9 +48,9 @@ def test_where_agreement_cannot_be_told_the_reason_is(tmp_path):
 
 def test_how_trials_stand_and_how_often_reviewers_deferred(tmp_path):
     entries = [
-        verdict("t1.oracle.1", "ada", "p"),
-        verdict("t1.oracle.1", "eve", "f"),
-        verdict("t2.oracle.1", "eve", "d"),
+        said("t1.oracle.1", "ada", "p"),
+        said("t1.oracle.1", "eve", "f"),
+        said("t2.oracle.1", "eve", "d"),
     ]
     found = agreement_report([reviewed_job(tmp_path / "job", TASKS, *entries)]).overall
     assert people.review_lines(found) == ["trials: 1 to be settled, 1 left open", "deferred: 33.3% of first verdicts"]

@@ -1,31 +1,45 @@
 """Reviews to write down quickly: who said what of which trial, and a job that has them."""
 
 import datetime as dt
+from itertools import count
 from typing import Any
 
 from seatrial.analysis.loaded import LoadedJob, load_job
 from seatrial.model.annotation import Annotation, Judgment
-from seatrial.model.review import Retraction, ReviewEntry
+from seatrial.model.review import Retraction, ReviewEntry, Sampling
 from seatrial.store.job_store import JobStore
 from tests.cli.job_folders import make_job, record
 
-NINE = dt.datetime(2026, 11, 17, 9, 0, tzinfo=dt.UTC)
-_WORDS = {"p": Judgment.PASS, "f": Judgment.FAIL, "d": Judgment.DEFER}
+NOON = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
+NEXT_DAY = NOON + dt.timedelta(days=1)
+_LETTERS = {"p": Judgment.PASS, "f": Judgment.FAIL, "d": Judgment.DEFER}
+_OF_ANNOTATION = ("categories", "notes", "reviewer_discipline")
+_numbers = count(1)
 
 
-def verdict(trial: str, who: str, what: str, minute: int = 0, **more: Any) -> ReviewEntry:
-    """A verdict: `p`, `f` or `d`. Categories and notes may be given, and whatever an entry has."""
-    said = {name: more.pop(name) for name in ("categories", "notes", "reviewer_discipline") if name in more}
-    when = NINE + dt.timedelta(minutes=minute)
-    annotation = Annotation(reviewer_id=who, timestamp=when, judgment=_WORDS[what], **said)
-    return ReviewEntry(trial_id=trial, annotation=annotation, **more)
+def said(trial_id: str, reviewer: str, judgment: str, minute: int | None = None, **more: Any) -> ReviewEntry:
+    """A verdict, in a word or by its first letter, with what else an entry has.
+
+    Each is a second later than the one that was made before it, or of a `minute` of the next day.
+    """
+    number = next(_numbers)
+    when = NOON + dt.timedelta(seconds=number) if minute is None else NEXT_DAY + dt.timedelta(minutes=minute)
+    parts = {name: more.pop(name) for name in _OF_ANNOTATION if name in more}
+    meant = _LETTERS.get(judgment) or Judgment(judgment)
+    annotation = Annotation(reviewer_id=reviewer, timestamp=when, judgment=meant, **parts)
+    return ReviewEntry(**{"id": f"{number:016x}", "trial_id": trial_id, "annotation": annotation, **more})
 
 
-def taken_back(entry: ReviewEntry, minute: int = 60) -> ReviewEntry:
-    """That the reviewer takes an entry back."""
-    when = NINE + dt.timedelta(minutes=minute)
-    taken = Retraction(entry=entry.key, reviewer_id=entry.reviewer_id, timestamp=when)
-    return ReviewEntry(trial_id=entry.trial_id, retraction=taken)
+def taken_back(entry: ReviewEntry) -> ReviewEntry:
+    """That its reviewer takes a verdict back, a second after it."""
+    assert entry.annotation
+    when = entry.annotation.timestamp + dt.timedelta(seconds=1)
+    gone = Retraction(entry=entry.key, reviewer_id=entry.reviewer_id, timestamp=when)
+    return ReviewEntry(id=f"{next(_numbers):016x}", trial_id=entry.trial_id, retraction=gone)
+
+
+def drawn(stratum: str, probability: float) -> Sampling:
+    return Sampling(stratum=stratum, probability=probability)
 
 
 def reviewed_job(folder: Any, rewards: dict[str, float], *entries: ReviewEntry) -> LoadedJob:

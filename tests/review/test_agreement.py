@@ -9,7 +9,7 @@ from seatrial.model.review import Sampling
 from seatrial.review.agreement import agreement_report
 from seatrial.review.agreement_json import agreement_json
 from seatrial.review.readiness import readiness
-from tests.review.journals import reviewed_job, taken_back, verdict
+from tests.review.journals import reviewed_job, said, taken_back
 
 REWARDS = {"t1": 1.0, "t2": 1.0, "t3": 0.0, "t4": 0.0, "t5": 1.0, "t6": 0.5}
 
@@ -18,10 +18,10 @@ def trial(task):
     return f"{task}.oracle.1"
 
 
-def said(rows, **more):
+def both_said(rows, **more):
     """What ada and eve said: two letters for each task, a dot for nothing."""
     return [
-        verdict(trial(task), who, what, minute, **more)
+        said(trial(task), who, what, minute, **more)
         for minute, (task, row) in enumerate(rows.items())
         for who, what in zip(("ada", "eve"), row, strict=True)
         if what != "."
@@ -30,7 +30,7 @@ def said(rows, **more):
 
 @pytest.fixture
 def job(tmp_path):
-    entries = said({"t1": "pp", "t2": "ff", "t3": "ff", "t4": "pf", "t5": "d.", "t6": "pp"}, seconds=30.0)
+    entries = both_said({"t1": "pp", "t2": "ff", "t3": "ff", "t4": "pf", "t5": "d.", "t6": "pp"}, seconds=30.0)
     return reviewed_job(tmp_path / "job", REWARDS, *entries)
 
 
@@ -41,7 +41,7 @@ def test_people_are_compared_by_their_first_verdicts(job):
     assert report.agreement.headline == "cohen_kappa"
     assert report.agreement.shared == 5
     assert report.states == {"agreed": 4, "needs": 1, "open": 1}
-    job.store.add_reviews(verdict(trial("t4"), "eve", "p", 90, role="second_look"))
+    job.store.add_reviews(said(trial("t4"), "eve", "p", 90, role="second_look"))
     after = agreement_report([load_job(job.path)]).overall
     assert after.agreement == report.agreement
     assert after.states == {"agreed": 5, "open": 1}
@@ -63,8 +63,8 @@ def test_the_verifier_against_people(job):
 def test_trials_that_were_drawn_stand_for_all_of_their_stratum(tmp_path):
     rare = Sampling(stratum="random", probability=0.4)  # two of five, one of which nobody got to
     entries = [
-        verdict(trial("t1"), "ada", "p", sampling=rare),
-        verdict(trial("t2"), "ada", "f", sampling=Sampling(stratum="disputed", probability=1.0)),
+        said(trial("t1"), "ada", "p", sampling=rare),
+        said(trial("t2"), "ada", "f", sampling=Sampling(stratum="disputed", probability=1.0)),
     ]
     found = agreement_report([reviewed_job(tmp_path / "job", REWARDS, *entries)]).overall.verifier
     assert found.sampled
@@ -73,8 +73,8 @@ def test_trials_that_were_drawn_stand_for_all_of_their_stratum(tmp_path):
 
 
 def test_blind_verdicts_are_also_reported_apart_where_there_are_both_kinds(tmp_path):
-    blind = said({"t1": "pp", "t2": "ff"}, blind=True)
-    sighted = said({"t3": "pf", "t4": "ff"})
+    blind = both_said({"t1": "pp", "t2": "ff"}, blind=True)
+    sighted = both_said({"t3": "pf", "t4": "ff"})
     report = agreement_report([reviewed_job(tmp_path / "job", REWARDS, *blind, *sighted)]).overall
     assert report.blind
     assert report.sighted
@@ -86,10 +86,10 @@ def test_blind_verdicts_are_also_reported_apart_where_there_are_both_kinds(tmp_p
 
 def test_reviewers_are_measured_against_what_others_know_to_be_right(tmp_path):
     entries = [
-        *said({"t1": "pp", "t2": "fp", "t3": "df"}, seconds=20.0),
-        *(verdict(trial(task), "kim", what, role="gold") for task, what in (("t1", "p"), ("t2", "f"), ("t3", "f"))),
-        verdict(trial("t4"), "ada", "f", reviewer_discipline="civil"),
-        verdict(trial("t4"), "ada", "p", role="gold"),
+        *both_said({"t1": "pp", "t2": "fp", "t3": "df"}, seconds=20.0),
+        *(said(trial(task), "kim", what, role="gold") for task, what in (("t1", "p"), ("t2", "f"), ("t3", "f"))),
+        said(trial("t4"), "ada", "f", reviewer_discipline="civil"),
+        said(trial("t4"), "ada", "p", role="gold"),
     ]
     ada, eve = agreement_report([reviewed_job(tmp_path / "job", REWARDS, *entries)]).overall.reviewers
     assert (ada.reviewer_id, ada.discipline, ada.passed, ada.failed, ada.deferred) == ("ada", "civil", 1, 2, 1)
@@ -99,7 +99,7 @@ def test_reviewers_are_measured_against_what_others_know_to_be_right(tmp_path):
 
 def test_several_jobs_are_told_together_and_apart(tmp_path):
     jobs = [
-        reviewed_job(tmp_path / name, REWARDS, *said({"t1": row, "t2": "ff"}))
+        reviewed_job(tmp_path / name, REWARDS, *both_said({"t1": row, "t2": "ff"}))
         for name, row in (("one", "pp"), ("two", "pf"))
     ]
     report = agreement_report(jobs)
@@ -110,7 +110,7 @@ def test_several_jobs_are_told_together_and_apart(tmp_path):
 
 
 def test_what_was_taken_back_does_not_count(tmp_path):
-    first, second = said({"t1": "pf"})
+    first, second = both_said({"t1": "pf"})
     job = reviewed_job(tmp_path / "job", REWARDS, first, second, taken_back(second))
     report = agreement_report([job]).overall
     assert (report.annotators, report.states) == (1, {"single": 1})

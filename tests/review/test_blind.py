@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from seatrial.model.record import FileChanges
 from seatrial.review.blind import changed_files, desk_key, is_revealed, item_key
 from tests.jobs.samples import job_file
-from tests.review.said import said, taken_back
+from tests.review.journals import said, taken_back
 
 JOB = job_file().model_copy(update={"id": "one"})
 OTHER = JOB.model_copy(update={"id": "two"})

@@ -3,7 +3,7 @@ from seatrial.review.calibration import Calibration, calibration_of
 from seatrial.review.cases import cases_of
 from seatrial.review.reviewers import reviewer_figures
 from tests.analysis.memory_jobs import memory_job, trial
-from tests.review.said import said, taken_back
+from tests.review.journals import said, taken_back
 
 
 def reviews(*entries):

@@ -2,7 +2,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seatrial.review.categories import category_slug, used_categories
-from tests.review.said import said, taken_back
+from tests.review.journals import said, taken_back
 
 
 def test_slugs_have_levels():

@@ -4,7 +4,7 @@ from pydantic import ValidationError
 from seatrial.errors import UsageError
 from seatrial.model.review import ReviewContext
 from seatrial.review.given import GivenUndo, GivenVerdict, adjudication_entry, undo_entry, verdict_entry
-from tests.review.said import drawn, said, taken_back
+from tests.review.journals import drawn, said, taken_back
 
 ID = "0123456789abcdef"
 CONTEXT = ReviewContext(revision=2)

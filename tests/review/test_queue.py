@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from seatrial.review.queue import QueueOptions, make_queue, state_for
 from tests.analysis.memory_jobs import trial
-from tests.review.said import drawn, said, taken_back
+from tests.review.journals import drawn, said, taken_back
 
 NOBODY = "nobody"
 EVERY = QueueOptions(random=1000)

@@ -2,7 +2,7 @@
 
 from seatrial.review.agreement import agreement_report
 from seatrial.review.readiness import readiness
-from tests.review.journals import reviewed_job, verdict
+from tests.review.journals import reviewed_job, said
 
 TASKS = [f"t{number:02}" for number in range(60)]
 
@@ -15,9 +15,9 @@ def job(folder, errors=0, gold=60, people=("ada", "eve")):
         wrong = "fp"[number % 2]
         for who in people:
             what = wrong if who == "eve" and number < errors else right
-            entries.append(verdict(f"{task}.oracle.1", who, what))
+            entries.append(said(f"{task}.oracle.1", who, what))
         if number < gold:
-            entries.append(verdict(f"{task}.oracle.1", "kim", right, role="gold"))
+            entries.append(said(f"{task}.oracle.1", "kim", right, role="gold"))
     return reviewed_job(folder, dict.fromkeys(TASKS, 1.0), *entries)
 
 

@@ -12,7 +12,7 @@ from seatrial.review.queue import QueueItem, QueueOptions, make_queue
 from seatrial.review.verifier import VerifierFigures, verifier_figures
 from seatrial.store.index import TrialEntry
 from tests.analysis.memory_jobs import memory_job, trial
-from tests.review.said import said
+from tests.review.journals import said
 
 ROUNDS, TRIALS = 30, 400
 RECALL, SPECIFICITY, SHARE = 0.9, 0.7, 0.4

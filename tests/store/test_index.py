@@ -55,7 +55,7 @@ entries = st.builds(
 
 
 def believed(content: bytes, index: Index = INDEX) -> dict[str, TrialEntry]:
-    found = {name: index.believed(line, STAMP) for name, line in index.read(content).items()}
+    found = index.read(content, lambda _: STAMP)
     return {name: entry for name, entry in found.items() if entry}
 
 
@@ -114,11 +114,10 @@ def test_a_line_of_another_user_job_or_task_is_not_believed(other):
 
 @pytest.mark.parametrize("place", range(4))
 def test_a_line_about_another_file_is_not_believed(place):
-    written = INDEX.read(line(ENTRY))["add.noop.1"]
     stamp = [value + (number == place) for number, value in enumerate(STAMP)]
-    assert INDEX.believed(written, STAMP) == ENTRY
-    assert INDEX.believed(written, stamp) is None
-    assert INDEX.believed(written, None) is None
+    assert INDEX.read(line(ENTRY), lambda _: STAMP) == {"add.noop.1": ENTRY}
+    assert INDEX.read(line(ENTRY), lambda _: stamp) == {"add.noop.1": None}
+    assert INDEX.read(line(ENTRY), lambda _: None) == {"add.noop.1": None}
 
 
 def test_a_stamp_tells_a_file_from_its_copy_and_from_itself_when_it_was_changed(tmp_path):

@@ -13,7 +13,6 @@ from seatrial.view.app import Viewer
 from seatrial.view.export import MARK, export_jobs, export_pages
 from seatrial.view.exporting.links import ExportLinks
 from seatrial.view.exporting.plan import ExportBounds
-from seatrial.view.library import Library
 from seatrial.view.links import Links
 from tests.view.hostile_files import write_hostile_files
 from tests.view.viewers import settings_for, stored_job
@@ -126,7 +125,7 @@ def test_an_export_that_fails_leaves_everything_as_it_was(job, tmp_path, monkeyp
 
 
 def test_an_export_has_so_many_pages_at_most(job, tmp_path):
-    view = Viewer(settings_for(job), Library([job]), Links())
+    view = Viewer(settings_for(job))
     done = export_pages(view, tmp_path / "out", ExportBounds(pages=5, raw_each=100, raw_total=300))
     assert done.pages == 5
     assert done.left_out_pages > 0

@@ -15,7 +15,7 @@ from seatrial.view import library as module
 from seatrial.view.job_folders import job_folders
 from seatrial.view.library import Library
 from tests.jobs.samples import NOON
-from tests.review.said import said, taken_back
+from tests.review.journals import said, taken_back
 from tests.view.viewers import finish_trial, stored_job
 
 

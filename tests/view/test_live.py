@@ -10,7 +10,7 @@ import pytest
 from seatrial.analysis.loaded import load_job
 from seatrial.store.job_store import JobStore
 from seatrial.view import events, live
-from seatrial.view.app import LIVE, make_app
+from seatrial.view.app import VIEW, make_app
 from seatrial.view.library import Library
 from seatrial.view.live import JobWatch, Live, LiveState
 from tests.jobs.samples import job_file, record
@@ -150,7 +150,7 @@ def test_two_pages_are_told_the_same_until_the_run_ends(store, monkeypatch):
                 while told["state"] == "running":
                     told = (await page.news())["a"]
                 assert told["state"] == "interrupted"
-            assert client.app[LIVE].watched == {"a": 2}
+            assert client.app[VIEW].live.watched == {"a": 2}
 
     asyncio.run(run())
 
@@ -162,9 +162,9 @@ def test_a_page_that_goes_away_is_forgotten(store, monkeypatch):
     async def run() -> None:
         async with viewer(settings_for(store.path.parent)) as client:
             response = await client.get("/api/jobs/a/events")
-            assert client.app[LIVE].watched == {"a": 1}
+            assert client.app[VIEW].live.watched == {"a": 1}
             response.close()
-            while client.app[LIVE].watched:  # noqa: ASYNC110 - nothing tells of it but that it is gone
+            while client.app[VIEW].live.watched:  # noqa: ASYNC110 - nothing tells of it but that it is gone
                 await asyncio.sleep(0)
 
     asyncio.run(run())

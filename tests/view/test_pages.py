@@ -17,11 +17,10 @@ from seatrial.model.job import AgentOptions
 from seatrial.store.job_store import JobStore
 from seatrial.view.app import Viewer
 from seatrial.view.library import Library
-from seatrial.view.links import Links
-from seatrial.view.pages import jobs
+from seatrial.view.pages import job, jobs
 from tests.jobs.samples import evaluation, job_file
 from tests.report.sample_reports import HOSTILE
-from tests.review.said import said
+from tests.review.journals import said
 from tests.view.viewers import finish_trial, settings_for, stored_job, viewer
 
 REWARDS = {"add": [1.0, 1.0], "sort": [0.0, 1.0], "cut": [0.0, 0.0]}
@@ -204,7 +203,7 @@ def test_what_fails_unexpectedly_is_in_the_log_and_not_on_the_page(tmp_path, mon
 
 def test_a_list_does_not_wait_for_jobs_that_take_long(tmp_path, monkeypatch):
     stored_job(tmp_path / "a", {"add": [1.0]})
-    waiting = Viewer(settings_for(tmp_path), Library([tmp_path]), Links())
+    waiting = Viewer(settings_for(tmp_path))
     assert "1 more job is being read" in plain(jobs.jobs_page(waiting, []))
     monkeypatch.setattr(jobs, "_PATIENCE_SEC", 0.0)
     may_go_on, readers = threading.Event(), list[str]()
@@ -227,6 +226,35 @@ def test_a_list_does_not_wait_for_jobs_that_take_long(tmp_path, monkeypatch):
     assert len(readers) == 2  # one ahead of all requests, and one for all of them
 
 
+def test_the_page_of_a_job_that_takes_long_says_so_and_comes_by_itself(tmp_path, monkeypatch):
+    stored_job(tmp_path / "a", {"add": [1.0]})
+    monkeypatch.setattr(job, "_PATIENCE_SEC", 0.0)
+    may_go_on, made = threading.Event(), list[str]()
+
+    def overview(view: Viewer, key: str) -> Any:
+        made.append(key)
+        may_go_on.wait(60)
+
+    monkeypatch.setattr(job, "_overview", overview)
+
+    async def fetch() -> list[tuple[int, str | None, str]]:
+        async with viewer(settings_for(tmp_path)) as client:
+            try:
+                answers = [await client.get("/jobs/a/") for _ in range(5)]
+                waiting = asyncio.ensure_future(client.get("/jobs/a/", headers={"Prefer": "wait"}))
+                done, _ = await asyncio.wait([waiting], timeout=0.1)
+                assert not done
+                waiting.cancel()
+                return [(each.status, each.headers.get("Refresh"), await each.text()) for each in answers]
+            finally:
+                may_go_on.set()
+
+    found = asyncio.run(fetch())
+    assert [(status, refresh) for status, refresh, _ in found] == [(200, "1")] * 5
+    assert "Its page comes by itself" in found[0][2]
+    assert made == ["a"]  # one for all of them
+
+
 @pytest.mark.parametrize("path", ["/jobs/none/", "/jobs/..%2f..%2fetc/", "/jobs/%00/", "/jobs/a~b/", "/jobs//"])
 def test_a_job_that_is_not_there(tmp_path, path):
     stored_job(tmp_path / "a", {"add": [1.0]})
@@ -235,7 +263,7 @@ def test_a_job_that_is_not_there(tmp_path, path):
 
 
 def test_a_journal_that_is_damaged_later_is_no_concern_of_other_jobs(tmp_path):
-    view = Viewer(settings_for(tmp_path), Library([tmp_path]), Links())
+    view = Viewer(settings_for(tmp_path))
     for name in ("sound", "spoilt"):
         stored_job(tmp_path / name, {"beam": [1.0]})
     jobs.jobs_page(view)

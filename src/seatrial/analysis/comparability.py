@@ -4,14 +4,13 @@ Other tests or another threshold make another reward of the same work; such a co
 insists. All else is named beside the numbers, so that a reader can think about it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from seatrial.analysis.arms import Arm
 from seatrial.analysis.differences import MEANING, Difference, Weight, asked_differences, differing, shown
 from seatrial.analysis.settings import LOOKED_AT, setting_differences
-from seatrial.analysis.tally import SCORED
 from seatrial.errors import SeatrialError
 from seatrial.store.index import TrialEntry
 
@@ -51,13 +50,13 @@ def comparability(first: Arm, second: Arm) -> Comparability:
         *(each for each in settings if (each.name, each.first, each.second) not in known),
         *_tasks_of_one_side(first, second),
         *_counts(first, second),
-        *differing("prices", "condition", _prices(first), _prices(second)),
+        *differing("prices", "condition", first.pool.prices, second.pool.prices),
     ]
     return Comparability(tuple(found), tuple(_warnings(first, second)))
 
 
 def _task_contents(first: Arm, second: Arm, common: Iterable[str]) -> Iterator[Difference]:
-    digests = [{task.id: task.digest for task in arm.job.file.tasks} for arm in (first, second)]
+    digests = [arm.job.digests for arm in (first, second)]
     changed = [task for task in common if digests[0].get(task) != digests[1].get(task)]
     if changed:
         one, other = (each.get(changed[0], "unknown")[:12] for each in digests)
@@ -66,20 +65,12 @@ def _task_contents(first: Arm, second: Arm, common: Iterable[str]) -> Iterator[D
 
 def _tests(first: Arm, second: Arm, common: Iterable[str]) -> Iterator[Difference]:
     """Other tests that judged the same task: the task was changed, or one side was judged again."""
-    sides = [_tests_by_task(arm) for arm in (first, second)]
+    sides = [arm.pool.tests for arm in (first, second)]
     known = [task for task in common if sides[0].get(task) and sides[1].get(task)]
     changed = [task for task in known if len(sides[0][task] | sides[1][task]) > 1]
     if changed:
         one, other = (shown(sorted(each[changed[0]])) for each in sides)
         yield Difference("tests that judged", "meaning", one, other, len(changed), changed[0])
-
-
-def _tests_by_task(arm: Arm) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for task, tests in {(trial.task_id, trial.tests) for trial in arm.scored}:
-        if tests is not None:
-            found.setdefault(task, set()).add(tests)
-    return found
 
 
 def _judged_by(first: Arm, second: Arm, common: Collection[str]) -> dict[str, list[Difference]]:
@@ -103,6 +94,8 @@ def _regrade_options(arm: Arm, common: Collection[str]) -> list[dict[str, Any]]:
     """What a few records of trials that were judged again say; of each revision and each kind of tests one is read.
     Trials that were not have no options of their own.
     """
+    if not arm.pool.is_regraded:
+        return [{}] if common else []
     kinds: dict[tuple[str | None, int], TrialEntry] = {}
     revisions: dict[int, TrialEntry] = {}
     for trial in arm.scored:
@@ -134,20 +127,10 @@ def _unlike(name: str, counts: tuple[int, int]) -> Iterator[Difference]:
         yield Difference(name, "condition", f"{counts[0]:,}", f"{counts[1]:,}")
 
 
-_HAPPENED: dict[str, Callable[[Sequence[TrialEntry]], int]] = {
-    "trials without a verdict": lambda trials: sum(t.outcome not in SCORED or t.reward is None for t in trials),
-    "trials with processes killed for memory": lambda trials: sum(t.oom_kills > 0 for t in trials),
-    "trials that took several tries": lambda trials: sum(t.tries > 1 for t in trials),
-    "trials judged again": lambda trials: sum(t.revision > 0 for t in trials),
-    "disputed verdicts": lambda trials: sum(t.disputed_reward is not None for t in trials),
-}
-"""What may happen to trials, and how many of some it happened to."""
-
-
 def _counts(first: Arm, second: Arm) -> Iterator[Difference]:
     """What happened to trials and may have moved their rewards, where it did so to a larger share of one side."""
-    for name, count in _HAPPENED.items():
-        one, other = count(first.trials), count(second.trials)
+    for name, one in first.pool.happened.items():
+        other = second.pool.happened[name]
         if one * len(second.trials) != other * len(first.trials):
             values = f"{one:,} of {len(first.trials):,}", f"{other:,} of {len(second.trials):,}"
             yield Difference(name, "condition", *values)
@@ -155,10 +138,6 @@ def _counts(first: Arm, second: Arm) -> Iterator[Difference]:
 
 def _unscored(arm: Arm) -> int:
     return len(arm.trials) - len(arm.scored)
-
-
-def _prices(arm: Arm) -> tuple[str, ...]:
-    return tuple(sorted({trial.prices for trial in arm.trials if trial.prices}))
 
 
 def _warnings(first: Arm, second: Arm) -> Iterator[str]:

@@ -7,12 +7,19 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from seatrial.analysis.finished import Finished
 from seatrial.model.record import SCORED_OUTCOMES, Outcome
 
 SCORED = SCORED_OUTCOMES
+
+# Asked of each trial: a getter takes half as long as the same in a loop.
+_OUTCOME, _TASK, _PUT_BACK, _WARNINGS = map(attrgetter, ("outcome", "task_id", "put_back", "warnings"))
+_TASK_AND_REWARD = attrgetter("task_id", "reward")
+_USED = attrgetter("model_calls", "input_tokens", "output_tokens", "cost_usd", "prices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Gathered:
 
 def gather(entries: list[Finished], broken: Collection[str]) -> Gathered:
     """Go through trials; none of a `broken` task is scored."""
-    outcomes = [counted_outcome(entry, broken) for entry in entries] if broken else [each.outcome for each in entries]
+    outcomes = [counted_outcome(entry, broken) for entry in entries] if broken else [*map(_OUTCOME, entries)]
     judged = zip(entries, outcomes, strict=True)
     scored = [entry for entry, outcome in judged if outcome in SCORED and entry.reward is not None]
     return Gathered(
@@ -60,9 +67,9 @@ def gather(entries: list[Finished], broken: Collection[str]) -> Gathered:
         outcomes=Counter(outcomes),
         rewards=rewards_by_task(scored),
         passed=Counter([entry.task_id for entry in scored if entry.outcome == "pass"]),
-        trials=Counter([entry.task_id for entry in entries]),
-        curated=sum(1 for entry in entries if entry.put_back),
-        warnings=Counter(code for entry in entries if entry.warnings for code in entry.warnings),
+        trials=Counter(map(_TASK, entries)),
+        curated=sum(map(bool, map(_PUT_BACK, entries))),
+        warnings=Counter(chain.from_iterable(map(_WARNINGS, entries))),
         usage=_total_usage(entries),
     )
 
@@ -110,7 +117,7 @@ def added_usage(parts: Sequence[UsageTotal]) -> UsageTotal | None:
 
 def rewards_by_task(scored: Iterable[Finished]) -> dict[str, list[float]]:
     """The rewards of scored trials, those of one task together."""
-    return by_task((entry.task_id, entry.reward) for entry in scored)
+    return by_task(map(_TASK_AND_REWARD, scored))
 
 
 def by_task(rewards: Iterable[tuple[str, float | None]]) -> dict[str, list[float]]:
@@ -128,16 +135,17 @@ def counted_outcome(entry: Finished, broken: Collection[str]) -> Outcome:
 
 
 def _total_usage(entries: list[Finished]) -> UsageTotal | None:
-    users = [entry for entry in entries if entry.input_tokens is not None]
-    if not users:
+    used = [each for each in map(_USED, entries) if each[1] is not None]
+    if not used:
         return None
-    costs = [entry.cost_usd for entry in users if entry.model_calls != 0]
+    calls, told, said, spent, prices = zip(*used, strict=True)
+    costs = [cost for cost, count in zip(spent, calls, strict=True) if count != 0]
     known = [cost for cost in costs if cost is not None]
     return UsageTotal(
-        trials=len(users),
-        calls=sum([entry.model_calls or 0 for entry in users]),
-        input_tokens=sum([entry.input_tokens or 0 for entry in users]),
-        output_tokens=sum([entry.output_tokens or 0 for entry in users]),
+        trials=len(used),
+        calls=sum(filter(None, calls)),
+        input_tokens=sum(filter(None, told)),
+        output_tokens=sum(filter(None, said)),
         cost_usd=math.fsum(known) if len(known) == len(costs) else None,
-        prices=tuple(sorted({entry.prices for entry in users if entry.prices})),
+        prices=tuple(sorted(filter(None, {*prices}))),
     )

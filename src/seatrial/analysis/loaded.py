@@ -78,7 +78,8 @@ class LoadedJob:
     @cached_property
     def thresholds(self) -> tuple[float, ...]:
         """Those of its trials: several where some were judged again with another; of no trials the job's."""
-        return tuple(sorted({self.threshold_of(trial) for trial in self.trials})) or (self.threshold,)
+        found = {trial.pass_threshold for trial in self.trials} or {None}
+        return tuple(sorted(self.threshold if each is None else each for each in found))
 
     @cached_property
     def summary(self) -> JobSummary:
@@ -96,6 +97,11 @@ class LoadedJob:
     def labels(self) -> dict[str, TaskLabels]:
         """By what its tasks are grouped."""
         return {task.id: task.labels for task in self.file.tasks}
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Which contents its tasks have."""
+        return {task.id: task.digest for task in self.file.tasks}
 
     def labels_of(self, task_id: str) -> TaskLabels:
         """By what a task is grouped."""

@@ -21,7 +21,7 @@ class Pool:
     @cached_property
     def scored(self) -> tuple[TrialEntry, ...]:
         """The trials that were judged."""
-        return tuple(trial for trial in self.trials if trial.outcome in SCORED and trial.reward is not None)
+        return tuple([trial for trial in self.trials if trial.outcome in SCORED and trial.reward is not None])
 
     @cached_property
     def rewards(self) -> dict[str, list[float]]:
@@ -31,9 +31,8 @@ class Pool:
     @cached_property
     def attempts(self) -> dict[str, Attempts]:
         """How often each task was judged, and how often it passed."""
-        judged = Counter(trial.task_id for trial in self.scored)
-        passed = Counter(trial.task_id for trial in self.scored if trial.outcome == "pass")
-        return {task: (count, passed[task]) for task, count in judged.items()}
+        passed = Counter([trial.task_id for trial in self.scored if trial.outcome == "pass"])
+        return {task: (len(rewards), passed[task]) for task, rewards in self.rewards.items()}
 
     @cached_property
     def by_task(self) -> dict[str, list[TrialEntry]]:
@@ -52,6 +51,41 @@ class Pool:
                 shares[name][trial.task_id].append(share)
         return {
             name: {task: math.fsum(each) / len(each) for task, each in tasks.items()} for name, tasks in shares.items()
+        }
+
+    @cached_property
+    def settings(self) -> frozenset[tuple[str, str | None]]:
+        """The tasks that were judged, each with every setting it was judged in."""
+        return frozenset([(trial.task_id, trial.setting) for trial in self.scored])
+
+    @cached_property
+    def tests(self) -> dict[str, set[str]]:
+        """By which tests each task was judged, as far as that is known."""
+        found: dict[str, set[str]] = {}
+        for task, tests in {(trial.task_id, trial.tests) for trial in self.scored}:
+            if tests is not None:
+                found.setdefault(task, set()).add(tests)
+        return found
+
+    @cached_property
+    def is_regraded(self) -> bool:
+        """Whether any of the scored trials was judged again."""
+        return any(trial.revision for trial in self.scored)
+
+    @cached_property
+    def prices(self) -> tuple[str, ...]:
+        """By which tables of prices costs were computed."""
+        return tuple(sorted({trial.prices for trial in self.trials if trial.prices}))
+
+    @cached_property
+    def happened(self) -> dict[str, int]:
+        """What may have moved rewards, and how many trials it happened to."""
+        return {
+            "trials without a verdict": len(self.trials) - len(self.scored),
+            "trials with processes killed for memory": sum([trial.oom_kills > 0 for trial in self.trials]),
+            "trials that took several tries": sum([trial.tries > 1 for trial in self.trials]),
+            "trials judged again": sum([trial.revision > 0 for trial in self.trials]),
+            "disputed verdicts": sum([trial.disputed_reward is not None for trial in self.trials]),
         }
 
     @cached_property

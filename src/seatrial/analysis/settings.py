@@ -48,8 +48,7 @@ def setting_differences(first: Arm, second: Arm, tasks: Sequence[str]) -> list[D
 
 def _trials_that_differ(first: Arm, second: Arm, tasks: Iterable[str]) -> Iterator[tuple[TrialEntry, TrialEntry]]:
     """For each task one trial of either side whose settings the other one does not have."""
-    known = [{(trial.task_id, trial.setting) for trial in arm.scored} for arm in (first, second)]
-    wanted = {task for task, _ in known[0] ^ known[1]}.intersection(tasks)
+    wanted = {task for task, _ in first.pool.settings ^ second.pool.settings}.intersection(tasks)
     sides = [_by_setting(arm, wanted) for arm in (first, second)]
     for task in sorted(wanted):
         one, other = sides[0].get(task, {}), sides[1].get(task, {})

@@ -123,25 +123,33 @@ def _split(tags: tuple[str, ...]) -> tuple[Kind, ...]:
 def _tagged(trials: Iterable[TrialEntry]) -> Mapping[Kind, list[TrialEntry]]:
     found: dict[Kind, list[TrialEntry]] = defaultdict(list)
     for trial in trials:
-        for kind in _kinds(trial):
-            found[kind].append(trial)
+        if trial.tags:
+            for kind in _kinds(trial):
+                found[kind].append(trial)
     return found
 
 
 def _count(arm: Arm, kind: Kind, trials: Sequence[TrialEntry], level: float | None) -> TagCount:
     failed = [trial for trial in trials if trial.outcome != "pass"]
-    judged = {task: count for task, (count, _) in arm.attempts.items()}
-    lost = {task: count - passed for task, (count, passed) in arm.attempts.items()}
+    shares = (None, None) if level is None else _shares(arm, trials, failed, level)
     examples = nsmallest(_MOST_EXAMPLES, failed or trials, key=lambda trial: (trial.reward or 0.0, trial.trial_id))
     return TagCount(
         *kind,
         arm=arm.label,
         trials=len(trials),
         failed=len(failed),
-        of_scored=_share(trials, judged, level) if level is not None else None,
-        of_failed=_share(failed, lost, level) if level is not None else None,
+        of_scored=shares[0],
+        of_failed=shares[1],
         examples=tuple(trial.trial_id for trial in examples),
     )
+
+
+def _shares(
+    arm: Arm, trials: Sequence[TrialEntry], failed: Sequence[TrialEntry], level: float
+) -> tuple[Estimate | None, Estimate | None]:
+    judged = {task: count for task, (count, _) in arm.attempts.items()}
+    lost = {task: count - passed for task, (count, passed) in arm.attempts.items()}
+    return _share(trials, judged, level), _share(failed, lost, level)
 
 
 def _share(trials: Sequence[TrialEntry], among: Mapping[str, int], level: float) -> Estimate | None:
@@ -183,6 +191,8 @@ def _said(trial: TrialEntry) -> str:
 
 
 def _total(arm: Arm) -> FailedCount:
-    failed = [trial for trial in arm.scored if trial.outcome != "pass"]
-    unclassified = sum(all(category in RUN_CATEGORIES for category, _ in _kinds(trial)) for trial in failed)
-    return FailedCount(arm.label, len(arm.scored), len(failed), unclassified)
+    failed = Counter([trial.tags for trial in arm.scored if trial.outcome != "pass"])
+    unclassified = sum(
+        count for tags, count in failed.items() if all(category in RUN_CATEGORIES for category, _ in _split(tags))
+    )
+    return FailedCount(arm.label, len(arm.scored), failed.total(), unclassified)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from seatrial.errors import JobError, UsageError
 from seatrial.report.text import harmless
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 from seatrial.store.job_store import JobStore
 
 _OF_EVALUATIONS = ("rollouts.jsonl", "results.jsonl")

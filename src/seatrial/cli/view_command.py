@@ -16,7 +16,6 @@ import click
 
 from seatrial.cli.long_run import ending_signals
 from seatrial.errors import UsageError
-from seatrial.report.text import counted
 from seatrial.view.hosts import root_url
 from seatrial.view.job_folders import check_folders
 from seatrial.view.ports import listen
@@ -79,7 +78,9 @@ def command(  # noqa: PLR0913, PLR0917 - one for each option
 
 
 def _export(folders: tuple[Path, ...], target: Path) -> None:
-    from seatrial.view.export import export_jobs  # noqa: PLC0415 - slow to import, and most who look export nothing
+    # Slow to import, and most who look export nothing.
+    from seatrial.report.text import counted  # noqa: PLC0415
+    from seatrial.view.export import export_jobs  # noqa: PLC0415
 
     done = export_jobs(folders, target.absolute())
     click.echo(f"{counted(done.pages, 'page')} and {counted(done.raw_files, 'raw file')}: {target / 'index.html'}")

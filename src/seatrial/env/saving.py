@@ -20,7 +20,7 @@ from seatrial.env.run_row import RowPlan, run_row
 from seatrial.env.stored import dump_output, load_output
 from seatrial.errors import JobError, UsageError
 from seatrial.store.files import replace_file, storing
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 from seatrial.store.lock import locked
 
 if TYPE_CHECKING:

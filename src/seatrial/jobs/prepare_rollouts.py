@@ -19,7 +19,7 @@ from seatrial.jobs.prepare import PreparedJob
 from seatrial.jobs.resume import changed_tasks, compare_specs
 from seatrial.model.job import JobSpec, LockedTask
 from seatrial.model.task import Task
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 from seatrial.store.job_store import JobStore
 
 _ADVICE = "save to another folder"

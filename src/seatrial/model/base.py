@@ -22,6 +22,7 @@ class StrictModel(BaseModel):
 
     model_config = ConfigDict(
         strict=True,
+        defer_build=True,
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,

@@ -67,6 +67,8 @@ def shown_width(text: str) -> int:
 
 def harmless_lines(text: str) -> list[str]:
     """A stranger's text of several lines, none of it lost and none of it able to steer a terminal."""
+    if text.isprintable():
+        return [text]
     lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
     return ["".join(character if character.isprintable() else " " for character in line) for line in lines]
 

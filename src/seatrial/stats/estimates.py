@@ -34,11 +34,11 @@ def estimate_mean(
 
     `clusters` says which groups belong together, such as tasks made from one template. Empty groups do not count.
     """
-    chosen = [index for index, values in enumerate(groups) if values]
+    chosen = [values for values in groups if values]
     if not chosen:
         return None
-    means = [math.fsum(groups[index]) / len(groups[index]) for index in chosen]
-    names = [clusters[index] for index in chosen] if clusters is not None else None
+    means = [math.fsum(values) / len(values) for values in chosen]
+    names = [name for name, values in zip(clusters, groups, strict=True) if values] if clusters is not None else None
     spread = spread_of(means, names, (0.0, 1.0), level)
-    count = sum(len(groups[index]) for index in chosen)
+    count = sum(map(len, chosen))
     return Estimate(spread.mean, spread.low, spread.high, level, count, len(means), min(float(count), spread.effective))

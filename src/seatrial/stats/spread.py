@@ -44,14 +44,15 @@ def spread_of(
     """
     added = added_at_each_end(limits)
     seen, (least, most) = gathered(values, clusters), limits
-    total, count = (math.fsum(column) for column in zip(*seen, strict=True))
+    totals, sizes = zip(*seen, strict=True)
+    total, count = math.fsum(totals), math.fsum(sizes)
     # Each as large as the cluster of an average value: clusters of one would weigh nothing beside large families.
-    size = math.fsum(size**2 for _, size in seen) / count
+    size = math.fsum([size**2 for size in sizes]) / count if clusters is not None else 1.0
     mean = min(most, max(least, total / count))  # rounding may put it a hair outside
     middle = (total + added * size * (least + most)) / (count + 2 * added * size)
     number = len(seen) + round(2 * added)
     ends = added * size**2 * ((least - middle) ** 2 + (most - middle) ** 2)
-    squares = math.fsum((total - size * middle) ** 2 for total, size in seen) + ends
+    squares = math.fsum([(total - size * middle) ** 2 for total, size in seen]) + ends
     error = math.sqrt(number / (number - 1) * squares) / (count + 2 * added * size)
     reach = student_t(level, number - 1) * error
     return Spread(

@@ -8,9 +8,10 @@ import errno
 import gc
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,7 +19,7 @@ from pydantic import ValidationError
 from seatrial.model.record import SCHEMA_VERSION, TrialRecord
 from seatrial.store.draft import RECORD
 from seatrial.store.files import read_plain
-from seatrial.store.index import Index, IndexLine, Stamp, TrialEntry, entry_of, stamp_of
+from seatrial.store.index import Index, Stamp, TrialEntry, entry_of, stamp_of
 from seatrial.store.revisions import REVISIONS, Revisions, revision_name
 from seatrial.store.roster import Roster
 
@@ -65,30 +66,22 @@ class Records:
         """Count what is in the folder, with the help of what its index says. Raises OSError for the folder itself."""
         census, folders, later = Census([], [], []), self._folders(), self.revisions.numbers()
         with collector_paused():
-            lines = self._index.read(content)
-            for name, is_folder in sorted(folders.items()):
-                line = lines.pop(name, None)  # it is many objects, and no longer needed
-                numbers = later.get(name, ())
-                newest = numbers[-1] if numbers else 0
-                entry = self._entry_by_index(name, newest, line) if line is not None and is_folder else None
-                if entry is not None:
+            known = self._index.read(content, partial(self._newest_stamp, later))
+            for name in sorted(folders):
+                entry = known.pop(name, None)
+                if entry is not None and folders[name] and self._is_of_job(entry):
                     census.entries.append(entry)
                 else:
-                    self._count_record(name, numbers, census)
-        gone = [name for name in lines if self._roster.wants(name)]
+                    self._count_record(name, later.get(name, ()), census)
+        gone = [name for name in known if self._roster.wants(name)]
         census.uncounted.extend(self._uncounted(name, "its folder is gone, though the index names it") for name in gone)
         census.uncounted.sort(key=lambda found: found.trial_id)
         return census
 
     def believed(self, content: bytes) -> list[TrialEntry]:
         """The trials that lines of the index are about, as far as those can be believed."""
-        found = []
-        for name, line in self._index.read(content).items():
-            later = self.revisions.of(name)
-            entry = self._entry_by_index(name, later[-1] if later else 0, line)
-            if entry is not None:
-                found.append(entry)
-        return found
+        known = self._index.read(content, partial(self._newest_stamp, self.revisions.numbers()))
+        return [entry for entry in known.values() if entry is not None and self._is_of_job(entry)]
 
     def examine(self, trial_id: str, revision: int = 0) -> TrialRecord | Uncounted:
         """A trial's record of some revision, or what is there instead of one that counts."""
@@ -130,9 +123,13 @@ class Records:
             # Names with a dot in front are not ours: desktops and network file systems leave them.
             return {each.name: each.is_dir(follow_symlinks=False) for each in found if each.name[0] != "."}
 
-    def _entry_by_index(self, name: str, newest: int, line: IndexLine) -> TrialEntry | None:
-        entry = self._index.believed(line, self._stamp(name, newest))
-        return entry if entry and self._roster.has(entry.task_id, entry.agent, entry.attempt) else None
+    def _is_of_job(self, entry: TrialEntry) -> bool:
+        return self._roster.has(entry.task_id, entry.agent, entry.attempt)
+
+    def _newest_stamp(self, later: Mapping[str, Sequence[int]], trial_id: str) -> Stamp | None:
+        if trial_id in later:
+            return self._stamp(trial_id, later[trial_id][-1])
+        return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
 
     def _stamp(self, trial_id: str, revision: int) -> Stamp | None:
         if revision:

@@ -6,6 +6,8 @@ is still the one it was written about; any other line, and any that is torn or m
 
 import hashlib
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -92,10 +94,7 @@ _REPEATED = [
     TrialEntry._fields.index(name)
     for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "warnings", "tags")
 ]
-_make_entry = TrialEntry._make
-
-IndexLine = tuple[bytes, list[Any]]
-"""A line as it was found, and its values: those of the stamp, then those of the entry."""
+_make_entry = partial(tuple.__new__, TrialEntry)  # `_make` counts the values, which a signed line has all of
 
 
 def stamp_of(path: str) -> Stamp | None:
@@ -173,36 +172,38 @@ class Index:
         body = orjson.dumps([*stamp, *_without_usual(entry)])
         return self._sign(entry.task_id, body) + body + b"\n"
 
-    def read(self, content: bytes) -> dict[str, IndexLine]:
-        """What is written about each trial, the last line about it counting; whether it is true, `believed` tells."""
-        found: dict[str, IndexLine] = {}
+    def read(self, content: bytes, stamp: Callable[[str], Stamp | None]) -> dict[str, TrialEntry | None]:
+        """What the last line about each trial says; None where that is not to be believed.
+
+        `stamp` tells the one that a trial's record has now.
+        """
+        found: dict[str, TrialEntry | None] = {}
         for line in content.split(b"\n"):
             try:
                 values = orjson.loads(line[_SIGNATURE:])
                 if len(values) == 1:
                     found.pop(values[0], None)
                 else:
-                    found[values[_TRIAL]] = (line, values)
+                    found[values[_TRIAL]] = self._believed(line, values, stamp)
             except (orjson.JSONDecodeError, TypeError, LookupError):
                 continue
         return found
 
-    def believed(self, written: IndexLine, stamp: Stamp | None) -> TrialEntry | None:
-        """The entry of a line that is of this user and this job, and of a record with this stamp; else None."""
-        line, values = written
+    def _believed(self, line: bytes, values: list[Any], stamp: Callable[[str], Stamp | None]) -> TrialEntry | None:
+        """The entry of a line that is of this user and this job, and of a record with its stamp; else None."""
         task = values[_TASK] if len(values) > _TASK else None
-        if values[:_TRIAL] != stamp or not isinstance(task, str):
+        if not isinstance(task, str) or not line.startswith(self._sign(task, line[_SIGNATURE:])):
             return None
-        if not line.startswith(self._sign(task, line[_SIGNATURE:])):
+        if values[:_TRIAL] != stamp(values[_TRIAL]):
             return None
         return self._entry(values[_TRIAL:])
 
     def _entry(self, values: list[Any]) -> TrialEntry:
         """The entry with these values: tuples for the lists of JSON, and one object for what many entries have."""
         values += _USUAL[len(values) :]
-        known = self._known
         for place in _TUPLES:
             values[place] = tuple(values[place])
+        known = self._known
         for place in _REPEATED:
             value = values[place]
             values[place] = known.setdefault(value, value)

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from seatrial.errors import JobError
 from seatrial.model.job import JOB_SCHEMA_VERSION, JobFile
 from seatrial.store.files import read_plain, storing
+from seatrial.store.job_mark import JOB
 from seatrial.store.seal import SEAL
 
-JOB = "job.json"
 _MAX_JOB_BYTES = 2**30
 _MAX_TRIALS = 1_000_000
 _OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new", SEAL})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from seatrial.store.annotations import ANNOTATIONS
 from seatrial.store.index_file import INDEX
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 from seatrial.store.open_regrade import REGRADE
 from seatrial.store.revisions import REVISIONS
 from seatrial.store.seal import SEAL

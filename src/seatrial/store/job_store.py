@@ -34,7 +34,8 @@ from seatrial.store.draft import Draft, move_to_tries
 from seatrial.store.files import remove_tree, replace_file, storing, sync_folder
 from seatrial.store.index import Index, TrialEntry, forget_line
 from seatrial.store.index_file import INDEX, IndexFile
-from seatrial.store.job_file import JOB, check_size, ensure_free, make_folders, read_job_file
+from seatrial.store.job_file import check_size, ensure_free, make_folders, read_job_file
+from seatrial.store.job_mark import JOB
 from seatrial.store.lock import locked
 from seatrial.store.revisions import LAST_REVISION, REVISIONS, revision_name
 from seatrial.store.roster import Roster

@@ -21,7 +21,7 @@ from seatrial.trial.snapshot import ARCHIVE
 from seatrial.view.rendering.bounded import BoundedContent, open_plain
 from seatrial.view.rendering.tar_headers import CheckedEntry
 
-_MAX_READ, _MAX_ENTRIES, _MAX_WINDOW = 2**28, 200_000, 2**27
+_MAX_READ, _MAX_ENTRIES, _MAX_WINDOW = 2**28, 15_000, 2**27
 _BROKEN = (ContentError, OSError, EOFError, ValueError, tarfile.TarError, zstandard.ZstdError)
 
 
@@ -41,21 +41,28 @@ def has_end_state(job: Path, place: Path) -> bool:
 def read_end_state(job: Path, place: Path, wanted: Collection[str], limit: int = 2**18) -> dict[str, LeftFile]:
     """The files of these absolute paths, as far as the end state in a folder of a job has them.
 
-    `place` is that folder as seen from the job. What is not in the answer was not changed. Raises StoreError for what
-    is no end state.
+    `place` is that folder as seen from the job. What is not in the answer was not changed; of what comes after very
+    many others, a note says that it was not looked for there. Raises StoreError for what is no end state.
     """
     names = {path.strip("/"): path for path in wanted}
     found: dict[str, LeftFile] = {}
     try:
         with _opened(job, place) as archive:
             for number, member in enumerate(archive):
-                if number >= _MAX_ENTRIES or len(found) == len(names):
+                if len(found) == len(names):
                     break
+                if number >= _MAX_ENTRIES:
+                    return {path: found.get(path, _not_reached()) for path in wanted}
                 if path := names.get(member.name.strip("/")):
                     found[path] = _left(archive, member, (job, place / FOLDER), limit)
     except _BROKEN as error:
         raise StoreError(f"{place / ARCHIVE}: not the end state of a sandbox: {error}") from None
     return found
+
+
+def _not_reached() -> LeftFile:
+    note = f"It is not among the first {_MAX_ENTRIES:,} entries of the end state, and the viewer reads no more of them."
+    return LeftFile(None, note)
 
 
 @contextmanager

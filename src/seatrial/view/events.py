@@ -11,7 +11,7 @@ from aiohttp import web
 from seatrial.errors import SeatrialError
 from seatrial.report.text import OUTCOME_WORDS, harmless, trial_row
 from seatrial.store.index import TrialEntry
-from seatrial.view.app import CLOSING, LIVE, VIEW
+from seatrial.view.app import CLOSING, VIEW
 from seatrial.view.links import Links
 from seatrial.view.live import LOOK_SEC, LiveState
 from seatrial.view.outcome_bar import outcome_words
@@ -41,7 +41,7 @@ def _trial_json(links: Links, key: str, trial: TrialEntry) -> dict[str, Any]:
 
 async def _tell(request: web.Request, keys: Sequence[str]) -> web.StreamResponse:
     """Tell a page of jobs until it goes away or the viewer ends: everything at first, then each job that changed."""
-    view, live, closing = request.app[VIEW], request.app[LIVE], request.app[CLOSING]
+    view, live, closing = request.app[VIEW], request.app[VIEW].live, request.app[CLOSING]
     await asyncio.to_thread(lambda: [view.library.folder(key) for key in keys])  # raises for one that is not there
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
@@ -68,7 +68,7 @@ async def _tell(request: web.Request, keys: Sequence[str]) -> web.StreamResponse
 async def _state(request: web.Request, key: str) -> LiveState | None:
     """A job as it is; nothing while it cannot be read, such as one that is just being moved."""
     try:
-        return await request.app[LIVE].state(key)
+        return await request.app[VIEW].live.state(key)
     except SeatrialError:
         return None
 

@@ -13,8 +13,6 @@ from seatrial.store.files import remove_tree, storing
 from seatrial.view.app import Viewer
 from seatrial.view.exporting.links import ExportLinks
 from seatrial.view.exporting.plan import ExportBounds, ExportPlan, PageKind, PlannedPage, PlannedRaw
-from seatrial.view.library import Library
-from seatrial.view.links import Links
 from seatrial.view.pages.files import file_page
 from seatrial.view.pages.job import job_page
 from seatrial.view.pages.jobs import jobs_page
@@ -43,7 +41,7 @@ class Exported:
 
 def export_jobs(jobs: Sequence[Path], folder: Path) -> Exported:
     """Write the pages of jobs to a folder, as `export_pages` does."""
-    return export_pages(Viewer(ViewSettings(tuple(jobs)), Library(jobs), Links()), folder)
+    return export_pages(Viewer(ViewSettings(tuple(jobs))), folder)
 
 
 def export_pages(view: Viewer, folder: Path, bounds: ExportBounds | None = None) -> Exported:
@@ -57,7 +55,7 @@ def export_pages(view: Viewer, folder: Path, bounds: ExportBounds | None = None)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
         try:
             # Of its own: parts of pages that a library keeps for others have the links of those.
-            own = replace(view, library=Library(view.settings.folders))
+            own = Viewer(view.settings, view.links)
             done = _Export(own, draft, ExportPlan(bounds or ExportBounds())).write()
             draft.chmod(0o755)
             _take_place(draft, folder)

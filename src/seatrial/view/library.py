@@ -17,7 +17,7 @@ from seatrial.errors import JobError, SeatrialError
 from seatrial.model.review import not_taken_back
 from seatrial.store.annotations import ANNOTATIONS, AnnotationJournal
 from seatrial.store.index_file import INDEX
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 from seatrial.store.lock import holder_of
 from seatrial.store.revisions import REVISIONS
 from seatrial.view.cards import JobCard, card_of

@@ -16,7 +16,7 @@ from seatrial.analysis.loaded import LoadedJob
 from seatrial.model.record import Outcome
 from seatrial.store.index import TrialEntry, stamp_of
 from seatrial.store.index_file import INDEX
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 from seatrial.store.lock import holder_of
 from seatrial.view.cards import RunState
 from seatrial.view.library import Library

@@ -2,36 +2,43 @@
 
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
-import markupsafe
-
-from seatrial.report.text import harmless_lines
 from seatrial.view.links import Links
 
+if TYPE_CHECKING:
+    import jinja2
 
-def _shown(value: object) -> object:
-    """Text without what would steer anything; what is marked as HTML is ours."""
-    return value if isinstance(value, markupsafe.Markup) else "\n".join(harmless_lines(str(value)))
+
+_FOLDERS = (("seatrial.view", "templates"), ("seatrial.report", "html"))
 
 
 @lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
+def _environment() -> "jinja2.Environment":
+    # Slow to import, and a start renders nothing.
+    import jinja2  # noqa: PLC0415
+    import markupsafe  # noqa: PLC0415
+
+    from seatrial.report.text import harmless_lines  # noqa: PLC0415
+
+    def shown(value: object) -> object:
+        """Text without what would steer anything; what is marked as HTML is ours."""
+        return value if isinstance(value, markupsafe.Markup) else "\n".join(harmless_lines(str(value)))
+
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([_folder("seatrial.view", "templates"), _folder("seatrial.report", "html")]),
+        loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(_folder(*each)) for each in _FOLDERS]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_shown,
+        finalize=shown,
     )
     environment.filters["trusted"] = markupsafe.Markup
     return environment
 
 
-def _folder(package: str, name: str) -> jinja2.FileSystemLoader:
-    return jinja2.FileSystemLoader(str(files(package) / name))
+def _folder(package: str, name: str) -> str:
+    return str(files(package) / name)
 
 
 def render(template: str, links: Links, **values: Any) -> str:

@@ -14,7 +14,7 @@ from seatrial.model.review import Retraction, ReviewContext, ReviewEntry, Sampli
 from seatrial.review.exchange.formats import FORMATS, format_of
 from tests.model.samples import DIGEST
 from tests.model.strategies import annotations, names, times
-from tests.review.journals import verdict
+from tests.review.journals import said
 
 MOMENT = "2026-11-17T09:00:00+00:00"
 ids = st.text("0123456789abcdef", min_size=16, max_size=64)
@@ -46,18 +46,18 @@ def read(name, content):
 @settings(max_examples=40)
 @given(journal=st.lists(entries | retractions, max_size=3))
 def test_what_goes_out_comes_back_the_same(name, journal):
-    found = [_line(said) for said in read(name, FORMATS[name].write(journal))]
+    found = [_line(entry) for entry in read(name, FORMATS[name].write(journal))]
     assert sorted(found) == sorted(map(_line, journal))
 
 
-def _line(said):
-    return said if isinstance(said, str) else said.model_dump_json()
+def _line(entry):
+    return entry if isinstance(entry, str) else entry.model_dump_json()
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_no_file_is_too_strange_to_be_told_of(name, content):
-    assert all(isinstance(said, str | ReviewEntry) for said in read(name, content))
+    assert all(isinstance(entry, str | ReviewEntry) for entry in read(name, content))
 
 
 @pytest.mark.parametrize("name", ["label-studio", "argilla"])
@@ -67,31 +67,31 @@ def test_no_file_is_too_strange_to_be_told_of(name, content):
         *("judgment", "metadata", "completed_by", "user_id", "from_name", "text"),
     ]), inner, max_size=4), max_leaves=12))  # fmt: skip
 def test_json_of_any_shape_is_told_of(name, value):
-    assert all(isinstance(said, str | ReviewEntry) for said in read(name, json.dumps([value]).encode()))
+    assert all(isinstance(entry, str | ReviewEntry) for entry in read(name, json.dumps([value]).encode()))
 
 
 def test_no_cell_of_a_spreadsheet_is_a_formula():
-    said = verdict("t1", "=ada()", "f", notes="+1", categories=["@x"])
-    content = FORMATS["csv"].write([said])
+    entry = said("t1", "=ada()", "f", notes="+1", categories=["@x"])
+    content = FORMATS["csv"].write([entry])
     _, row = csv.reader(io.StringIO(content.decode()))
     assert not [cell for cell in row if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
-    assert read("csv", content) == [said]
+    assert read("csv", content) == [entry]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_what_a_spreadsheet_saves_in_its_country_s_way_is_the_same(delimiter):
-    said = verdict("t1.oracle.1", "Zoë", "f", categories=["a;b", "c,d"], notes="1;2\n3,4")
+    entry = said("t1.oracle.1", "Zoë", "f", categories=["a;b", "c,d"], notes="1;2\n3,4")
     out = io.StringIO(newline="")
-    rows = csv.reader(io.StringIO(FORMATS["csv"].write([said]).decode(), newline=""))
+    rows = csv.reader(io.StringIO(FORMATS["csv"].write([entry]).decode(), newline=""))
     csv.writer(out, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
-    assert read("csv", out.getvalue().encode("utf-8-sig")) == [said]
+    assert read("csv", out.getvalue().encode("utf-8-sig")) == [entry]
 
 
 def test_a_spreadsheet_needs_four_columns_in_any_order():
     content = 'judgment,trial_id,timestamp,reviewer_id,categories\nfail,t1,2026-11-17T09:00:00Z,ada,"units, sign"\n'
-    (said,) = read("csv", content.encode())
-    assert said.annotation.categories == ["units", "sign"]
-    assert (said.role, said.blind) == ("first", False)
+    (entry,) = read("csv", content.encode())
+    assert entry.annotation.categories == ["units", "sign"]
+    assert (entry.role, entry.blind) == ("first", False)
 
 
 @pytest.mark.parametrize(

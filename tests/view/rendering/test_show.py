@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.view.rendering.bounded import BoundedContent, bounded
+from seatrial.view.rendering.markdown import show_markdown
 from seatrial.view.rendering.show import RawAddress, show_file
 from tests.view.rendering.tame_html import check_tame
 
@@ -130,6 +131,13 @@ def test_markdown_fetches_nothing_and_shows_where_links_lead():
 def test_odd_markdown_gets_no_longer(text):
     words = text_of("a.md", text)
     assert len(words) <= len(text) + 100
+
+
+def test_markdown_that_uses_one_long_address_everywhere_is_shown_as_it_is_written():
+    text = f"[a]: <{'x' * 9_000}>\n\n{'[a] ' * 9_000}"
+    page, note = show_markdown(text)
+    assert len(page) < 2 * len(text)
+    assert note == "shown as it is written: its links have more than 262,144 characters"
 
 
 def test_source_is_marked_by_classes_alone():

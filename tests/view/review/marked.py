@@ -27,7 +27,7 @@ from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.trial.snapshot import ARCHIVE
 from tests.jobs.samples import NOON, evaluation, record
-from tests.review.said import said
+from tests.review.journals import said
 
 OUTPUT = "/workspace/result.json"
 INSTRUCTION = f"# Deflection\n\nWrite the deflection to `{OUTPUT}`.\n"

@@ -11,7 +11,7 @@ import pytest
 from seatrial.model.annotation import Judgment
 from seatrial.review.states import review_of
 from seatrial.store.job_store import JobStore
-from tests.review.said import said
+from tests.review.journals import said
 from tests.view.review.marked import many_trials
 from tests.view.review.reviewing import ENTRY, Reviewer
 from tests.view.viewers import settings_for, viewer

@@ -4,7 +4,7 @@ import shutil
 
 from seatrial.view.library import Library
 from seatrial.view.review.desk import Desks
-from tests.review.said import said
+from tests.review.journals import said
 from tests.view.review.marked import many_trials
 
 

@@ -7,7 +7,7 @@ from seatrial.view.trial.logs import logs_of
 from seatrial.view.trial.revisions import revisions_of, tries_of
 from seatrial.view.trial.verdict import opinions_of
 from tests.jobs.samples import DIGEST, NOON, broken_machine, evaluation, record
-from tests.review.said import said
+from tests.review.journals import said
 from tests.view.trial.trials import keep_trial, opened, page_of, write_files
 
 

@@ -15,8 +15,6 @@ from seatrial.model.trace import ModelCall, TokenUsage
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.digest import digest_folder
 from seatrial.view.app import Viewer
-from seatrial.view.library import Library
-from seatrial.view.links import Links
 from seatrial.view.pages.trial import trial_page
 from seatrial.view.settings import ViewSettings
 from seatrial.view.trial.opened import OpenedTrial, open_trial
@@ -53,7 +51,7 @@ def opened(store: JobStore, trial_id: str = TRIAL) -> OpenedTrial:
 
 
 def view_of(*folders: Path) -> Viewer:
-    return Viewer(ViewSettings(folders), Library(folders), Links())
+    return Viewer(ViewSettings(folders))
 
 
 def page_of(store: JobStore, trial_id: str = TRIAL) -> "Page":

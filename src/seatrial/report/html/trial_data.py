@@ -79,13 +79,14 @@ def _reward(trial: TrialEntry) -> float | None:
 
 def _column(values: Iterable[float | None], digits: int) -> list[float | None]:
     """Values with as many digits as are shown; nothing at all where no value is known."""
-    column = [None if value is None else _short(value, digits) for value in values]
-    return column if any(value is not None for value in column) else []
+    column = [*values]
+    short = {value: _short(value, digits) for value in {*column} if value is not None}
+    return [*map(short.get, column)] if short else []
 
 
 def _short(value: float, digits: int) -> float:
     short = float(f"{value:.{digits}g}")
-    return int(short) if short == int(short) else short
+    return int(short) if short.is_integer() else short
 
 
 def _steps(trials: Sequence[TrialEntry], places: dict[str, int]) -> list[int]:
@@ -114,7 +115,8 @@ def _numbered(trials: Iterable[TrialEntry]) -> tuple[list[Any], list[int]]:
     places: dict[tuple[str, ...], int] = {(): 0}
     found = []
     for trial in trials:
-        marks, note = _marks(trial), notes_of(trial)
+        marks = _marks(trial)
+        note = (*marks, trial.failure) if trial.failure else marks
         if note not in places and len(places) < _MOST_NOTES:
             places[note] = len(places)
         elif note not in places and marks not in places and len(places) < 2 * _MOST_NOTES:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -23,6 +23,12 @@ from seatrial.view.outcome_bar import outcome_bar, outcome_words
 from seatrial.view.pages.jobs import review_words
 from seatrial.view.templating import render
 from seatrial.view.trial_query import SORTS, TrialQuery, TrialSelection, read_query, select_trials
+
+if TYPE_CHECKING:
+    from seatrial.view.overview import Overview
+
+_PATIENCE_SEC = 0.6
+"""So long a page may take before it says what it waits for."""
 
 _MOST_NOTES, _LONGEST_NOTE, _MOST_UNCOUNTED = 6, 120, 20
 
@@ -54,10 +60,7 @@ class SortHead:
 
 def job_page(view: Viewer, key: str, query: TrialQuery | None = None) -> str:
     """The page of a job, with the trials that a query asks for. Raises JobError."""
-    from seatrial.view.overview import make_overview  # noqa: PLC0415 - all of a report: slow, and lists need none of it
-
-    library, links = view.library, view.links
-    overview = library.made(key, "overview", partial(make_overview, links, key))
+    library, links, overview = view.library, view.links, _overview(view, key)
     job, card = library.job(key), library.card(key)
     selection = select_trials(job, query or TrialQuery(), job.reviews)
     return render(
@@ -79,6 +82,12 @@ def job_page(view: Viewer, key: str, query: TrialQuery | None = None) -> str:
         pages=_pages(view, key, selection),
         uncounted=[job.store.explain(each) for each in job.uncounted[:_MOST_UNCOUNTED]],
     )
+
+
+def _overview(view: Viewer, key: str) -> "Overview":
+    from seatrial.view.overview import make_overview  # noqa: PLC0415 - all of a report: slow, and lists need none of it
+
+    return view.library.made(key, "overview", partial(make_overview, view.links, key))
 
 
 def _lines(trials: Sequence[TrialEntry], reviews: Reviews) -> Iterator[TrialLine]:
@@ -146,9 +155,23 @@ def trials_json(job: LoadedJob, query: TrialQuery) -> dict[str, Any]:
     }
 
 
-async def _job(request: web.Request) -> web.Response:
-    query = read_query(request.query)
-    return html(await asyncio.to_thread(job_page, request.app[VIEW], request.match_info["job"], query))
+class _Overviews:
+    """The overviews that are being made, each by one thread for all pages that wait for it."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, asyncio.Future[Overview]] = {}
+
+    async def wait(self, view: Viewer, key: str, patience: float | None) -> bool:
+        """Whether the one of a job is made after so many seconds. Raises JobError where it cannot be."""
+        under_way = self._under_way.get(key)
+        if under_way is None or under_way.done():
+            under_way = self._under_way[key] = asyncio.ensure_future(asyncio.to_thread(_overview, view, key))
+        await asyncio.wait([under_way], timeout=patience)
+        if not under_way.done():
+            return False
+        self._under_way.pop(key, None)
+        under_way.result()
+        return True
 
 
 async def _trials(request: web.Request) -> web.Response:
@@ -164,4 +187,15 @@ async def _trials(request: web.Request) -> web.Response:
 
 def routes() -> list[web.RouteDef]:
     """Where this module's pages are."""
-    return [web.get("/jobs/{job}/", _job), web.get("/api/jobs/{job}/trials", _trials)]
+    overviews = _Overviews()
+
+    async def job(request: web.Request) -> web.Response:
+        view, key, query = request.app[VIEW], request.match_info["job"], read_query(request.query)
+        patience = None if "wait" in request.headers.get("Prefer", "") else _PATIENCE_SEC
+        if await overviews.wait(view, key, patience):
+            return html(await asyncio.to_thread(job_page, view, key, query))
+        response = html(render("reading.html.jinja", view.links, title="A job is being read"))
+        response.headers["Refresh"] = "1"
+        return response
+
+    return [web.get("/jobs/{job}/", job), web.get("/api/jobs/{job}/trials", _trials)]

@@ -11,15 +11,24 @@ from seatrial.view.rendering.code import lexer_for_language, show_code
 from seatrial.view.rendering.text import clean, show_text
 
 # Some texts take its reader time that grows with the square of their length.
-_MAX_READ = 2**16
+_MAX_READ = 3 * 2**14
+# An address may be written once and used everywhere, so that a short text becomes a page of any length.
+_MAX_ADDRESSES = 2**18
 _MAX_HEADING = 6
+
+
+class _TooLarge(Exception):
+    """What a text would become is too large for a page."""
 
 
 def show_markdown(text: str) -> tuple[Markup, str]:
     """The text laid out, and a note; as it is written if it is too long for that."""
     if len(text) > _MAX_READ:
         return show_text(text), f"shown as it is written: it has more than {_MAX_READ:,} characters"
-    page = Markup(_reader().render(clean(text)))  # noqa: S704 - the reader escapes, and its HTML is off
+    try:
+        page = Markup(_reader().render(clean(text)))  # noqa: S704 - the reader escapes, and its HTML is off
+    except _TooLarge:
+        return show_text(text), f"shown as it is written: its links have more than {_MAX_ADDRESSES:,} characters"
     return Markup('<div class="markdown">{}</div>').format(page), ""
 
 
@@ -35,12 +44,16 @@ def _reader() -> MarkdownIt:
 
 def _tame(state: Any) -> None:
     """Headings go below those of the page; nothing has a style; a link's end knows where it led."""
+    addresses = 0
     for token in state.tokens:
         token.attrs.pop("style", None)
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(_MAX_HEADING, int(token.tag[1]) + 2)}"
         leading: list[str] = []
         for child in token.children or ():
+            addresses += sum(len(str(child.attrs.get(name, ""))) for name in ("href", "src", "title"))
+            if addresses > _MAX_ADDRESSES:
+                raise _TooLarge
             if child.type == "link_open":
                 leading.append(str(child.attrs.get("href", "")))
             elif child.type == "link_close":

@@ -88,7 +88,8 @@
     later = null;
     const begun = performance.now();
     const own = ++fetches;
-    const response = await fetch(location.href);
+    // However long it takes: a page that says that a job is being read is of no use here.
+    const response = await fetch(location.href, { headers: { Prefer: "wait" } });
     const text = await response.text();
     // An answer that comes after that to a later question would show the job as it was before.
     if (!response.ok || own !== fetches) return;

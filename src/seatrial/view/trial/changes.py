@@ -1,7 +1,8 @@
 """What the agent did to the files of its sandbox: the declared output first, then every file that changed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -58,13 +59,13 @@ def changes_of(trial: OpenedTrial) -> Changes:
     found = read_changes(trial)
     if isinstance(found, str):
         return Changes(trouble=found)
-    every = sorted(_files(found, declared_outputs(trial)), key=lambda each: not each.is_output)
-    state = EndStateFiles(trial)
-    shown = state.show_all({each.path: each.kind for each in every[:SHOWN_FILES]}) if state.is_small else {}
-    files = [ChangedFile(each.path, each.kind, each.is_output, shown.get(each.path)) for each in every[:MOST_FILES]]
+    outputs, state = declared_outputs(trial), EndStateFiles(trial)
+    named = [*islice(_files(found, outputs), MOST_FILES)]
+    shown = state.show_all({each.path: each.kind for each in named[:SHOWN_FILES]}) if state.is_small else {}
+    files = [replace(each, shown=shown.get(each.path)) for each in named]
     return Changes(
         files=tuple(files),
-        left_out=len(every) - len(files),
+        left_out=sum(len(getattr(found, kind)) for kind in _KINDS) - len(files),
         truncated=found.truncated,
         counts=", ".join(counted(len(getattr(found, kind)), f"file {kind}", f"files {kind}") for kind in _KINDS),
         kept=_kept(trial.record),
@@ -94,9 +95,12 @@ def read_changes(trial: OpenedTrial) -> FileChanges | str:
 
 
 def _files(found: FileChanges, outputs: frozenset[str]) -> Iterator[ChangedFile]:
-    for kind in _KINDS:
-        for path in getattr(found, kind):
-            yield ChangedFile(path, kind, path in outputs)
+    """The declared output first; one by one, since there may be very many and few are named."""
+    for is_output in (True, False):
+        for kind in _KINDS:
+            for path in getattr(found, kind):
+                if (path in outputs) == is_output:
+                    yield ChangedFile(path, kind, is_output)
 
 
 def _missing(record: TrialRecord | None) -> str:

@@ -11,7 +11,7 @@ from seatrial.env.kept_outputs import RESULTS, read_metadata
 from seatrial.env.saving import ROLLOUTS
 from seatrial.errors import JobError
 from seatrial.jobs.api import new_job_folder
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 
 OUTPUTS = Path("outputs/evals")
 

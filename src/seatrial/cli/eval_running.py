@@ -64,13 +64,13 @@ async def _evaluate(prepared: PreparedEval, display: Display) -> Results:
 
 async def _run(prepared: PreparedEval, how: Mapping[str, Any]) -> Results:
     model = prepared.model
-    order = {} if prepared.seed is None else {"shuffle": True, "seed": prepared.seed}
     return await prepared.environment.evaluate(
         model.client,
         model.name,
         num_examples=prepared.num_examples,
         rollouts_per_example=prepared.rollouts,
-        **order,
+        shuffle=prepared.seed is not None,
+        seed=prepared.seed,
         **how,
     )
 

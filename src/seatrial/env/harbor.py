@@ -245,7 +245,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         await leave_record(state)
 
     @stop
-    async def max_turns_reached(self, state: State) -> bool:
+    async def max_turns_reached(self, state: State, **kwargs: Any) -> bool:
         """The model has answered as often as it may, in each step anew."""
         trial = rollout_of(state).trial
         return 0 < self.max_turns <= len(state["trajectory"]) - (trial.first_turn if trial else 0)

@@ -13,7 +13,7 @@ from seatrial.env.saving import METADATA, ROLLOUTS
 from seatrial.env.stored import ROLLOUT_FILE, load_output, read_output
 from seatrial.errors import StoreError
 from seatrial.store.files import replace_file, storing
-from seatrial.store.job_file import JOB
+from seatrial.store.job_mark import JOB
 
 RESULTS = "results.jsonl"
 

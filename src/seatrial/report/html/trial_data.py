@@ -80,8 +80,8 @@ def _reward(trial: TrialEntry) -> float | None:
 def _column(values: Iterable[float | None], digits: int) -> list[float | None]:
     """Values with as many digits as are shown; nothing at all where no value is known."""
     column = [*values]
-    short = {value: _short(value, digits) for value in {*column} if value is not None}
-    return [*map(short.get, column)] if short else []
+    short = {value: None if value is None else _short(value, digits) for value in {*column}}
+    return [short[value] for value in column] if short.keys() - {None} else []
 
 
 def _short(value: float, digits: int) -> float:

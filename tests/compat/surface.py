@@ -8,12 +8,28 @@ from pathlib import Path
 
 from seatrial.compat.table import HOMES, resolve
 from seatrial.env.arguments import constructor_arguments
+from seatrial.env.sandbox_settings import SandboxSettings
 
 FACTS = json.loads((Path(__file__).parent / "verifiers_names.json").read_text())
 NAMES: dict[str, dict[str, str]] = FACTS["names"]
 PARAMETERS: dict[str, list[str]] = FACTS["parameters"]
 
-_TAKES_ANY = ("args", "kwargs", "options", "fields", "given", "objects", "_", "_options", "_no_effect", "_args")
+_TAKES_ANY = (
+    "_args",
+    "_no_effect",
+    "_options",
+    "args",
+    "fields",
+    "given",
+    "kwargs",
+    "objects",
+    "options",
+    "others",
+    "_",
+    "__",
+)
+_ELSEWHERE = {"ClientConfig": {"api_base_url"}}
+"""What a constructor takes besides its fields."""
 
 
 @cache
@@ -33,7 +49,9 @@ def lacking() -> set[str]:
             found.add(full)
             continue
         function = owner if method in ("", "__init__") else inspect.getattr_static(owner, method)
-        found |= {f"{full}({each})" for each in parameters if not accepts(function, each)}
+        # The first argument is always given by position, whatever its name.
+        first = 1 if parameters and method != "__init__" and _positional(function, with_self=bool(method)) else 0
+        found |= {f"{full}({each})" for each in parameters[first:] if not accepts(function, each)}
     return found
 
 
@@ -50,8 +68,19 @@ def accepts(function: object, argument: str) -> bool:
     assert callable(function)
     fields = getattr(function, "model_fields", None)
     if fields is not None:
-        return argument in fields or argument in getattr(function, "also_known", ())
+        return argument in fields or argument in _ELSEWHERE[function.__name__]
     parameters = inspect.signature(function).parameters
+    if "settings" in parameters:
+        return argument in inspect.signature(SandboxSettings).parameters
     return argument in parameters or any(
         each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) and each.name in _TAKES_ANY for each in parameters.values()
     )
+
+
+def _positional(function: object, *, with_self: bool) -> bool:
+    if not inspect.isroutine(function) or isinstance(function, types.MethodDescriptorType):
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
+    assert callable(plain)
+    return sum(each.kind in kinds for each in inspect.signature(plain).parameters.values()) > with_self

@@ -1,4 +1,3 @@
-from seatrial.compat.clients import OpenAIChatCompletionsClient, resolve_client
 from seatrial.compat.values import Endpoint, Tool
 
 FUNCTION = {"name": "add", "description": "Adds.", "parameters": {"type": "object", "properties": {}}}
@@ -14,8 +13,3 @@ def test_a_tool_is_what_chat_completions_take():
 def test_small_tables_have_attributes():
     endpoint = Endpoint(model="m", url="u")
     assert (endpoint.model, endpoint["url"]) == ("m", "u")
-
-
-def test_a_client_is_what_it_was_made_from():
-    given = object()
-    assert OpenAIChatCompletionsClient(given) is resolve_client(given) is given

@@ -63,6 +63,20 @@ _VALUES = (
 )
 _MESSAGES = ("AssistantMessage", "ChatMessage", "SystemMessage", "ToolCall", "ToolMessage", "UserMessage")
 _PARTS = ("ImageUrlContentPart", "InputAudioContentPart", "TextContentPart")
+_TABLES = (
+    "CustomBaseModel",
+    "EndpointClientConfig",
+    "EvalCost",
+    "EvalRunConfig",
+    "GenericContentPart",
+    "ImageUrlSource",
+    "InputAudioSource",
+    "ModelPricing",
+    "ThinkingBlock",
+    "TimeSpan",
+    "TimeSpans",
+)
+_WORKER_ERRORS = ("PythonWorkerDeadError", "PythonWorkerNotReadyError", "PythonWorkerRequestError")
 _SANDBOX_ERRORS = ("SandboxCreationError", "SandboxNotReadyError", "SandboxSetupError")
 
 
@@ -98,7 +112,7 @@ _TABLE: dict[str, dict[str, str]] = {
     },
     "envs.integrations": {},
     "envs.multiturn_env": {"MultiTurnEnv": "env.multi_turn"},
-    "envs.python_env": {"PythonEnv": "env.python_env"},
+    "envs.python_env": {"PythonEnv": "env.python_env", **_all(_WORKER_ERRORS, "errors:SandboxError")},
     "envs.sandbox_env": {
         "AdvancedConfigs": "compat.prime_sandboxes",
         "SandboxEnv": "env.sandbox_env",
@@ -109,14 +123,18 @@ _TABLE: dict[str, dict[str, str]] = {
     "envs.singleturn_env": {"SingleTurnEnv": "env.single_turn"},
     "envs.stateful_tool_env": {"StatefulToolEnv": "env.stateful_tool"},
     "envs.tool_env": {"ToolEnv": "env.tool_env"},
-    "errors": {**_all(_ERRORS, "errors"), "TunnelError": "errors:GatewayError"},
+    "errors": {
+        **_all(_ERRORS, "errors"),
+        "BrowserSandboxError": "errors:SandboxError",
+        "TunnelError": "errors:GatewayError",
+    },
     "parsers": {},
     "parsers.maybe_think_parser": {"MaybeThinkParser": "env.parsers.think_parser"},
     "parsers.parser": {"Parser": "env.parsers.parser"},
     "parsers.think_parser": {"ThinkParser": "env.parsers.think_parser"},
     "parsers.xml_parser": {"XMLParser": "env.parsers.xml_parser"},
     "rubrics": {},
-    "rubrics.judge_rubric": {"JudgeRubric": "env.judge_rubric"},
+    "rubrics.judge_rubric": _all(("DEFAULT_JUDGE_PROMPT", "JudgeRubric"), "env.judge_rubric"),
     "rubrics.math_rubric": {"MathRubric": "env.math_rubric"},
     "rubrics.rubric": {"Rubric": "env.rubric"},
     "rubrics.rubric_group": {"RubricGroup": "env.rubric_group"},
@@ -124,6 +142,7 @@ _TABLE: dict[str, dict[str, str]] = {
         **_all(_VALUES, "compat.values"),
         **_all(_MESSAGES, "env.chat_message"),
         **_all(_PARTS, "compat.conversation"),
+        **_all(_TABLES, "env.chat_message:AttributeTable"),
         "ClientConfig": "env.client_config",
         "Messages": "env.messages",
         "Response": "env.response",
@@ -137,7 +156,7 @@ _TABLE: dict[str, dict[str, str]] = {
         ("NullAsyncContext", "maybe_await", "maybe_call_with_named_args", "maybe_retry", "maybe_semaphore", "with_sem"),
         "compat.awaiting",
     ),
-    "utils.client_utils": {},
+    "utils.client_utils": _all(("setup_client", "setup_openai_client"), "compat.clients"),
     "utils.config_utils": _all(("MissingKeyError", "ensure_keys"), "compat.keys"),
     "utils.data_utils": {
         **_all(("extract_boxed_answer", "extract_hash_answer", "strip_non_numeric"), "env.parsers.answers"),
@@ -172,7 +191,10 @@ _TABLE: dict[str, dict[str, str]] = {
         "compat.conversation",
     ),
     "utils.path_utils": {"write_temp_file": "compat.files"},
-    "utils.response_utils": _all(("parse_is_truncated", "parse_response_messages"), "compat.conversation"),
+    "utils.response_utils": {
+        **_all(("parse_is_truncated", "parse_response_messages"), "compat.conversation"),
+        "parse_response_message": "compat.conversation:parse_response_messages",
+    },
     "utils.threaded_sandbox_client": {"ThreadedAsyncSandboxClient": "compat.prime_sandboxes:AsyncSandboxClient"},
     "utils.tool_utils": _all(("convert_func_to_oai_tool", "convert_func_to_tool_def"), "env.tool_schema:tool_table"),
 }

@@ -15,7 +15,9 @@ from seatrial.model.task import Task
 from seatrial.tasks.load import load_task
 
 # No deadline: the machines that run the tests are shared, and a slow second says nothing about the code.
-settings.register_profile("seatrial", deadline=None)
+# Half as many examples as usual: others are drawn each time; `--hypothesis-profile thorough` draws many.
+settings.register_profile("seatrial", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("seatrial")
 
 # Tests speak to this machine only; those of registries bring their own and say so.

@@ -39,7 +39,7 @@ def test_the_interval_of_values_is_the_one_to_be_expected_of_values_like_them(pa
 
 
 def share_found(chance, tasks, difference, sd, runs=200):
-    """How often a comparison of so many tasks believes a difference."""
+    """How often a comparison of so many tasks believes a difference, of 200 give or take 0.07 (2.5 standard errors)."""
     found = 0
     for _ in range(runs):
         values = [min(1.0, max(-1.0, chance.gauss(difference, sd))) for _ in range(tasks)]
@@ -49,7 +49,7 @@ def share_found(chance, tasks, difference, sd, runs=200):
     return found / runs
 
 
-@pytest.mark.parametrize(("difference", "sd"), [(0.3, 0.3), (0.5, 0.3), (0.4, 0.1)])
+@pytest.mark.parametrize(("difference", "sd"), [(0.35, 0.3), (0.5, 0.3), (0.4, 0.1)])  # few: all flips are counted
 def test_so_many_tasks_find_a_difference_four_times_out_of_five(difference, sd):
     chance, tasks = random.Random(5), needed_tasks(difference, sd)
     assert 0.73 <= share_found(chance, tasks, difference, sd) <= 0.97

@@ -18,7 +18,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +29,8 @@ from seatrial.model.record import TrialRecord
 from seatrial.model.review import ReviewEntry, new_entry_id, not_taken_back
 from seatrial.store.annotations import AnnotationJournal, ignore_damage, with_annotations
 from seatrial.store.census import Census, Records, Uncounted
-from seatrial.store.draft import Draft, move_to_tries
-from seatrial.store.files import remove_tree, replace_file, storing, sync_folder
+from seatrial.store.draft import Draft
+from seatrial.store.files import remove_tree, replace_file, storing
 from seatrial.store.index import Index, TrialEntry, forget_line
 from seatrial.store.index_file import INDEX, IndexFile
 from seatrial.store.job_file import check_size, ensure_free, make_folders, read_job_file
@@ -40,9 +39,9 @@ from seatrial.store.lock import locked
 from seatrial.store.revisions import LAST_REVISION, REVISIONS, revision_name
 from seatrial.store.roster import Roster
 from seatrial.store.seal import SEAL, add_seal, has_seal, signing_key
+from seatrial.store.setting_aside import DAMAGED, move_to_damaged, move_trial_to_tries, refuse_result
 
 _FOLDERS = ("trials", "tries", ".drafts")
-_DAMAGED = "damaged"
 _JUDGE_AGAIN = "`seatrial regrade` judges the trial again"
 
 
@@ -251,7 +250,7 @@ class JobStore:
             advice = "import the job again, into another folder"
         else:
             resume = shlex.join(("seatrial", "resume", str(self.path)))
-            advice = f"`{resume}` keeps what is there in {_DAMAGED}/ and runs the trial again"
+            advice = f"`{resume}` keeps what is there in {DAMAGED}/ and runs the trial again"
         return f"{found.trial_id} does not count: {found.reason}; {advice}"
 
     def trial_folder(self, trial_id: str) -> Path:
@@ -285,21 +284,12 @@ class JobStore:
 
         To be called with the lock held. Nothing is removed.
         """
-        aside = self.path / _DAMAGED
-        self._refuse_link(aside)
+        self._refuse_link(self.path / DAMAGED)
         if not trial_ids:
             return
-        with storing(aside):
-            aside.mkdir(exist_ok=True)
-            for trial_id in trial_ids:
-                self._forget(trial_id)
-                for revision in self._sources.revisions.of(trial_id):
-                    self._sources.place(trial_id, revision).rename(_free_name(aside, trial_id))
-                if os.path.lexists(self.path / "trials" / trial_id):  # else its folder is gone
-                    (self.path / "trials" / trial_id).rename(_free_name(aside, trial_id))
-            sync_folder(aside)
-            sync_folder(self.path / "trials")
-        self._sources.revisions.forget()
+        for trial_id in trial_ids:
+            self._forget(trial_id)
+        move_to_damaged(self.path, self._sources, trial_ids)
         if self._counted is not None:
             self._counted.difference_update(trial_ids)
 
@@ -310,20 +300,9 @@ class JobStore:
         again until it suits.
         """
         record = self.revisions(trial_id)[-1].record
-        if record.outcome not in ("infrastructure_error", "cancelled") and not record.never_ran:
-            raise JobError(
-                f"{trial_id}: ended as {record.outcome}, which counts; only what the infrastructure failed is run "
-                "again, and agents that never really ran"
-            )
+        refuse_result(record)
         self._forget(trial_id)
-        with storing(self.path / "tries"):
-            for revision in self._sources.revisions.of(trial_id):
-                place = self._sources.place(trial_id, revision)
-                place.rename(self.trial_folder(trial_id) / f"revision-{revision}")
-            self._sources.revisions.forget()
-            move_to_tries(self.trial_folder(trial_id), str(self.path), trial_id, record.tries)
-            sync_folder(self.path / "tries")
-            sync_folder(self.path / "trials")
+        move_trial_to_tries(self.path, self._sources, record)
         if self._counted is not None:
             self._counted.discard(trial_id)
 
@@ -377,9 +356,3 @@ def _annotations(entries: Iterable[ReviewEntry]) -> list[Annotation]:
 
 def _is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - a Path raises for a name that no folder can have
-
-
-def _free_name(folder: Path, name: str) -> Path:
-    """A name in a folder that nothing has yet; renaming would replace a file, and nothing may get lost."""
-    names = (folder / f"{name}.{number}" for number in count(1))
-    return next(path for path in names if not os.path.lexists(path))

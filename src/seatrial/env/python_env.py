@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.env.messages import Messages
-from seatrial.env.sandbox_values import CommandResult
 from seatrial.env.sandbox_env import SandboxEnv
+from seatrial.env.sandbox_values import CommandResult
 from seatrial.env.state import State
 from seatrial.env.tool_output import readable, shortened
 from seatrial.errors import SandboxError

@@ -28,8 +28,8 @@ _TAKES_ANY = (
     "_",
     "__",
 )
-_ELSEWHERE = {"ClientConfig": {"api_base_url"}}
-"""What a constructor takes besides its fields."""
+_ELSEWHERE = ("api_base_url",)
+"""What the constructor of a ClientConfig takes besides its fields."""
 
 
 @cache
@@ -68,7 +68,7 @@ def accepts(function: object, argument: str) -> bool:
     assert callable(function)
     fields = getattr(function, "model_fields", None)
     if fields is not None:
-        return argument in fields or argument in _ELSEWHERE[function.__name__]
+        return argument in fields or argument in _ELSEWHERE
     parameters = inspect.signature(function).parameters
     if "settings" in parameters:
         return argument in inspect.signature(SandboxSettings).parameters
@@ -78,9 +78,8 @@ def accepts(function: object, argument: str) -> bool:
 
 
 def _positional(function: object, *, with_self: bool) -> bool:
-    if not inspect.isroutine(function) or isinstance(function, types.MethodDescriptorType):
+    plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
+    if not inspect.isfunction(plain):
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
-    assert callable(plain)
     return sum(each.kind in kinds for each in inspect.signature(plain).parameters.values()) > with_self

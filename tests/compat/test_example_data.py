@@ -7,7 +7,7 @@ from seatrial.compat.example_data import load_example_dataset
 from seatrial.errors import UsageError
 
 
-class Rows(list):
+class Rows(list[dict[str, str]]):
     """What of a HuggingFace Dataset is used."""
 
     column_names = ("question", "answer")

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar, cast
 
@@ -42,12 +42,12 @@ async def with_sem(sem: AbstractAsyncContextManager[Any], coro: Awaitable[T]) ->
 
 
 def maybe_retry(
-    func: Callable[..., Awaitable[T]],
+    func: Callable[..., Coroutine[Any, Any, T]],
     max_retries: int = 0,
     initial: float = 1.0,
     max_wait: float = 60.0,
     error_types: tuple[type[Exception], ...] = (InfraError, InvalidModelResponseError),
-) -> Callable[..., Awaitable[T]]:
+) -> Callable[..., Coroutine[Any, Any, T]]:
     """The same function, called again up to `max_retries` times while it raises such an error or returns a state, or
     states, with one; pauses double from `initial` to `max_wait` seconds. What it did last is what comes of it.
     """

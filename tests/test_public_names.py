@@ -8,17 +8,18 @@ import pytest
 import seatrial
 
 PUBLIC = """
-AgentFiles AgentOptions AgentResult Annotation ArtifactsError BrokenTask CliAgentEnv ClientConfig ConfidenceMetadata
-Dataset DatasetNotFoundError Dimension EmptyModelResponseError EnvGroup Environment Error ErrorSource ErrorTag
-EvaluationResult GatewayError HarborEnv HookError HostUnsupportedError InfraError InvalidModelResponseError JobError
-JobOutcome JobSpec JobStore JudgeRubric Judgment LoadedJob MathRubric MaybeThinkParser Messages ModelError
-ModelOptions MultiTurnEnv OutputSpec OverlongPromptError Parser Policy Problem ProviderError PythonEnv RawArtifacts
-RawFile Response RewardError RowDataset Rubric RubricError RubricGroup RubricResult RunOptions SandboxEnv SandboxError
-SeatrialError SingleTurnEnv State StatefulToolEnv StoreError Task TaskFormatError ThinkParser ToolCallError ToolEnv
-ToolError ToolParseError TrajectoryStep TrialError TrialOptions TrialRecord UnknownArgumentError UsageError
-ValidityCheck VerifierSpec XMLParser __version__ advantage cleanup collect_artifacts collect_output compare
-digest_folder extract_boxed_answer extract_hash_answer ingest lint load_dataset load_environment load_job load_task
-run_job run_trial scan score_rubric stop teardown
+AgentFiles AgentOptions AgentResult Annotation ArtifactsError AssistantMessage BrokenTask ChatMessage CliAgentEnv
+ClientConfig ConfidenceMetadata Dataset DatasetNotFoundError Dimension EmptyModelResponseError EnvGroup Environment
+Error ErrorSource ErrorTag EvaluationResult GatewayError HarborEnv HookError HostUnsupportedError InfraError
+InvalidModelResponseError JobError JobOutcome JobSpec JobStore JudgeRubric Judgment LoadedJob MathRubric
+MaybeThinkParser Messages ModelError ModelOptions MultiTurnEnv OutputSpec OverlongPromptError Parser Policy Problem
+ProviderError PythonEnv RawArtifacts RawFile Response RewardError RowDataset Rubric RubricError RubricGroup
+RubricResult RunOptions SandboxEnv SandboxError SeatrialError SingleTurnEnv State StatefulToolEnv StoreError
+SystemMessage Task TaskFormatError ThinkParser ToolCall ToolCallError ToolEnv ToolError ToolMessage ToolParseError
+TrajectoryStep TrialError TrialOptions TrialRecord UnknownArgumentError UsageError UserMessage ValidityCheck
+VerifierSpec XMLParser __version__ advantage cleanup collect_artifacts collect_output compare digest_folder
+extract_boxed_answer extract_hash_answer ingest lint load_dataset load_environment load_job load_task run_job
+run_trial scan score_rubric stop teardown
 """.split()
 
 

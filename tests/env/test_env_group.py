@@ -76,12 +76,9 @@ def test_tasks_of_harbor_keep_their_names_and_are_judged_by_their_tests(tmp_path
     outputs = evaluate(group, scripted([("nothing", {"x": 1})], "done"))["outputs"]
     assert [output["task"] for output in outputs] == ["tools", "task_1", "task_2"]
     assert [output["reward"] for output in outputs] == [1.0, 1.0, 1.0]
-    assert outputs[1]["metrics"] == {
-        "lively": None,
-        "total_tool_calls": None,
-        "nothing_calls": None,
-        "harbor_reward": 1.0,
-    }
+    metrics = outputs[1]["metrics"]
+    assert {name for name, value in metrics.items() if value is None} == {"lively", "total_tool_calls", "nothing_calls"}
+    assert metrics["harbor_reward"] == 1.0
     assert group.get_env_for_task("task_2") is harbor
     assert [sandbox.destroyed for sandbox in backend.sandboxes] == [True, True]
 

@@ -11,7 +11,9 @@ PACKAGE = Path(seatrial.__file__).parent
 
 def test_no_class_has_the_name_of_another():
     found = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(
+        set(PACKAGE.rglob("*.py")) - set((PACKAGE / "compat").rglob("*.py"))
+    ):  # which has verifiers' names
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(str(path.relative_to(PACKAGE)))

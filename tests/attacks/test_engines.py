@@ -11,7 +11,7 @@ IN_WORKSHOP = [attack for attack in ATTACKS if attack.place == "workshop"]
 
 
 @pytest.mark.parametrize("arena", ["docker"], indirect=True)
-@pytest.mark.parametrize("attack", IN_WORKSHOP[::16], ids=str)
+@pytest.mark.parametrize("attack", IN_WORKSHOP[::40], ids=str)
 @needs("docker")
 def test_docker(arena: Arena, attack: Attack) -> None:
     ran = arena.play(attack)
@@ -20,7 +20,7 @@ def test_docker(arena: Arena, attack: Attack) -> None:
 
 
 @pytest.mark.parametrize("arena", ["podman"], indirect=True)
-@pytest.mark.parametrize("attack", IN_WORKSHOP[4::50], ids=str)
+@pytest.mark.parametrize("attack", IN_WORKSHOP[4::100], ids=str)
 @needs("podman")
 def test_podman(arena: Arena, attack: Attack) -> None:
     ran = arena.play(attack)

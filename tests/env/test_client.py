@@ -9,7 +9,7 @@ import pytest
 
 import seatrial as vf
 from seatrial.env.client import chat_request, make_upstream, open_client
-from seatrial.gateway.upstreams.reply import Reply, ToolCall
+from seatrial.gateway.upstreams.reply import Reply, ReplyCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.testing.fake_provider import Fail, FakeProvider, Raw, Say
 from tests.env.games import Guessing
@@ -116,7 +116,7 @@ def test_a_function_gets_the_messages_or_the_request_as_its_parameter_says(name)
 
 def test_functions_may_be_async_or_objects_and_return_replies():
     async def model(messages):
-        return Reply("calling", (ToolCall("look", "{}"),))
+        return Reply("calling", (ReplyCall("look", "{}"),))
 
     class Policy:
         def __call__(self, request):

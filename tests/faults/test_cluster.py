@@ -33,7 +33,7 @@ from tests.trial.support import write_task
 pytestmark = [needs_ray, needs_root, pytest.mark.timeout(300)]
 
 ANSWER = "#!/bin/sh\necho right > /app/answer.txt\n"
-TASKS, ATTEMPTS = 4, 100
+TASKS, ATTEMPTS = 4, 30
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,12 @@ def on(cluster: TestCluster, *more: str) -> tuple[str, ...]:
     return ("-a", "oracle", "--image", "host", "--engine", "ray", "--address", cluster.address, *more)
 
 
-def test_400_trials_survive_kills_of_runners_a_node_and_the_coordinator(cluster, tmp_path):
+def test_120_trials_survive_kills_of_runners_a_node_and_the_coordinator(cluster, tmp_path):
     tasks, trials = honest_tasks(tmp_path / "tasks", TASKS), TASKS * ATTEMPTS
-    havoc = Havoc(cluster, fault_plan(16, trials, runner=4, node=1, coordinator=2))
+    havoc = Havoc(cluster, fault_plan(16, trials, runner=2, node=1, coordinator=1))
     havoc.carry_out(tmp_path / "job", str(tasks), "-k", str(ATTEMPTS), "--retries", "9", *on(cluster))
 
-    assert havoc.happened == {"runner": 4, "node": 1, "coordinator": 2}
+    assert havoc.happened == {"runner": 2, "node": 1, "coordinator": 1}
     store = JobStore.open(tmp_path / "job")
     entries = store.entries()
     assert [entry.outcome for entry in entries] == ["pass"] * trials
@@ -110,8 +110,8 @@ def test_trials_of_a_node_whose_disk_is_full_run_elsewhere(cluster, tmp_path):
     tasks = honest_tasks(tmp_path / "tasks", 4, HONEST)
     with small_file_system(cluster.next_state(), "size=48m") as small, added_node(cluster) as node:
         filler = DiskFiller(node, small)
-        outcome = asyncio.run(run(cluster, tasks, tmp_path / "job", filler, attempts=8))
-    assert [record.outcome for record in records(outcome)] == ["pass"] * 32
+        outcome = asyncio.run(run(cluster, tasks, tmp_path / "job", filler, attempts=5))
+    assert [record.outcome for record in records(outcome)] == ["pass"] * 20
     failures = [event.failure for event in filler.of(TrialRetried)]
     assert failures
     assert {failure.kind for failure in failures} == {"infrastructure"}
@@ -133,8 +133,8 @@ def added_node(cluster: TestCluster, **variables: str) -> Iterator[str]:
 def test_nodes_that_cannot_run_trials_get_none_and_are_named(cluster, tmp_path):
     tasks, watcher = honest_tasks(tmp_path / "tasks", 2), Watcher()
     with added_node(cluster, PYTHONPATH=str(other_version(tmp_path))) as old, node_in_container(cluster) as caged:
-        outcome = asyncio.run(run(cluster, tasks, tmp_path / "job", watcher, attempts=10))
-    assert [record.outcome for record in records(outcome)] == ["pass"] * 20
+        outcome = asyncio.run(run(cluster, tasks, tmp_path / "job", watcher, attempts=6))
+    assert [record.outcome for record in records(outcome)] == ["pass"] * 12
     assert {event.node for event in watcher.of(TrialStarted)}.isdisjoint({old, caged})
     told = {event.text for event in watcher.of(Notice)}
     refused = f"node {old} gets no trials: it has Seatrial 0.0.9, and this is {version('seatrial')};"

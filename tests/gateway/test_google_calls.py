@@ -12,7 +12,7 @@ from seatrial.gateway.limits import Limits
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session, SessionOptions
 from seatrial.gateway.upstreams.replay import ReplayModel
-from seatrial.gateway.upstreams.reply import Reply, ToolCall
+from seatrial.gateway.upstreams.reply import Reply, ReplyCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.trace import ModelCall
 from seatrial.testing.fake_provider import Cut, Raw, Say
@@ -205,7 +205,7 @@ def test_an_agent_of_googles_on_every_other_provider(tmp_path, speaks, path):
     turn = {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {"path": "."}}}]}
     back = {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {"output": "a.txt"}}}]}
     body = orjson.dumps({"contents": [HELLO, turn, back]})
-    called = Reply("I look.", (ToolCall("cat", '{"file": "a.txt"}'),))
+    called = Reply("I look.", (ReplyCall("cat", '{"file": "a.txt"}'),))
 
     async def scenario() -> None:
         async with gateway_to(tmp_path, Say(called), speaks=speaks) as (gateway, fake):

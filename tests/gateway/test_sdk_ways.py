@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from seatrial.gateway.upstreams.reply import Reply, ToolCall
+from seatrial.gateway.upstreams.reply import Reply, ReplyCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.trace import Dialect
 from seatrial.testing.fake_provider import Say
 from tests.gateway import sdk_program
 from tests.gateway.gateways import Gateway, gateway_to, open_gateway
 
-CALLS = (ToolCall("add", '{"x": 1}'), ToolCall("add", '{"x": 2}'))
+CALLS = (ReplyCall("add", '{"x": 1}'), ReplyCall("add", '{"x": 2}'))
 ADDED = [("add", {"x": 1}), ("add", {"x": 2})]
 SCRIPT = [Reply("one"), Reply("two", CALLS), Reply("three"), Reply("four"), Reply("five", CALLS)]
 SAID = ["one", ADDED, "three", "four", ADDED]

@@ -14,14 +14,14 @@ from seatrial.gateway.dialects import DIALECTS as MODULES
 from seatrial.gateway.dialects import usage_of
 from seatrial.gateway.sse import SseReader
 from seatrial.gateway.upstreams.render import render_response, render_stream
-from seatrial.gateway.upstreams.reply import Reply, ToolCall, parse_reply
+from seatrial.gateway.upstreams.reply import Reply, ReplyCall, parse_reply
 from seatrial.model.trace import Dialect, TokenUsage
 from seatrial.testing.fake_provider import FakeProvider, Say
 from tests.gateway.google_answers import GoogleAnswer
 from tests.gateway.upstream_calls import DIALECTS
 
 TEXT = "Some text, long enough to come in pieces: äöü 🙂 “quotes”\n\ndata: not an event"
-CALLS = (ToolCall("run", '{"command": "ls -la /a/rather/long/path"}'), ToolCall("stop", "{}", "own-id"))
+CALLS = (ReplyCall("run", '{"command": "ls -la /a/rather/long/path"}'), ReplyCall("stop", "{}", "own-id"))
 USAGE = TokenUsage(input_tokens=100, cached_tokens=40, output_tokens=20, reasoning_tokens=5)
 REPLIES = {
     "text": Reply(TEXT, usage=USAGE),
@@ -170,7 +170,7 @@ def test_replies_that_make_no_sense(value: object, complaint: str):
 
 @pytest.mark.parametrize("arguments", ["not JSON", "[1]", '{"n": 1e999}'])
 def test_arguments_that_are_no_object_are_told_apart_in_anthropics_words(arguments: str):
-    response = render_response("anthropic", Reply(tool_calls=(ToolCall("run", arguments),)))
+    response = render_response("anthropic", Reply(tool_calls=(ReplyCall("run", arguments),)))
     assert response["content"][0]["input"] == {"malformed": arguments}
 
 

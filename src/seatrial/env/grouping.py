@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RowWork:
     """A row to roll out: its place among all, and the group that it is of."""
 
     number: int
@@ -33,7 +33,7 @@ class Work:
     row: Row
 
 
-Done = tuple[Work, Output]
+Done = tuple[RowWork, Output]
 
 
 class GroupRubric(Protocol):
@@ -53,7 +53,7 @@ class Groups:
     size_of: Callable[[Hashable], int]
     _waiting: dict[Hashable, list[Done]] = field(default_factory=dict)
 
-    async def add(self, work: Work, output: Output) -> list[Done]:
+    async def add(self, work: RowWork, output: Output) -> list[Done]:
         """The outputs of a group that is whole now, scored and in their order; none while one is missing."""
         waiting = self._waiting.setdefault(work.group, [])
         waiting.append((work, output))

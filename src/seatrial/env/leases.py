@@ -9,7 +9,7 @@ from seatrial.env.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class ClientLease:
     """Whom a rollout asks, by which name, and which version of a policy that is; None where there is no policy."""
 
     client: Client
@@ -33,14 +33,14 @@ class OpenPolicy:
     _targets: dict[int, _Target] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def lease(self, model: str) -> AsyncIterator[Lease]:
+    async def lease(self, model: str) -> AsyncIterator[ClientLease]:
         """The client of the moment for one rollout. Raises UsageError for one that is none."""
         policy = self.policy
         given, version, named = policy.client, policy.version, policy.model or model
         target = self._targets.get(id(given)) or await self._open(given)
         target.users += 1
         try:
-            yield Lease(target.client, named, version)
+            yield ClientLease(target.client, named, version)
         finally:
             target.users -= 1
             await self._close_unused()

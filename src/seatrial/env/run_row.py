@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.concurrency import finish
 from seatrial.env.hooks import blaming, settled
-from seatrial.env.leases import Lease, OpenPolicy
+from seatrial.env.leases import ClientLease, OpenPolicy
 from seatrial.env.results import NEEDED, Output, make_output
 from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
 from seatrial.env.rows import Row
@@ -76,7 +76,7 @@ def failed_row(row: Row, plan: RowPlan, error: SeatrialError) -> Output:
 async def _lead(environment: "Environment", row: Row, plan: RowPlan) -> State:
     """One rollout by the client that the plan has just now."""
     if not isinstance(plan.client, OpenPolicy):
-        return await _roll_out(environment, row, plan, Lease(plan.client, plan.model))
+        return await _roll_out(environment, row, plan, ClientLease(plan.client, plan.model))
     try:
         async with plan.client.lease(plan.model) as lease:
             state = await _roll_out(environment, row, plan, lease)
@@ -86,7 +86,7 @@ async def _lead(environment: "Environment", row: Row, plan: RowPlan) -> State:
     return state
 
 
-async def _roll_out(environment: "Environment", row: Row, plan: RowPlan, lease: Lease) -> State:
+async def _roll_out(environment: "Environment", row: Row, plan: RowPlan, lease: ClientLease) -> State:
     """One rollout, scored unless it came to nothing or its group is."""
     began = time.perf_counter()
     try:

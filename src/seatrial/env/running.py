@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from seatrial.concurrency import side_by_side
 from seatrial.env.client import Client
 from seatrial.env.evaluation_options import USUAL_RETRIES, Callback
-from seatrial.env.grouping import Groups, Work
+from seatrial.env.grouping import Groups, RowWork
 from seatrial.env.leases import OpenPolicy
 from seatrial.env.metadata import LateMetadata, summarize
 from seatrial.env.results import Output, Results
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 USUAL_CONCURRENT = 32
 
-Produced = Callable[[Work, Output], Awaitable[None]]
+Produced = Callable[[RowWork, Output], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,11 @@ class RunPlan:
         """How many rollouts run at once."""
         return self.max_concurrent if self.max_concurrent > 0 else USUAL_CONCURRENT
 
-    def work(self) -> list[Work]:
+    def work(self) -> list[RowWork]:
         """The rows with their places and groups."""
-        return [Work(number, 0 if self.one_group else row["example_id"], row) for number, row in enumerate(self.rows)]
+        return [
+            RowWork(number, 0 if self.one_group else row["example_id"], row) for number, row in enumerate(self.rows)
+        ]
 
     def row_plan(self, client: Client | OpenPolicy) -> RowPlan:
         """How each of the rows is rolled out."""
@@ -96,7 +98,7 @@ async def run_rollouts(environment: "Environment", plan: RunPlan, client: Client
         for listener in plan.listeners:
             listener(ended, new, made)
 
-    async def produced(work: Work, output: Output, store: OutputStore) -> None:
+    async def produced(work: RowWork, output: Output, store: OutputStore) -> None:
         done = await groups.add(work, output)
         if plan.in_groups:
             for _, each in done:
@@ -126,7 +128,7 @@ def _announce(plan: RunPlan) -> None:
 
 
 async def produce_all(
-    store: OutputStore, work: Iterable[Work], workers: int, produced: Produced, room: asyncio.Semaphore | None = None
+    store: OutputStore, work: Iterable[RowWork], workers: int, produced: Produced, room: asyncio.Semaphore | None = None
 ) -> None:
     """Have the rows rolled out by some workers, each taking the next one when it is done with another.
 

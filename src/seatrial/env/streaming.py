@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seatrial.concurrency import finish
-from seatrial.env.grouping import Groups, Work
+from seatrial.env.grouping import Groups, RowWork
 from seatrial.env.leases import open_model
 from seatrial.env.results import Output
 from seatrial.env.rows import Row
@@ -64,7 +64,7 @@ async def _produce(environment: "Environment", plan: StreamPlan, client: object,
 
         async with open_store(environment, plan.run, row_plan) as store:
 
-            async def produced(work: Work, output: Output) -> None:
+            async def produced(work: RowWork, output: Output) -> None:
                 done = [output]
                 if plan.whole_groups:
                     done = [made for _, made in await groups.add(work, output)]
@@ -76,11 +76,11 @@ async def _produce(environment: "Environment", plan: StreamPlan, client: object,
             await produce_all(store, _work(plan), plan.run.workers, produced, desk.room)
 
 
-def _work(plan: StreamPlan) -> Iterator[Work]:
+def _work(plan: StreamPlan) -> Iterator[RowWork]:
     number = 0
     for group, row in enumerate(plan.rows):
         for _ in range(plan.each):
-            yield Work(number, group, row)
+            yield RowWork(number, group, row)
             number += 1
 
 

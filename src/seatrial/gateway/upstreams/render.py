@@ -16,7 +16,7 @@ from seatrial.gateway.neutral.checks import arguments_object
 from seatrial.gateway.neutral.types import Answer, Called, Item, Reasoned, Said, Text, Untranslatable
 from seatrial.gateway.sse import encode_event
 from seatrial.gateway.translate import for_the_agent
-from seatrial.gateway.upstreams.reply import Reply, ToolCall
+from seatrial.gateway.upstreams.reply import Reply, ReplyCall
 from seatrial.model.trace import Dialect, TokenUsage
 
 _PREFIXES: Mapping[Dialect, tuple[str, str]] = {
@@ -59,7 +59,7 @@ def render_response(
     )
 
 
-def _called(dialect: Dialect, call: ToolCall, own_id: str) -> Called:
+def _called(dialect: Dialect, call: ReplyCall, own_id: str) -> Called:
     arguments = call.arguments
     if dialect in ("anthropic", "google"):  # which have no room for arguments that are no JSON object
         try:

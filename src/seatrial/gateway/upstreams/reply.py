@@ -18,7 +18,7 @@ _BYTES_PER_TOKEN = 4  # a rule of thumb for English and code; an estimate has to
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ReplyCall:
     """A call of a tool; `arguments` is JSON text, or whatever text a test wants to see an agent survive."""
 
     name: str
@@ -31,7 +31,7 @@ class Reply:
     """One answer of a model: text, calls of tools, or both. `usage` is estimated when it is not given."""
 
     text: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ReplyCall, ...] = ()
     reasoning: str = ""
     usage: TokenUsage | None = None
 
@@ -80,14 +80,14 @@ def estimate_tokens(size: int) -> int:
     return -(-size // _BYTES_PER_TOKEN)
 
 
-def _parse_call(value: object) -> ToolCall:
+def _parse_call(value: object) -> ReplyCall:
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise ValueError(f"a tool call is a table with a name, not {_shown(value)}")  # noqa: TRY004 - as above
     if unknown := sorted(set(value) - _CALL_KEYS):
         raise ValueError(f"a tool call has no {', '.join(map(repr, unknown))}; it has: {', '.join(sorted(_CALL_KEYS))}")
     arguments = value.get("arguments", {})
     text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-    return ToolCall(value["name"], text, value.get("id"))
+    return ReplyCall(value["name"], text, value.get("id"))
 
 
 def _parse_usage(value: object) -> TokenUsage | None:

@@ -75,7 +75,7 @@ def watch(browser: Any, address: str, gate: Path, run: "subprocess.Popen[bytes]"
     page.locator("h1 + .state.finished").wait_for()
     page.locator("#list").get_by_role("link", name="wait.command.3").wait_for()
     assert "3 passed" in page.inner_text("#summary")
-    assert not page.locator("#live").is_visible()
+    page.locator("#live").wait_for(state="hidden")
     assert page.evaluate("window.mark") == "never loaded again"
     jobs.bring_to_front()
     jobs.locator(".state.finished").wait_for()

@@ -52,6 +52,15 @@ class Viewer:
         connection.close()
         return took, size
 
+    def get_whole(self, path: str) -> float:
+        """How many seconds it takes until an answer is more than a word that it is on its way."""
+        connection = self._connection()
+        begun = time.perf_counter()
+        connection.request("GET", path, headers={**self._headers, "Prefer": "wait"})
+        connection.getresponse().read()
+        connection.close()
+        return time.perf_counter() - begun
+
     def watch(self, path: str, until: threading.Event) -> None:
         """Listen to a stream of events until it is enough."""
         connection = self._connection()
@@ -94,7 +103,10 @@ def measure_start(folder: Path) -> None:
 def measure_pages(folder: Path, goal_sec: float, goal_kb: float | None) -> None:
     with viewing(folder) as viewer:
         name = folder.name
-        show(f"{name}: job page, the first one", viewer.get(f"/jobs/{name}/")[0], None, "s")
+        begun = time.perf_counter()
+        show(f"{name}: first answer after a start", viewer.get(f"/jobs/{name}/")[0], 1.0, "s")
+        viewer.get_whole(f"/jobs/{name}/")
+        show(f"{name}: job page, the first one", time.perf_counter() - begun, None, "s")
         asked = {
             "job page": "",
             "job page, by words": "?find=fail",

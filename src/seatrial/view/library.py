@@ -16,6 +16,7 @@ from seatrial.analysis.loaded import LoadedJob, load_job, read_reviews_again
 from seatrial.errors import JobError, SeatrialError
 from seatrial.model.review import not_taken_back
 from seatrial.store.annotations import ANNOTATIONS, AnnotationJournal
+from seatrial.store.census import collector_paused
 from seatrial.store.index_file import INDEX
 from seatrial.store.job_mark import JOB
 from seatrial.store.lock import holder_of
@@ -103,7 +104,8 @@ class Library:
             job, made = self._up_to_date(kept), kept.made
             if name not in made:
                 began = self._clock()
-                made[name] = make(job)
+                with collector_paused():
+                    made[name] = make(job)
                 kept.took += self._clock() - began
             value: T = made[name]
         self._make_room(kept)
@@ -148,7 +150,8 @@ class Library:
         job = kept.job  # which others may let go of at any moment, to make room
         if job is None or (kept.stamp != stamp and not self._will_do(kept)):
             kept.began = self._clock()
-            job = load_job(kept.folder)
+            with collector_paused():
+                job = load_job(kept.folder)
             kept.job, kept.stamp, kept.made, kept.card = job, stamp, {}, None
             kept.took = self._clock() - kept.began
         elif kept.said != said:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -20,14 +20,12 @@ from seatrial.store.index import TrialEntry
 from seatrial.view.app import VIEW, Viewer, html
 from seatrial.view.cards import run_state
 from seatrial.view.outcome_bar import outcome_bar, outcome_words
+from seatrial.view.overview import Overview, make_overview
 from seatrial.view.pages.jobs import review_words
 from seatrial.view.templating import render
 from seatrial.view.trial_query import SORTS, TrialQuery, TrialSelection, read_query, select_trials
 
-if TYPE_CHECKING:
-    from seatrial.view.overview import Overview
-
-_PATIENCE_SEC = 0.6
+_PATIENCE_SEC = 0.4
 """So long a page may take before it says what it waits for."""
 
 _MOST_NOTES, _LONGEST_NOTE, _MOST_UNCOUNTED = 6, 120, 20
@@ -84,9 +82,7 @@ def job_page(view: Viewer, key: str, query: TrialQuery | None = None) -> str:
     )
 
 
-def _overview(view: Viewer, key: str) -> "Overview":
-    from seatrial.view.overview import make_overview  # noqa: PLC0415 - all of a report: slow, and lists need none of it
-
+def _overview(view: Viewer, key: str) -> Overview:
     return view.library.made(key, "overview", partial(make_overview, view.links, key))
 
 

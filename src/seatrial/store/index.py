@@ -92,8 +92,7 @@ class TrialEntry(NamedTuple):
 _USUAL = [TrialEntry._field_defaults.get(name) for name in TrialEntry._fields]
 _TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats")]
 _REPEATED = [
-    TrialEntry._fields.index(name)
-    for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "tags")
+    TrialEntry._fields.index(name) for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "tags")
 ]
 _make_entry = partial(tuple.__new__, TrialEntry)  # `_make` counts the values, which a signed line has all of
 

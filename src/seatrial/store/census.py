@@ -65,12 +65,13 @@ class Records:
     def count(self, content: bytes) -> Census:
         """Count what is in the folder, with the help of what its index says. Raises OSError for the folder itself."""
         census, folders, later = Census([], [], []), self._folders(), self.revisions.numbers()
+        has, add = self._roster.has, census.entries.append  # asked of every trial
         with collector_paused():
             known = self._index.read(content, partial(self._newest_stamp, later))
             for name in sorted(folders):
                 entry = known.pop(name, None)
-                if entry is not None and folders[name] and self._is_of_job(entry):
-                    census.entries.append(entry)
+                if entry is not None and folders[name] and has(entry.task_id, entry.agent, entry.attempt):
+                    add(entry)
                 else:
                     self._count_record(name, later.get(name, ()), census)
         gone = [name for name in known if self._roster.wants(name)]
@@ -81,7 +82,8 @@ class Records:
     def believed(self, content: bytes) -> list[TrialEntry]:
         """The trials that lines of the index are about, as far as those can be believed."""
         known = self._index.read(content, partial(self._newest_stamp, self.revisions.numbers()))
-        return [entry for entry in known.values() if entry is not None and self._is_of_job(entry)]
+        found = [entry for entry in known.values() if entry is not None]
+        return [entry for entry in found if self._roster.has(entry.task_id, entry.agent, entry.attempt)]
 
     def examine(self, trial_id: str, revision: int = 0) -> TrialRecord | Uncounted:
         """A trial's record of some revision, or what is there instead of one that counts."""
@@ -122,9 +124,6 @@ class Records:
         with os.scandir(self._trials) as found:
             # Names with a dot in front are not ours: desktops and network file systems leave them.
             return {each.name: each.is_dir(follow_symlinks=False) for each in found if each.name[0] != "."}
-
-    def _is_of_job(self, entry: TrialEntry) -> bool:
-        return self._roster.has(entry.task_id, entry.agent, entry.attempt)
 
     def _newest_stamp(self, later: Mapping[str, Sequence[int]], trial_id: str) -> Stamp | None:
         if trial_id in later:

@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from functools import partial
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import orjson
@@ -91,8 +92,7 @@ class TrialEntry(NamedTuple):
 _USUAL = [TrialEntry._field_defaults.get(name) for name in TrialEntry._fields]
 _TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats")]
 _REPEATED = [
-    TrialEntry._fields.index(name)
-    for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "warnings", "tags")
+    TrialEntry._fields.index(name) for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "tags")
 ]
 _make_entry = partial(tuple.__new__, TrialEntry)  # `_make` counts the values, which a signed line has all of
 
@@ -178,28 +178,23 @@ class Index:
         `stamp` tells the one that a trial's record has now.
         """
         found: dict[str, TrialEntry | None] = {}
-        for line in content.split(b"\n"):
+        for line in BytesIO(content):  # one at a time: a list of them is as large as the file once more
+            body = line[_SIGNATURE:].rstrip(b"\n")
             try:
-                values = orjson.loads(line[_SIGNATURE:])
+                values = orjson.loads(body)
                 if len(values) == 1:
                     found.pop(values[0], None)
-                else:
-                    found[values[_TRIAL]] = self._believed(line, values, stamp)
+                    continue
+                trial = values[_TRIAL]
+                is_ours = line.startswith(self._sign(values[_TASK], body)) and values[:_TRIAL] == stamp(trial)
+                found[trial] = self._entry(values) if is_ours else None
             except (orjson.JSONDecodeError, TypeError, LookupError):
                 continue
         return found
 
-    def _believed(self, line: bytes, values: list[Any], stamp: Callable[[str], Stamp | None]) -> TrialEntry | None:
-        """The entry of a line that is of this user and this job, and of a record with its stamp; else None."""
-        task = values[_TASK] if len(values) > _TASK else None
-        if not isinstance(task, str) or not line.startswith(self._sign(task, line[_SIGNATURE:])):
-            return None
-        if values[:_TRIAL] != stamp(values[_TRIAL]):
-            return None
-        return self._entry(values[_TRIAL:])
-
     def _entry(self, values: list[Any]) -> TrialEntry:
-        """The entry with these values: tuples for the lists of JSON, and one object for what many entries have."""
+        """The entry of a line: tuples for the lists of JSON, and one object for what many entries have."""
+        del values[:_TRIAL]
         values += _USUAL[len(values) :]
         for place in _TUPLES:
             values[place] = tuple(values[place])

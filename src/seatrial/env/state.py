@@ -86,7 +86,12 @@ def _own(value: Any) -> Any:
 def read_info(row: Mapping[str, Any]) -> Any:
     """The `info` of a row, which datasets hold as text where no two rows are alike. Raises ValueError."""
     info = row.get("info", {})
-    return orjson.loads(info) if isinstance(info, str) else info
+    if not isinstance(info, str):
+        return info
+    try:
+        return orjson.loads(info)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"the row's info is text, expected a table or JSON: {info[:120]!r}") from error
 
 
 def rollout_of(state: State) -> Rollout:

@@ -187,9 +187,9 @@ def test_sandboxes_kept_for_a_group_go_where_it_is_not_scored(tmp_path, cluster,
     cluster()
     backend = world(agent)
     monkeypatch.setattr("seatrial.jobs.machinery.make_backend", lambda _: backend)
-    options = {"image": "host", "rubric": vf.Rubric([rank]), "keep_sandbox_for_scoring": True}
+    options: dict[str, Any] = {"image": "host", "rubric": vf.Rubric([rank]), "keep_sandbox_for_scoring": True}
     env = vf.HarborEnv("run the agent", make_tasks(tmp_path / "tasks"), **options)
-    kept = []
+    kept: list[object] = []
 
     def look(*_):  # while the cluster is still there
         kept.extend(sandbox for sandbox in backend.sandboxes if not sandbox.destroyed)

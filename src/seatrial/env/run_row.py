@@ -124,7 +124,7 @@ def _failed(row: Row, plan: RowPlan, error: SeatrialError) -> State:
     try:
         state = new_state(row, plan.model, plan.sampling_args)
     except Exception:  # noqa: BLE001 - a row that no state can be made of, which is what the error says
-        known = {name: row[name] for name in ("example_id", "task") if name in row}
+        known: Row = {name: row[name] for name in ("example_id", "task") if name in row}
         state = new_state(known, plan.model, plan.sampling_args)
     state["error"] = error
     return state

@@ -21,6 +21,7 @@ from typing import Any
 
 import orjson
 
+from seatrial.env.chat_message import AttributeTable
 from seatrial.env.messages import as_messages
 from seatrial.env.rollout import ROLLOUT, Rollout
 
@@ -80,6 +81,10 @@ def _own(value: Any) -> Any:
         return {key: _own(each) for key, each in value.items()}
     if kind is list:
         return [_own(each) for each in value]
+    if issubclass(kind, AttributeTable):  # messages, most of all
+        table = kind.__new__(kind)
+        dict.update(table, {key: _own(each) for key, each in value.items()})
+        return table
     return copy.deepcopy(value)
 
 

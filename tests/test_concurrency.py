@@ -1,12 +1,14 @@
 """A cleanup that was started is finished, and work that an event ends has ended, whoever is cancelled meanwhile."""
 
 import asyncio
+import signal
+import threading
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from seatrial.concurrency import finish, unless
+from seatrial.concurrency import complete, finish, unless
 
 
 class Cleanup:
@@ -214,3 +216,22 @@ async def _failure_of(waiting: Coroutine[Any, Any, object]) -> str:
     except LookupError as error:
         return str(error)
     return "none"
+
+
+def test_interrupting_a_notebook_cancels_the_work_and_waits_for_its_end():
+    work = Work()
+
+    async def interrupted() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        await work.run()
+
+    async def cell() -> None:  # a notebook's loop leaves the signal to Python
+        complete(interrupted)
+
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell())
+    finally:
+        loop.close()
+    assert work.ended == "cancelled"

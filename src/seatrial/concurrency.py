@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -62,10 +63,28 @@ def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, in a thread of its own where an event loop is running already."""
+    """Run a coroutine to its end, in a thread of its own where an event loop is running already.
+
+    Whoever interrupts the wait, as a notebook does, cancels it; what it holds is cleaned up before that comes out.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work())
+    begun: Future[Callable[[], object]] = Future()
+
+    async def led() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None  # noqa: S101 - this runs in one
+        begun.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await work()
+
     with ThreadPoolExecutor(1, "seatrial") as thread:
-        return thread.submit(lambda: asyncio.run(work())).result()
+        running = thread.submit(lambda: asyncio.run(led()))
+        try:
+            return running.result()
+        except BaseException:
+            if not running.done():
+                with suppress(RuntimeError):  # it has just ended
+                    begun.result()()
+            raise

@@ -134,3 +134,8 @@ def test_keys_of_endpoints_go_along_to_other_processes_and_are_not_shown(monkeyp
     assert "secret" not in repr(config)
     with pytest.raises(vf.UsageError, match="no endpoints of its own"):
         vf.ClientConfig(endpoint_configs=[config])
+
+
+def test_an_endpoint_is_a_table_or_a_config():
+    with pytest.raises(vf.UsageError, match="endpoint_configs: 'h' is none"):
+        vf.ClientConfig(endpoint_configs="http://localhost/v1")

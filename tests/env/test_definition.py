@@ -126,3 +126,11 @@ def test_a_rubric_is_torn_down_with_its_environment():
 
     asyncio.run(Guessing(rubric=Torn()).teardown())
     assert torn == [1]
+
+
+@pytest.mark.parametrize("tokens", [0, -1])
+def test_a_conversation_has_at_least_one_token(tokens):
+    with pytest.raises(vf.UsageError, match=f"max_seq_len is {tokens}"):
+        Guessing(max_seq_len=tokens)
+    with pytest.raises(vf.UsageError, match="None for no such limit"):
+        Guessing().set_kwargs(max_seq_len=tokens)

@@ -127,3 +127,20 @@ def test_limits_of_older_releases_are_taken():
     env.set_concurrency(4)
     env.evaluate_sync(model, "m")
     assert most == 4
+
+
+def test_callbacks_may_be_async():
+    told = []
+
+    async def note(*what):
+        await asyncio.sleep(0)
+        told.append(len(what))
+
+    Guessing(max_turns=1, dataset=ROWS[:1]).evaluate_sync(counting, "m", on_start=note, on_progress=[note])
+    assert told == [2, 3]
+
+
+def test_a_single_column_of_the_state_may_be_named_alone():
+    output = Guessing(max_turns=1).evaluate_sync(counting, "m", state_columns="model")["outputs"][0]
+    assert output["model"] == "m"
+    assert "e" not in output

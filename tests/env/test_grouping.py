@@ -1,6 +1,8 @@
 """Groups of rollouts: scored side by side, compared with each other, and none the worse for one that fails."""
 
 import asyncio
+import itertools
+from contextlib import aclosing
 
 import pytest
 
@@ -8,7 +10,7 @@ import seatrial as vf
 from seatrial.env.grouping import compare
 from seatrial.env.results import Output
 from tests.env.games import ROWS, Guessing, counting
-from tests.env.worlds import echo, evaluate, harbor_env, make_tasks
+from tests.env.worlds import echo, evaluate, harbor_env, idle, make_tasks, world
 
 
 class Ranking(vf.Rubric):
@@ -171,3 +173,102 @@ def test_trials_are_run_one_by_one_and_as_a_stream(tmp_path):
     assert (one["reward"], one["task"]) == (1.0, "a")
     assert [output["advantage"] for output in group] == [0.0, 0.0]
     assert sorted(output["task"] for output in streamed) == ["a", "a", "b", "b"]
+
+
+def kept_env(tmp_path, rubric, agent=idle, kind=vf.HarborEnv):
+    """An environment whose sandboxes stay until their group is scored, and where they are."""
+    backend = world(agent)
+    env = harbor_env(make_tasks(tmp_path), kind, backend=backend, rubric=rubric, keep_sandbox_for_scoring=True)
+    return env, backend
+
+
+def is_empty(backend):
+    return backend.sandboxes != [] and all(sandbox.destroyed for sandbox in backend.sandboxes)
+
+
+async def end(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def never(*_: object) -> None:
+    await asyncio.Event().wait()
+
+
+def test_sandboxes_kept_for_a_group_go_when_it_is_never_whole(tmp_path):
+    async def scenario():
+        third = asyncio.Event()
+
+        async def agent(spec, sandbox):
+            if len(backend.sandboxes) > 2:
+                third.set()
+                await never()
+
+        env, backend = kept_env(tmp_path, Ranking(), agent)
+        task = asyncio.create_task(env.evaluate(echo, "m", rollouts_per_example=3, max_concurrent=1))
+        await third.wait()
+        kept = [sandbox.destroyed for sandbox in backend.sandboxes]
+        await end(task)
+        return kept, is_empty(backend)
+
+    assert asyncio.run(scenario()) == ([False, False, False], True)
+
+
+@pytest.mark.parametrize("in_groups", [True, False])
+def test_sandboxes_kept_for_scoring_go_when_it_is_broken_off(tmp_path, in_groups):
+    async def scenario():
+        scoring = asyncio.Event()
+
+        async def score(states):
+            scoring.set()
+            await never()
+
+        async def score_one(state):
+            await score([state])
+
+        env, backend = kept_env(tmp_path, vf.Rubric([score if in_groups else score_one]))
+        task = asyncio.create_task(env.evaluate(echo, "m", rollouts_per_example=2))
+        await scoring.wait()
+        await end(task)
+        return is_empty(backend)
+
+    assert asyncio.run(scenario())
+
+
+def test_a_sandbox_is_not_kept_for_a_rollout_that_is_broken_off_while_it_is_judged(tmp_path):
+    async def scenario():
+        judging = asyncio.Event()
+
+        class Slow(vf.HarborEnv):
+            async def compute_reward(self, state):
+                judging.set()
+                await never()
+
+        env, backend = kept_env(tmp_path, Ranking(), kind=Slow)
+        task = asyncio.create_task(env.evaluate(echo, "m"))
+        await judging.wait()
+        await end(task)
+        return is_empty(backend)
+
+    assert asyncio.run(scenario())
+
+
+def test_leaving_a_stream_gives_back_what_its_groups_hold(tmp_path):
+    async def scenario():
+        begun, fourth = itertools.count(1), asyncio.Event()
+
+        async def agent(spec, sandbox):
+            if next(begun) == 4:
+                fourth.set()
+                await never()
+
+        env, backend = kept_env(tmp_path, Ranking(), agent)
+        rows = env.get_dataset().repeat(3)
+        async with aclosing(env.stream_groups(rows, echo, "m", rollouts_per_example=2, max_concurrent=4)) as groups:
+            async for _ in groups:
+                await fourth.wait()
+                break
+        return is_empty(backend)
+
+    assert asyncio.run(scenario())

@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 import seatrial as vf
+from seatrial.env.eval_figures import MetricMean, figures_of
 from tests.env.games import ROWS, Guessing, counting
 
 
@@ -92,3 +93,18 @@ def test_it_is_said_what_was_run_and_with_what():
         Guessing(env_id="no-such-package").evaluate_sync(counting, "m")["metadata"]["version_info"]["env_version"]
         is None
     )
+
+
+def test_metrics_of_rollouts_that_failed_are_in_no_mean():
+    def judge(answer):
+        return float(answer)
+
+    def marked(answer):
+        return float(answer == "no number")
+
+    rows = [{"prompt": "q", "answer": answer} for answer in ("1", "no number")]
+    env = vf.MultiTurnEnv(dataset=rows, rubric=vf.Rubric([judge, marked], [1.0, 0.0]), max_turns=1)
+    results = env.evaluate_sync(counting, "m")
+    assert results["outputs"][1]["metrics"] == {"judge": None, "marked": 1.0}
+    assert results["metadata"]["avg_metrics"] == {"judge": 1.0, "marked": 0.0}
+    assert figures_of(results["outputs"], 2, "m").metrics["marked"] == MetricMean(0.0, 1)

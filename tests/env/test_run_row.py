@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from threading import Lock
 
 import pytest
 
@@ -118,3 +119,13 @@ def test_a_client_is_sent_with_its_key_and_shows_it_to_nobody(monkeypatch):
     config.provider()
     plain = vf.ClientConfig(base_url="http://localhost:1/v1")
     assert plain.with_key() is plain
+
+
+@pytest.mark.parametrize(("odd", "message"), [({"info": "not JSON"}, "info is text"), ({"lock": Lock()}, "lock")])
+def test_a_row_that_no_state_can_be_made_of_is_an_error_of_its_own(odd, message):
+    rows = [ROWS[0], {**ROWS[1], "task": "odd", **odd}]
+    env = Guessing(max_turns=1, dataset=rows)
+    first, second = env.evaluate_sync(counting, "m")["outputs"]
+    assert first["error"] is None
+    assert message in second["error"]["message"]
+    assert (second["task"], second["example_id"], second["reward"]) == ("odd", 1, None)

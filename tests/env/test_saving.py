@@ -1,10 +1,12 @@
 """Evaluations that are stored as they go, broken off, and gone on with; rollouts that are no trials."""
 
 import asyncio
+import json
 
 import pytest
 
 import seatrial as vf
+from seatrial.env.kept_outputs import read_outputs
 from tests.env.games import ROWS, Guessing, counting
 
 
@@ -152,3 +154,53 @@ def test_a_table_that_cannot_be_stored_harms_nobody(tmp_path):
     assert results["metadata"]["scored"] == 3
     again = Endless(dataset=ROWS, max_turns=1).evaluate_sync(counting, "m", save_to=tmp_path, resume=True)
     assert rewards(again) == rewards(results)
+
+
+def by_place(states):
+    return [float(state["place"]) for state in states]
+
+
+class Noting(Guessing):
+    """Leaves in the state what a function of the group reads."""
+
+    def __init__(self, **options):
+        super().__init__(max_turns=1, dataset=ROWS[:1], rubric=vf.Rubric([by_place]), **options)
+        self.begun = 0
+
+    async def setup_state(self, state):
+        self.begun += 1
+        state["place"] = self.begun
+
+
+def test_a_group_that_was_scored_is_not_scored_anew(tmp_path):
+    options = {"rollouts_per_example": 2, "save_to": tmp_path, "max_concurrent": 1}
+    Noting().evaluate_sync(counting, "m", **options)
+    kept = (tmp_path / "rollouts.jsonl").read_bytes()
+    again = Noting().evaluate_sync(counting, "m", resume=True, **options)
+    assert rewards(again) == [1.0, 2.0]
+    assert [output["advantage"] for output in again["outputs"]] == [-0.5, 0.5]
+    assert (tmp_path / "rollouts.jsonl").read_bytes() == kept
+
+
+def test_a_group_of_which_one_is_made_again_is_kept_as_it_is_scored_then(tmp_path):
+    options = {"rollouts_per_example": 2, "save_to": tmp_path, "max_concurrent": 1, "state_columns": ["place"]}
+    failing = Counted(failures=1)
+    first = Noting().evaluate_sync(failing, "m", **options)
+    assert (rewards(first), first["outputs"][1]["advantage"]) == ([None, 2.0], 0.0)
+    again = Noting().evaluate_sync(failing, "m", resume=True, **options)
+    assert rewards(again) == [1.0, 2.0]
+    assert [output["advantage"] for output in read_outputs(tmp_path)] == [-0.5, 0.5]
+
+
+def test_messages_that_were_kept_are_like_new_ones(tmp_path):
+    for resume in (False, True):
+        results = Guessing(max_turns=3).evaluate_sync(counting, "m", save_to=tmp_path, resume=resume)
+        output = results["outputs"][2]
+        assert output["prompt"][0].role == output["trajectory"][0]["prompt"][0].role == "user"
+        assert output["completion"][0].content == "0"
+
+
+def test_what_json_has_no_form_for_does_not_cost_the_metadata(tmp_path):
+    env = Guessing(max_turns=1, env_args={("a", 1): 2})
+    assert env.evaluate_sync(counting, "m", save_to=tmp_path)["metadata"]["env_args"] == {("a", 1): 2}
+    assert "cannot be stored" in json.loads((tmp_path / "metadata.json").read_text())["env_args"]

@@ -177,3 +177,23 @@ def test_what_cannot_be_sent_is_refused_before_anything_starts(tmp_path, cluster
     with pytest.raises(vf.UsageError, match="runs jobs only"):
         env.evaluate_sync(echo, "m", engine="ray", save_to=tmp_path / "job")
     assert not (tmp_path / "job").exists()
+
+
+def rank(states):
+    return [float(place) for place, _ in enumerate(states)]
+
+
+def test_sandboxes_kept_for_a_group_go_where_it_is_not_scored(tmp_path, cluster, monkeypatch):
+    cluster()
+    backend = world(agent)
+    monkeypatch.setattr("seatrial.jobs.machinery.make_backend", lambda _: backend)
+    options: dict[str, Any] = {"image": "host", "rubric": vf.Rubric([rank]), "keep_sandbox_for_scoring": True}
+    env = vf.HarborEnv("run the agent", make_tasks(tmp_path / "tasks"), **options)
+    kept: list[object] = []
+
+    def look(*_):  # while the cluster is still there
+        kept.extend(sandbox for sandbox in backend.sandboxes if not sandbox.destroyed)
+
+    results = evaluate(env, engine="ray", rollouts_per_example=2, on_progress=look)
+    assert [output["advantage"] for output in results["outputs"]] == [-0.5, 0.5]
+    assert (len(backend.sandboxes), kept) == (2, [])

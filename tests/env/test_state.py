@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from seatrial.env.chat_message import chat_message
 from seatrial.env.rollout import ROLLOUT, Rollout, RolloutPlace
 from seatrial.env.state import State, new_state, rollout_of
 from seatrial.errors import HookError, ProviderError
@@ -81,6 +82,15 @@ def test_a_rollout_changes_nothing_of_its_row():
     state["prompt"][0]["content"] = "y"
     assert state["info"]["odd"] is not row["info"]["odd"]
     assert (row["info"]["tags"], row["info"]["pair"], row["prompt"][0]["content"]) == (["a"], (1, [2]), "x")
+
+
+def test_nor_of_its_messages_which_stay_what_they_are():
+    call = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
+    message = chat_message({"role": "assistant", "content": None, "tool_calls": [call]})
+    (own,) = new_state({"prompt": [message]}, "m", None)["prompt"]
+    assert (own, type(own), own.tool_calls[0].name) == (message, type(message), "look")
+    own.tool_calls[0]["function"]["name"] = "leap"
+    assert message.tool_calls[0].name == "look"
 
 
 def test_a_state_that_a_hook_made_has_a_rollout_too():

@@ -163,3 +163,11 @@ def test_mistakes_are_said_at_once_and_errors_of_rows_come_out():
         run(read(env.stream(iter([ROWS[0], {}]), counting, "m")))
     with pytest.raises(vf.UsageError, match="the client is of type int"):
         run(read(env.stream(1, 7, "m")))
+
+
+def test_rows_that_have_to_be_waited_for_are_refused():
+    async def rows():
+        yield ROWS[0]
+
+    with pytest.raises(vf.UsageError, match="rows come from a async_generator"):
+        Guessing().stream(rows(), counting, "m")

@@ -68,3 +68,65 @@ def test_a_rollout_without_tokens_says_how_to_ask_for_them():
 
 def test_a_rollout_that_failed_is_no_example():
     assert per_turn(roll_out(turns=[([1], [2])]) | {"error": {"message": "gone"}}) == []
+
+
+def told(**choice):
+    said = {"message": {"role": "assistant", "content": "said"}, "finish_reason": "stop"}
+    prompt = choice.pop("prompt_token_ids", None)
+    return {"choices": [{**said, **choice}], **({"prompt_token_ids": prompt} if prompt else {})}
+
+
+def logprobs(*values):
+    return {"content": [{"token": "x", "logprob": value} for value in values]}
+
+
+def answered(*completions):
+    left = iter(completions)
+    env = Talking(dataset=[{"prompt": "q"}], rubric=vf.Rubric([lambda: 0.5]), max_turns=len(completions))
+    return env.evaluate_sync(lambda request: next(left), "m")["outputs"][0]
+
+
+@pytest.mark.parametrize("rows", [interleaved, per_turn])
+@pytest.mark.parametrize(
+    ("second", "lacks"),
+    [
+        ({"token_ids": [5, 6], "logprobs": logprobs(-0.5)}, "no ids of its prompt"),
+        (
+            {"prompt_token_ids": [1, 2, 3], "token_ids": [5, 6], "logprobs": logprobs(-0.5)},
+            "2 token ids and 1 log-prob",
+        ),
+        (
+            {"prompt_token_ids": [1, 2, 3], "token_ids": [5], "logprobs": logprobs(float("nan"))},
+            "1 token ids and 0 log",
+        ),
+        (
+            {"prompt_token_ids": [1, 2, 3], "token_ids": [2**63], "logprobs": logprobs(-0.5)},
+            "0 token ids and 1 log-prob",
+        ),
+    ],
+)
+def test_a_turn_of_which_too_little_was_told_is_no_example(rows, second, lacks):
+    first = told(prompt_token_ids=[1, 2], token_ids=[3], logprobs=logprobs(-0.1))
+    output = answered(first, told(**second))
+    assert output["error"] is None
+    with pytest.raises(vf.UsageError, match=f"turn 1 .* has {lacks}"):
+        rows(output)
+
+
+def test_a_server_without_log_probabilities_leaves_all_of_them_out():
+    turns = [told(prompt_token_ids=prompt, token_ids=ids) for prompt, ids in TURNS[:2]]
+    (row,) = interleaved(answered(*turns))
+    assert (row["completion_ids"], row["completion_mask"], row["completion_logprobs"]) == (
+        [3, 4, 5, 6],
+        [1, 0, 1, 1],
+        [],
+    )
+
+
+def test_a_sequence_of_turns_that_differ_has_the_advantage_of_the_rollout():
+    output = roll_out(TURNS[:2])
+    output["advantage"] = 0.25
+    for turn, advantage in zip(output["trajectory"], (5.0, -5.0), strict=True):
+        turn["advantage"] = advantage
+    assert [row["advantage"] for row in interleaved(output)] == [0.25]
+    assert [row["advantage"] for row in per_turn(output)] == [5.0, -5.0]

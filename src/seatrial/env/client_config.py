@@ -1,6 +1,7 @@
 """ClientConfig: where a model is, and how patient we are with it."""
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError
@@ -139,7 +140,9 @@ class ClientConfig(StrictModel):
 
 def _as_table(endpoint: Any) -> dict[str, Any]:
     """What an endpoint says itself, by our names."""
-    table: dict[str, Any] = endpoint.model_dump(exclude_unset=True) if hasattr(endpoint, "model_dump") else {**endpoint}
+    if not isinstance(endpoint, Mapping) and not hasattr(endpoint, "model_dump"):
+        raise UsageError(f"ClientConfig: endpoint_configs: {endpoint!r} is none, expected a list of tables or configs")
+    table: dict[str, Any] = {**endpoint} if isinstance(endpoint, Mapping) else endpoint.model_dump(exclude_unset=True)
     if "api_base_url" in table:
         table.setdefault("base_url", table.pop("api_base_url"))
     if table.get("endpoint_configs"):

@@ -67,7 +67,7 @@ class Definition:
         self.env_id = env_id or ""
         self.env_args = dict(env_args or {})
         self.map_kwargs = dict(map_kwargs or {})
-        self.max_seq_len = max_seq_len
+        Definition.set_max_seq_len(self, max_seq_len)
         self.interleaved_rollouts = interleaved_rollouts
         self.score_rollouts = score_rollouts
         self.pass_threshold = pass_threshold
@@ -149,8 +149,10 @@ class Definition:
                 setter(value)
 
     def set_max_seq_len(self, max_seq_len: int | None) -> None:
-        """Set how many tokens the conversation of a rollout may have."""
-        self.max_seq_len = max_seq_len
+        """Set how many tokens the conversation of a rollout may have; None for any number. Raises UsageError."""
+        if max_seq_len is not None and max_seq_len < 1:
+            raise UsageError(f"max_seq_len is {max_seq_len}, expected at least 1, or None for no such limit")
+        self.max_seq_len: int | None = max_seq_len
 
     def set_score_rollouts(self, score_rollouts: bool) -> None:  # noqa: FBT001 - as trainers call it
         """Set whether rollouts are scored."""

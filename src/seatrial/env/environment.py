@@ -16,7 +16,7 @@ from seatrial.env.lifecycle import Lifecycle
 from seatrial.env.policy import Policy
 from seatrial.env.results import Output, Results
 from seatrial.env.row_dataset import RowDataset
-from seatrial.env.rows import DatasetSource, Row, format_row, load_rows
+from seatrial.env.rows import DatasetSource, Row, format_row, load_rows, require_rows
 from seatrial.env.running import RunPlan, run_rollouts
 from seatrial.env.streaming import StreamPlan, stream_outputs
 from seatrial.errors import UsageError
@@ -186,7 +186,7 @@ class Environment(Lifecycle):
             model=asked.model,
             sampling_args={**self.sampling_args, **(asked.sampling_args or {})},
             max_concurrent=next((each for each in limits if each > 0), -1),
-            state_columns=tuple(options.state_columns or ()),
+            state_columns=options.columns,
             save_to=options.folder(self.env_id, asked.model),
             resume=options.goes_on,
             retries=options.trial_retries,
@@ -221,6 +221,7 @@ class Environment(Lifecycle):
         if hasattr(given, "__len__"):
             rows = load_rows(given, self._format)
             return rows if options.order is None else rows.shuffle(options.order)
+        require_rows(given)
         return (format_row(row, number, self._format) for number, row in enumerate(given))
 
 

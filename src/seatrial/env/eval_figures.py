@@ -91,7 +91,7 @@ def figures_of(
         passed=sum(passed for _, passed in attempts),
         pass_at_k=_over_k(attempts, most, estimate_pass_at_k),
         pass_all_k=_over_k(attempts, most, estimate_pass_all_k),
-        metrics=_metrics(outputs),
+        metrics=_metrics([output for output in outputs if output.get("error") is None]),
         usage=_usage(outputs),
         cost_usd=_cost(outputs, model),
     )

@@ -75,6 +75,12 @@ class EvaluationOptions:
         return cls(**given)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The keys of the state that outputs have too."""
+        named = self.state_columns or ()
+        return (named,) if isinstance(named, str) else tuple(named)
+
+    @property
     def trial_retries(self) -> int:
         """How often a rollout that is a trial is tried again."""
         return self.retries if self.max_retries is None else self.max_retries

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from seatrial.env.hooks import blaming
 from seatrial.env.results import Output, make_output
+from seatrial.env.rollout import ROLLOUT
 from seatrial.env.rows import Row
 from seatrial.env.rubric import as_reward
 from seatrial.env.run_row import RowPlan, give_back, release_rubric
@@ -60,7 +61,7 @@ class Groups:
         if len(waiting) < self.size_of(work.group):
             return []
         done = sorted(self._waiting.pop(work.group), key=lambda each: each[0].number)
-        if self.plan.scoring == "group":
+        if self.plan.scoring == "group" and not all(self._is_settled(output) for _, output in done):
             done = await self._score(done)
         compare([output for _, output in done])
         return done
@@ -80,16 +81,32 @@ class Groups:
             for state in judged:
                 state["error"] = state["error"] or error
         for state in judged:
-            await release_rubric(self.environment, state)
-            await give_back(state)
+            await self._release(state)
         return [(work, _rescored(output, state, self.plan)) for (work, output), state in zip(done, states, strict=True)]
+
+    async def _release(self, state: State) -> None:
+        await release_rubric(self.environment, state)
+        await give_back(state)
+        (self.plan.states or {}).pop(state["trajectory_id"], None)
+
+    async def close(self) -> None:
+        """Give back what is held for rollouts whose group did not come to be scored."""
+        for state in [*(self.plan.states or {}).values()]:
+            await self._release(state)
+
+    def _is_settled(self, output: Output) -> bool:
+        """Whether a rollout was kept with what its group had made of it. To score it anew might take what is gone."""
+        if output["trajectory_id"] in (self.plan.states or {}):
+            return False
+        return output["error"] is not None or output["advantage"] is not None
 
     def _state(self, output: Output) -> State:
         """The state of a rollout; made of what is known of it where it was rolled out elsewhere, or some time ago."""
-        kept = (self.plan.states or {}).pop(output["trajectory_id"], None)
+        kept = (self.plan.states or {}).get(output["trajectory_id"])
         if kept is not None:
             return kept
-        state = State({**new_state(output, self.plan.model, self.plan.sampling_args), **output})
+        known = {name: value for name, value in output.items() if name != ROLLOUT}
+        state = State({**new_state(known, self.plan.model, self.plan.sampling_args), **known})
         state["error"] = None if output["error"] is None else TrialError(output["error"]["message"])
         return state
 

@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from seatrial.concurrency import finish
@@ -90,7 +90,8 @@ class Lifecycle(Definition, ABC):
         with blaming("is_completed") as blamed:
             for name, condition in marked_methods(self, "stop").items():
                 blamed.name = name
-                if await settled(condition(state)):
+                holds = condition(state)
+                if await holds if type(holds) is CoroutineType else await settled(holds):
                     state["is_completed"], state["stop_condition"] = True, name
                     return True
         return False

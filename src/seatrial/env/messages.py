@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from seatrial.env.chat_message import chat_message
+from seatrial.env.chat_message import ChatMessage, chat_message
 
 Message = dict[str, Any]
 Messages = list[Message]
@@ -22,7 +22,7 @@ def as_messages(value: object, role: str = "user") -> Messages:
         return []
     if isinstance(value, str):
         return [chat_message({"role": role, "content": value})]
-    if isinstance(value, Mapping) or hasattr(value, "model_dump"):
+    if not isinstance(value, list) and (isinstance(value, Mapping) or hasattr(value, "model_dump")):
         return [_as_message(value)]
     if isinstance(value, Iterable):
         return [_as_message(each) for each in value]
@@ -30,6 +30,8 @@ def as_messages(value: object, role: str = "user") -> Messages:
 
 
 def _as_message(value: object) -> Message:
+    if isinstance(value, ChatMessage) and isinstance(value.get("role"), str):  # as nearly all are, and quick to tell
+        return value
     if not isinstance(value, Mapping) and hasattr(value, "model_dump"):
         value = value.model_dump(exclude_none=True)
     if not isinstance(value, Mapping) or not isinstance(value.get("role"), str):

@@ -61,7 +61,7 @@ def _figures(outputs: Sequence[Output], planned: int, threshold: float) -> dict[
         "avg_reward": average,
         "avg_reward_interval": interval_of(rewards_by_example(counted)),
         "avg_reward_failed_as_zero": sum(rewards) / len(outputs) if outputs else None,
-        "avg_metrics": _averages(outputs),
+        "avg_metrics": _averages([output for output in outputs if output["error"] is None]),
         "pass_threshold": threshold,
         "pass_at_k": _over_examples(pass_at_k, attempts, most),
         "pass_all_k": _over_examples(pass_all_k, attempts, most),

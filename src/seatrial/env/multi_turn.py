@@ -13,6 +13,7 @@ from seatrial.env.environment import Environment
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.response import Response, as_response
+from seatrial.env.run_row import give_back
 from seatrial.env.state import State, rollout_of
 from seatrial.env.trajectory import TrajectoryStep
 from seatrial.errors import OverlongPromptError, SeatrialError
@@ -136,11 +137,18 @@ class MultiTurnEnv(Environment):
                 return await self.rollout(input, opened, model, sampling_args)
         state = await self.init_state(input, client, model, sampling_args)
         try:
+            await self._live_and_clean_up(state)
+        except BaseException:  # nobody gets the state, so nobody scores it
+            await give_back(state)
+            raise
+        return state
+
+    async def _live_and_clean_up(self, state: State) -> None:
+        try:
             await self._live(state)
         finally:
             if marked_methods(self, "cleanup"):
                 await finish(self._cleanup(state))
-        return state
 
     async def _live(self, state: State) -> None:
         with _timed(state, "setup_ms"), _noting(state), blaming("setup_state"):

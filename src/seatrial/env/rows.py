@@ -11,7 +11,7 @@ from seatrial.env.messages import Messages, as_messages
 from seatrial.env.row_dataset import Row, RowDataset
 from seatrial.errors import UsageError
 
-__all__ = ["DatasetLike", "DatasetSource", "Row", "RowFormat", "choose", "format_row", "load_rows"]
+__all__ = ["DatasetLike", "DatasetSource", "Row", "RowFormat", "choose", "format_row", "load_rows", "require_rows"]
 
 DatasetLike = Iterable[Mapping[str, Any]]
 """Anything that gives tables when it is gone through, as a HuggingFace Dataset does."""
@@ -31,7 +31,16 @@ class RowFormat:
 def load_rows(source: DatasetSource, form: RowFormat) -> RowDataset:
     """All rows of a dataset, ready for rollouts. Raises UsageError that names the row it cannot use."""
     given = source() if callable(source) else source
+    require_rows(given)
     return RowDataset(format_row(row, number, form) for number, row in enumerate(given))
+
+
+def require_rows(given: object) -> None:
+    """Raise UsageError unless something can be gone through for its rows."""
+    if not isinstance(given, Iterable):
+        raise UsageError(
+            f"rows come from a {type(given).__name__}, expected a list, a dataset or a generator of tables"
+        )
 
 
 def format_row(row: object, number: int, form: RowFormat) -> Row:

@@ -34,7 +34,8 @@ class RowPlan:
     """How a row is rolled out. `client` is open, or whatever `evaluate` takes; `place` is that of a trial.
 
     Rollouts that are no trials are tried again `retries` times when the machinery failed. Those that are scored as a
-    group leave their `states` behind, by their trajectory ids, for who scores them.
+    group leave their `states` behind, by their trajectory ids, for who scores them; where there is no room for states,
+    as on another machine, they are scored by their outputs.
     """
 
     client: Any
@@ -63,8 +64,6 @@ async def run_row(environment: "Environment", row: Row, plan: RowPlan) -> RowRes
         from seatrial.trial.log import failed_record  # noqa: PLC0415 - much, and only for those who have tasks
 
         rollout.record = failed_record(plan.place.spec, state["error"] or HookError(_UNJUDGED))
-    if plan.scoring == "group" and plan.states is not None and state["error"] is None:
-        plan.states[state["trajectory_id"]] = state
     return RowResult(make_output(state, plan.state_columns), rollout.record)
 
 
@@ -94,10 +93,14 @@ async def _roll_out(environment: "Environment", row: Row, plan: RowPlan, lease: 
             state = _whole(await environment.rollout(row, lease.client, lease.model, plan.sampling_args), row, plan)
     except SeatrialError as error:
         state = _failed(row, plan, error)
-    if state["error"] is None and plan.scoring == "each":
-        await _score(environment, state)
-    if state["error"] is not None or plan.scoring == "each":
-        await give_back(state)
+    if plan.states is not None and state["error"] is None:
+        plan.states[state["trajectory_id"]] = state
+    else:
+        try:
+            if plan.scoring == "each" and state["error"] is None:
+                await _score(environment, state)
+        finally:
+            await give_back(state)
     if state["error"] is not None:
         _log.warning("rollout of %s came to nothing: %s", state["task"], state["error"])
     state["timing"].update(total_ms=(time.perf_counter() - began) * 1000)
@@ -118,7 +121,11 @@ async def give_back(state: State) -> None:
 
 
 def _failed(row: Row, plan: RowPlan, error: SeatrialError) -> State:
-    state = new_state(row, plan.model, plan.sampling_args)
+    try:
+        state = new_state(row, plan.model, plan.sampling_args)
+    except Exception:  # noqa: BLE001 - a row that no state can be made of, which is what the error says
+        known: Row = {name: row[name] for name in ("example_id", "task") if name in row}
+        state = new_state(known, plan.model, plan.sampling_args)
     state["error"] = error
     return state
 

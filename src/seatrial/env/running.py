@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seatrial.concurrency import side_by_side
+from seatrial.concurrency import finish, side_by_side
 from seatrial.env.client import Client
 from seatrial.env.evaluation_options import USUAL_RETRIES, Callback
 from seatrial.env.grouping import Groups, RowWork
+from seatrial.env.hooks import settled
 from seatrial.env.leases import OpenPolicy
 from seatrial.env.metadata import LateMetadata, summarize
 from seatrial.env.results import Output, Results
@@ -92,27 +93,29 @@ async def run_rollouts(environment: "Environment", plan: RunPlan, client: Client
 
     ended: list[Output] = []
 
-    def tell(new: list[Output]) -> None:
+    async def tell(new: list[Output]) -> None:
         ended.extend(new)
         made = LateMetadata(lambda: summarize(ended, plan, environment, started))
         for listener in plan.listeners:
-            listener(ended, new, made)
+            await settled(listener(ended, new, made))
 
     async def produced(work: RowWork, output: Output, store: OutputStore) -> None:
         done = await groups.add(work, output)
-        if plan.in_groups:
-            for _, each in done:
-                await store.scored(each)
-        else:
+        if not plan.in_groups:
             done = [(work, output)]
+        elif done:
+            await store.scored([made for _, made in done])
         outputs.update({each.number: made for each, made in done})
         if done:
-            tell([made for _, made in done])
+            await tell([made for _, made in done])
 
-    _announce(plan)
+    await _announce(plan)
     async with open_store(environment, plan, row_plan) as store:
         workers = min(plan.workers, len(plan.rows))
-        await produce_all(store, work, workers, lambda each, output: produced(each, output, store))
+        try:
+            await produce_all(store, work, workers, lambda each, output: produced(each, output, store))
+        finally:
+            await finish(groups.close())
     done = [outputs[number] for number in sorted(outputs)]
     metadata = summarize(done, plan, environment, started)
     if plan.save_to is not None and not environment.rollouts_are_trials:
@@ -120,11 +123,11 @@ async def run_rollouts(environment: "Environment", plan: RunPlan, client: Client
     return {"outputs": done, "metadata": metadata}
 
 
-def _announce(plan: RunPlan) -> None:
+async def _announce(plan: RunPlan) -> None:
     if plan.on_start is not None:
-        plan.on_start(list(plan.rows), list(plan.rows))
+        await settled(plan.on_start(list(plan.rows), list(plan.rows)))
     if plan.on_log is not None and plan.save_to is not None:
-        plan.on_log(f"rollouts are kept in {plan.save_to}")
+        await settled(plan.on_log(f"rollouts are kept in {plan.save_to}"))
 
 
 async def produce_all(

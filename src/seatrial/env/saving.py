@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from seatrial.env.results import Output
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, run_row
-from seatrial.env.stored import dump_output, load_output
+from seatrial.env.stored import as_json, dump_output, load_output
 from seatrial.errors import JobError, UsageError
 from seatrial.store.files import replace_file, storing
 from seatrial.store.job_mark import JOB
@@ -41,8 +41,8 @@ class OutputStore(Protocol):
         """The output of a row: one that is kept already, or a new one. Raises StoreError when it cannot be kept."""
         ...
 
-    async def scored(self, output: Output) -> None:
-        """Take an output that `produce` gave, and that has been scored with its group since. Raises StoreError."""
+    async def scored(self, outputs: Sequence[Output]) -> None:
+        """Take a group that `produce` gave the outputs of, and that has been scored since. Raises StoreError."""
         ...
 
 
@@ -63,7 +63,7 @@ class UnstoredOutputs:
             output = (await run_row(self.environment, row, self.plan)).output
         return output
 
-    async def scored(self, output: Output) -> None:
+    async def scored(self, outputs: Sequence[Output]) -> None:
         """Nothing."""
 
 
@@ -82,25 +82,22 @@ class OutputLines:
         row_digest = _digest(row, self._unstored.plan)
         number = self._seen[row_digest] = self._seen.get(row_digest, 0) + 1
         key = f"{row_digest}.{number}"
-        if key in self._kept:
-            return self._kept[key]
-        output = await self._unstored.produce(row)
+        output = self._kept.get(key) or await self._unstored.produce(row)
         if self._unstored.plan.scoring == "group":
             self._keys[output["trajectory_id"]] = key
-        else:
-            await self._write(output, key)
+        elif key not in self._kept:
+            await self._write({key: output})
         return output
 
-    async def scored(self, output: Output) -> None:
-        """Put an output into the file that is worth something only now."""
-        key = self._keys.pop(output["trajectory_id"], None)
-        if key is not None:
-            await self._write(output, key)
+    async def scored(self, outputs: Sequence[Output]) -> None:
+        """Put outputs into the file that are worth something only now, all of a group or none."""
+        keyed = {self._keys.pop(output["trajectory_id"], None): output for output in outputs}
+        await self._write({key: each for key, each in keyed.items() if key and each is not self._kept.get(key)})
 
-    async def _write(self, output: Output, key: str) -> None:
-        line = await asyncio.to_thread(dump_output, {**output, _KEY: key})
+    async def _write(self, outputs: Mapping[str, Output]) -> None:
+        lines = await asyncio.to_thread(lambda: [dump_output({**each, _KEY: key}) for key, each in outputs.items()])
         with storing(Path(self._file.name)):
-            self._file.write(line)
+            self._file.write(b"".join(lines))
             self._file.flush()
 
 
@@ -123,7 +120,8 @@ def keep_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
     """Put what an evaluation amounts to beside its rollouts, whole or not at all. Raises StoreError."""
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / METADATA, (json.dumps(metadata, default=str, indent=2) + "\n").encode())
+        plain = {name: json.loads(as_json(value)) for name, value in metadata.items()}
+        replace_file(folder / METADATA, (json.dumps(plain, indent=2) + "\n").encode())
 
 
 def _pause(tries: int) -> float:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,7 @@ class StoredTrials:
         spec = trial_spec(self._job.store.file, plan, self._job.tasks[task], self._digests[task])
         return await self._runner.run(row, spec, self._tries.get(plan.trial_id, 0))
 
-    async def scored(self, output: Output) -> None:
+    async def scored(self, outputs: Sequence[Output]) -> None:
         """Nothing: a trial is what it is, and its group is scored anew when a job is resumed."""
 
     def _load(self, name: str) -> Output | None:

@@ -21,6 +21,7 @@ from typing import Any
 
 import orjson
 
+from seatrial.env.chat_message import AttributeTable
 from seatrial.env.messages import as_messages
 from seatrial.env.rollout import ROLLOUT, Rollout
 
@@ -80,13 +81,22 @@ def _own(value: Any) -> Any:
         return {key: _own(each) for key, each in value.items()}
     if kind is list:
         return [_own(each) for each in value]
+    if issubclass(kind, AttributeTable):  # messages, most of all
+        table = kind.__new__(kind)
+        dict.update(table, {key: _own(each) for key, each in value.items()})
+        return table
     return copy.deepcopy(value)
 
 
 def read_info(row: Mapping[str, Any]) -> Any:
     """The `info` of a row, which datasets hold as text where no two rows are alike. Raises ValueError."""
     info = row.get("info", {})
-    return orjson.loads(info) if isinstance(info, str) else info
+    if not isinstance(info, str):
+        return info
+    try:
+        return orjson.loads(info)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"the row's info is text, expected a table or JSON: {info[:120]!r}") from error
 
 
 def rollout_of(state: State) -> Rollout:

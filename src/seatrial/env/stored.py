@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from seatrial.env.chat_message import chat_message
 from seatrial.env.messages import Prefix
 from seatrial.env.response import Response, ResponseTokens
 from seatrial.env.results import Output
@@ -45,11 +46,12 @@ def dump_output(output: Output) -> bytes:
         "evaluation": evaluation.model_dump(mode="json") if evaluation else None,
         "trajectory": {"messages": messages, "prompt_ids": ids, "turns": turns},
     }
-    fields = (f"{json.dumps(name)}: {_written(value)}" for name, value in table.items())
+    fields = (f"{json.dumps(name)}: {as_json(value)}" for name, value in table.items())
     return f"{{{', '.join(fields)}}}\n".encode()
 
 
-def _written(value: object) -> str:
+def as_json(value: object) -> str:
+    """A value as JSON, or why it has none, as JSON."""
     try:
         return json.dumps(value, default=str)
     except (ValueError, TypeError, RecursionError):  # without end, with keys that are no text, or too deep
@@ -61,15 +63,24 @@ def load_output(line: bytes) -> Output:
     table: dict[str, Any] = json.loads(line)
     trajectory, evaluation = table["trajectory"], table["evaluation"]
     ids = [array("q", each) for each in trajectory["prompt_ids"]]
-    steps = [_load_step(turn, trajectory["messages"], ids) for turn in trajectory["turns"]]
+    messages = [_as_conversation(each) for each in trajectory["messages"]]
+    steps = [_load_step(turn, messages, ids) for turn in trajectory["turns"]]
     for step in steps:
         step.trajectory_id = table["trajectory_id"]
     return {
         "advantage": None,  # which is missing from outputs of earlier releases
         **table,
+        **{name: _as_conversation(table[name]) for name in ("prompt", "completion") if name in table},
         "evaluation": EvaluationResult.model_validate(evaluation) if evaluation else None,
         "trajectory": steps,
     }
+
+
+def _as_conversation(value: Any) -> Any:
+    """Messages with keys that are attributes too, as they were; what an author put in their place is left alone."""
+    if not isinstance(value, list):
+        return value
+    return [chat_message(each) if isinstance(each, dict) and "role" in each else each for each in value]
 
 
 def _shared(prefixes: Sequence[Prefix[Any] | None]) -> tuple[list[list[Any]], list[list[int] | None]]:
@@ -105,7 +116,7 @@ def _dump_step(step: TrajectoryStep, prompt: list[int] | None, prompt_ids: list[
         "reward": step.reward,
         "advantage": step.advantage,
         "limit": step.limit,
-        "extras": json.loads(_written(step.extras)),
+        "extras": json.loads(as_json(step.extras)),
     }
 
 

@@ -68,12 +68,15 @@ async def _produce(environment: "Environment", plan: StreamPlan, client: object,
                 done = [output]
                 if plan.whole_groups:
                     done = [made for _, made in await groups.add(work, output)]
-                    for made in done if plan.run.in_groups else ():
-                        await store.scored(made)
+                    if done and plan.run.in_groups:
+                        await store.scored(done)
                 if done:
                     desk.outputs.put_nowait(done)
 
-            await produce_all(store, _work(plan), plan.run.workers, produced, desk.room)
+            try:
+                await produce_all(store, _work(plan), plan.run.workers, produced, desk.room)
+            finally:
+                await finish(groups.close())
 
 
 def _work(plan: StreamPlan) -> Iterator[RowWork]:

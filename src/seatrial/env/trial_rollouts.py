@@ -1,7 +1,7 @@
 """Rollouts that are trials: let in, tried again and kept by the same functions as the trials of a job."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,7 +144,7 @@ class UnstoredTrials:
             return (await run_row(self.environment, row, plan)).output
         return await self.runner.run(row, spec)
 
-    async def scored(self, output: Output) -> None:
+    async def scored(self, outputs: Sequence[Output]) -> None:
         """Nothing."""
 
 

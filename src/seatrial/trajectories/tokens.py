@@ -34,18 +34,21 @@ def read_tokens(completion: Mapping[str, Any]) -> ToldTokens | None:
     prompt = _ids(completion.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
     if not told and not ids and not prompt:
         return None
-    return ToldTokens(prompt, ids, [_number(each.get("logprob")) for each in told])
+    return ToldTokens(prompt, ids, _logprobs(told))
 
 
 def _id_in(token: Mapping[str, Any]) -> int | None:
     text = token.get("token")
     number = text.removeprefix(_TOKEN_ID) if isinstance(text, str) and text.startswith(_TOKEN_ID) else ""
-    return int(number) if number.isdecimal() and len(number) < 20 else None
+    return int(number) if number.isdecimal() and len(number) < 19 else None
 
 
 def _ids(value: object) -> Sequence[int]:
-    return value if isinstance(value, list) and all(type(each) is int for each in value) else []
+    return value if isinstance(value, list) and all(type(each) is int and 0 <= each < 2**63 for each in value) else []
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+def _logprobs(told: Sequence[Mapping[str, Any]]) -> Sequence[float]:
+    """The log probability of each token; none at all if that of one is no number, since any other would be made up."""
+    values = [each.get("logprob") for each in told]
+    known = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    return [float(value) for value in values if value is not None] if known else []

@@ -53,10 +53,11 @@ class HarborResults:
         """A trial for each folder with a result, in the order of their names."""
         tasks: dict[str, str] = {}
         for name in self._names:
-            found = self._result(name)
-            if not isinstance(found, Skipped):
-                make = partial(trial_of, found, self._folder / name, self._digests[name])
-                found = storable(make, place_of(name))
+            result = self._result(name)
+            if isinstance(result, Skipped):
+                yield result
+                continue
+            found = storable(partial(trial_of, result, self._folder / name, self._digests[name]), place_of(name))
             yield found if isinstance(found, Skipped) else _told_apart(found, tasks)
 
     @cached_property

@@ -129,6 +129,20 @@ def test_an_override_of_compute_reward_may_run_the_tests_itself(desk: Desk, tmp_
     assert roll_out(desk, env)["reward"] == 0.5
 
 
+def test_a_hook_of_verifiers_lays_out_the_oracle_itself(desk: Desk, tmp_path):
+    class Own(vf.HarborEnv):
+        async def upload_test_assets(self, sandbox_id, task_dir):
+            await self.sandbox_client.upload_file(sandbox_id, "/tests/test.sh", task_dir / "tests/test.sh")
+            await self.sandbox_client.upload_file(sandbox_id, "/oracle/answer.txt", task_dir / "solution/answer.txt")
+
+    test = "cmp -s /oracle/answer.txt /app/answer.txt && echo 1 > /logs/verifier/reward.txt\n"
+    folder = make_tasks(tmp_path, files={"tests/test.sh": test, "solution/answer.txt": "right\n"})
+    run_command = "mkdir /oracle; echo wrong > /oracle/answer.txt; echo right > /app/answer.txt"
+    env = harbor_env(folder, Own, backend=desk.backend, run_command=run_command, layout="verifiers")
+    output = roll_out(desk, env)
+    assert (output["reward"], output["error"]) == (1.0, None)
+
+
 def test_hooks_read_the_logs_of_the_verifier_after_it_has_judged(desk: Desk, tmp_path):
     read: list[str | None] = []
 

@@ -12,6 +12,7 @@ from seatrial.env.mcp_servers import (
     mcp_agent_url,
     mcp_url_port,
     parse_mcp_servers,
+    without_proxy,
 )
 from seatrial.env.state import State
 from seatrial.testing.fake import FakeBackend, answer, command_line
@@ -50,6 +51,15 @@ def test_variables_name_the_servers_that_are_launched_and_those_that_are_elsewhe
     assert named == {"HARBOR_MCP_HERE_URL": "http://127.0.0.1:81/", "HARBOR_MCP_FAR_OFF_URL": "http://far:81/"}
 
 
+def test_no_proxy_is_asked_for_servers_that_are_launched(tmp_path):
+    named = (("here", "http://near:81/"), ("far-off", "http://far:81/"), ("local", "http://localhost:82/"))
+    servers = [{"name": name, "url": url} for name, url in named]
+    env = harbor_env(make_tasks(tmp_path), mcp_launch_commands={"here": "serve", "local": "serve"})
+    direct = asyncio.run(env._unproxied({"environment": {"mcp_servers": servers}}, State(), None))
+    assert direct == {"NO_PROXY": "localhost,127.0.0.1,::1,near", "no_proxy": "localhost,127.0.0.1,::1,near"}
+    assert without_proxy(["near"], "mine")["NO_PROXY"] == "mine,near"
+
+
 TOML = """
 [environment]
 network_mode = "no-network"
@@ -60,9 +70,10 @@ url = "http://echo.internal:8123/mcp"
 """
 
 
-def test_servers_run_beside_the_agent_and_are_gone_before_it_is_judged(desk: Desk, tmp_path):
+@pytest.mark.parametrize("mode", ["no-network", "public"])
+def test_servers_run_beside_the_agent_and_are_gone_before_it_is_judged(desk: Desk, tmp_path, mode):
     test = "pgrep -f http.server && exit 1\necho 1 > /logs/verifier/reward.txt\n"
-    folder = make_tasks(tmp_path, toml=TOML, files={"tests/test.sh": test})
+    folder = make_tasks(tmp_path, toml=TOML.replace("no-network", mode), files={"tests/test.sh": test})
     agent = real_agent("assert urllib.request.urlopen('http://echo.internal:8123/').status == 200")
     launch = {"echo-it": "cd /srv && exec python3 -m http.server 8123"}
     env = harbor_env(folder, backend=desk.backend, run_command=agent, mcp_launch_commands=launch)

@@ -1,12 +1,14 @@
 """Harbor's job folders: verdicts, what an exception without one means, steps, trajectories, hostile folders."""
 
 import json
+import os
 
 import pytest
 
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignTrial, Skipped
 from seatrial.integrations.harbor_jobs import HarborResults
+from seatrial.integrations.importing import import_job
 from seatrial.integrations.sources import open_source
 from tests.integrations.samples import harbor_trial, write_harbor
 
@@ -134,3 +136,26 @@ def test_what_holds_no_results_is_refused(tmp_path, make, complaint):
     make(tmp_path / "job")
     with pytest.raises(ImportSourceError, match=complaint):
         open_source(tmp_path / "job")
+
+
+def test_a_task_that_was_edited_meanwhile_is_two(tmp_path):
+    trials = [harbor_trial("sort", {"reward": 1.0}, task_checksum=letter * 64) for letter in "aab"]
+    report = import_job(open_source(write_harbor(tmp_path / "job", *trials)), tmp_path / "ours")
+    assert {task.id for task in report.store.file.tasks} == {"sort", "sort-bbbbbbbb"}
+    assert [mean.scored for mean in report.means] == [3]
+
+
+def test_folders_may_have_any_name(tmp_path):
+    folder = write_harbor(tmp_path / "job", harbor_trial("sort", {"reward": 1.0}))
+    (named,) = (each for each in folder.iterdir() if each.is_dir())
+    named.rename(os.fsdecode(os.fsencode(folder) + b"/odd\xff"))
+    (trial,), skipped = read(folder)
+    assert (trial.origin.file, skipped) == ("odd\ufffd/result.json", [])
+
+
+def test_a_result_that_cannot_be_stored_is_left_out_and_named(tmp_path):
+    steps = [{"agent_result": {"n_input_tokens": 2**62, "n_output_tokens": 1}}] * 4
+    bad = harbor_trial("sort", {"reward": 1.0}, agent_result=None, step_results=steps)
+    trials, (skipped,) = read(write_harbor(tmp_path / "job", bad))
+    assert not trials
+    assert "input_tokens" in skipped.reason

@@ -109,7 +109,7 @@ def test_nothing_is_left_of_an_import_that_breaks_off(tmp_path, monkeypatch):
 
 def test_a_folder_that_is_taken_is_left_alone(tmp_path):
     imported(tmp_path, rollout(0, 1.0))
-    with pytest.raises(JobError, match="holds a job already; it was imported"):
+    with pytest.raises(JobError, match="holds a job already; results were imported"):
         import_job(open_source(tmp_path / "out"), tmp_path / "job")
 
 
@@ -117,3 +117,13 @@ def test_a_source_without_any_trial_is_refused(tmp_path):
     with pytest.raises(ImportSourceError, match="no trial of verifiers to import; 1 unreadable"):
         imported(tmp_path, "nothing")
     assert not (tmp_path / "job").exists()
+
+
+def test_sums_of_weights_that_are_off_by_rounding_are_rewards(tmp_path):
+    report = imported(tmp_path, rollout(0, 0.1 + 0.2 + 0.7 + 2**-52), rollout(1, -1e-17))
+    assert [trial.reward for trial in load_job(report.store.path).trials] == [1.0, 0.0]
+
+
+def test_the_range_to_name_is_one_that_is_taken(tmp_path):
+    with pytest.raises(ImportSourceError, match=r"--reward-range 0:1\.2345678$"):
+        imported(tmp_path, rollout(0, 1.2345678))

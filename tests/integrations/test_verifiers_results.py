@@ -6,6 +6,7 @@ import pytest
 
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignTrial, Skipped
+from seatrial.integrations.importing import import_job
 from seatrial.integrations.reading import MOST_BYTES_OF_LINE
 from seatrial.integrations.sources import open_source
 from seatrial.integrations.verifiers_results import VerifiersResults
@@ -140,3 +141,36 @@ def test_links_are_not_followed(tmp_path):
     (folder / "results.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ImportSourceError, match="cannot be read"):
         open_source(folder)
+
+
+HUGE = 2**70
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"info": {"n": HUGE}}, {"answer": HUGE}, {"completion": [{"role": "assistant", "content": "x", "n": HUGE}]}],
+)
+def test_numbers_that_are_too_long_for_our_files_are_kept_as_text(tmp_path, more):
+    folder = write_verifiers(tmp_path / "out", rollout(0, 1.0, **more))
+    report = import_job(open_source(folder), tmp_path / "job")
+    assert (report.trials, report.skipped) == (1, [])
+    (trial,), _ = read(folder)
+    assert "completion" not in more or trial.calls[0].response["choices"][0]["message"]["n"] == str(HUGE)
+
+
+def test_a_rollout_that_cannot_be_stored_is_left_out_and_named(tmp_path):
+    deep = json.loads("[" * 98 + "]" * 98)
+    bad = rollout(0, 1.0, completion=[{"role": "assistant", "content": deep}])
+    trials, (skipped,) = read(write_verifiers(tmp_path / "out", bad, rollout(1, 1.0)))
+    assert [trial.task.id for trial in trials] == ["sums-1"]
+    assert skipped.place == "results.jsonl line 1"
+    assert "nested deeper" in skipped.reason
+
+
+@pytest.mark.parametrize(
+    ("example", "task"),
+    [(-1, "sums--1"), (1.0, "sums-1"), (2**63 - 1, f"sums-{2**63 - 1}"), (10**25, f"sums-{10**25}")],
+)
+def test_any_whole_number_names_an_example(tmp_path, example, task):
+    (trial,), _ = read(write_verifiers(tmp_path / "out", rollout(0, 1.0, example_id=example)))
+    assert trial.task.id == task

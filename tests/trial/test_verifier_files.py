@@ -43,6 +43,27 @@ def test_nobody_is_left_who_could_change_what_oracle_means(desk, layout, isolati
     assert (ran.run.isolation, bool(ran.run.survivors)) == (isolation, True)
 
 
+# Nowhere does it say where it looks in one word.
+NAMED = """
+top=oracle; cmp -s /$top/answer.txt /app/answer.txt && reward=1; echo ${reward:-0} > /logs/verifier/reward.txt
+"""
+
+
+@pytest.mark.parametrize(("solution", "reward"), [("right\n", 1.0), ("other\n", 0.0), (None, 0.0)])
+def test_whatever_tests_call_oracle_nothing_of_the_agents_is_there(desk, solution, reward):
+    files = {"tests/test.sh": NAMED, **({"solution/answer.txt": solution} if solution else {})}
+    forge = "echo right > /app/answer.txt; mkdir /oracle; cp /app/answer.txt /oracle"
+    task = write_task(desk.new_folder() / "task", files=files)
+    assert desk.run(task, forge, solution="staged", layout="verifiers").reward == reward
+
+
+def test_a_service_runs_on_beside_tests_that_need_no_oracle(desk):
+    files = {"tests/test.sh": "echo 1 > /logs/verifier/reward.txt\n", "solution/answer.txt": "right\n"}
+    task = write_task(desk.new_folder() / "task", files=files)
+    ran = desk.run(task, leave(TYPIST, "right"), solution="staged", layout="verifiers")
+    assert (ran.run.isolation, bool(ran.run.survivors)) == ("guarded", True)
+
+
 def test_a_working_directory_that_the_task_declares_stays(desk):
     files = {"tests/test.sh": "pwd > /logs/verifier/seen.txt; echo 1 > /logs/verifier/reward.txt\n"}
     task = write_task(desk.new_folder() / "task", toml='[verifier]\nworkdir = "/srv"\n', files=files)

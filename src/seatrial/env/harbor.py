@@ -78,8 +78,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         self.mcp_healthcheck = mcp_healthcheck or HarborMCPHealthcheck()
         self._known_tasks = KnownTasks({str(task.root): task for task in load_tasks(self.dataset_path, tasks)})
         given: Rubric | None = kwargs.pop("rubric", None)
-        kwargs.setdefault("timeout_seconds", None)
-        kwargs.setdefault("dataset", self._rows_to_use())
+        kwargs = {"timeout_seconds": None, "dataset": self._rows_to_use(), **kwargs}
         super().__init__(run_command, docker_image=docker_image, rubric=Rubric([self.harbor_reward]), **kwargs)
         if given is not None:
             self.add_rubric(given)
@@ -128,6 +127,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         with blaming("mcp_agent_env_vars"):
             config = state.get("harbor_config") or read_toml(task)
             servers = await settled(self.mcp_agent_env_vars(config, state))
+            variables |= await self._unproxied(config, state, variables.get("NO_PROXY"))
         return {**variables, **named, **tool_variables(task), **servers}
 
     async def setup_state(self, state: State) -> State | None:

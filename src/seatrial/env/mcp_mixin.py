@@ -7,9 +7,11 @@ from seatrial.env.mcp_servers import (
     HarborMCPHealthcheck,
     HarborMCPServer,
     McpLauncher,
+    hosts_of,
     mcp_agent_url,
     parse_mcp_servers,
     variable_of,
+    without_proxy,
 )
 from seatrial.env.state import State
 from seatrial.errors import SandboxError
@@ -37,6 +39,11 @@ class HarborMCPMixin:
                 launched = await self.mcp_launch_command(server, state) is not None
                 variables[variable_of(server)] = (mcp_agent_url(server) if launched else None) or server.url
         return variables
+
+    async def _unproxied(self, config: Mapping[str, Any], state: State, before: str | None) -> dict[str, str]:
+        """Variables by which agents reach servers that are launched under the names that task.toml has for them."""
+        servers = [each for each in _network_servers(config) if await self.mcp_launch_command(each, state) is not None]
+        return without_proxy(hosts_of(servers), before)
 
     async def start_mcp_servers(self, sandbox_id: str, config: Mapping[str, Any], state: State) -> None:
         """Launch servers and wait until they are ready. Raises AgentSetupError or HealthcheckError."""

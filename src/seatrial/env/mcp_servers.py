@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -97,6 +97,20 @@ def mcp_agent_url(server: HarborMCPServer) -> str | None:
     return url._replace(netloc=f"{user}127.0.0.1" + (f":{port}" if port is not None else "")).geturl()
 
 
+def hosts_of(servers: Iterable[HarborMCPServer]) -> list[str]:
+    """The names that URLs have for the hosts of servers, but for those of the machine itself."""
+    named = {urlsplit(server.url or "").hostname for server in servers}
+    return sorted(name for name in named if name and name not in _LOCAL)
+
+
+def without_proxy(hosts: Sequence[str], before: str | None) -> dict[str, str]:
+    """Variables that keep clients from asking a proxy for some hosts: it knows no names inside of a sandbox."""
+    if not hosts:
+        return {}
+    value = ",".join([before or ",".join(_LOCAL), *hosts])
+    return {"NO_PROXY": value, "no_proxy": value}
+
+
 def variable_of(server: HarborMCPServer) -> str:
     """The variable in which an agent finds a server's URL."""
     return f"HARBOR_MCP_{server.name.upper().replace('-', '_')}_URL"
@@ -125,15 +139,14 @@ class McpLauncher:
 
     async def _name_hosts(self, servers: Mapping[HarborMCPServer, str]) -> None:
         """Let the names that task.toml has for servers lead to this sandbox."""
-        hosts = {urlsplit(server.url or "").hostname for server in servers} - {None, *_LOCAL}
-        lines = "".join(f"127.0.0.1 {host}\n" for host in sorted(filter(None, hosts)))
+        hosts = hosts_of(servers)
+        lines = "".join(f"127.0.0.1 {host}\n" for host in hosts)
         if not lines:
             return
         done = await self.client.execute_command(self.sandbox_id, f"printf %s {shlex.quote(lines)} >> /etc/hosts")
         if done.exit_code:
             raise AgentSetupError(
-                f"the hosts of MCP servers ({', '.join(sorted(filter(None, hosts)))}) cannot be named in /etc/hosts: "
-                f"{done.stderr.strip()}"
+                f"the hosts of MCP servers ({', '.join(hosts)}) cannot be named in /etc/hosts: {done.stderr.strip()}"
             )
 
     async def _wait(self, server: HarborMCPServer, job: "BackgroundJob") -> None:

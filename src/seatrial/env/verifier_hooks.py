@@ -52,14 +52,14 @@ async def open_stage(workplace: TrialWorkplace, known: KnownSandbox) -> "Verifie
     from seatrial.trial.verifier_place import choose_isolation  # noqa: PLC0415
 
     verification, trial = workplace.verification(), workplace.trial
-    isolation, staging = choose_isolation(verification), trial.machinery.staging
-    if isolation == "separate" or (isolation == "guarded" and must_be_alone(verification, staging)):
+    isolation = choose_isolation(verification)
+    if isolation == "separate" or (isolation == "guarded" and must_be_alone(verification, by_hook=True)):
         isolation = "kill"  # the hook's commands know one sandbox
-    await make_way(verification, trial.sandbox, staging)
+    await make_way(verification, trial.sandbox)
     shield = await raise_shield(verification, trial.sandbox, trial.machinery, isolation)
     if shield.isolation not in ("guarded", "kill"):
         await trial.sandbox.renew_verifier()
-    await link_oracle(verification, trial.sandbox, staging)
+    await link_oracle(verification, trial.sandbox)
     stage = VerifierStage(verification, trial.sandbox)
     known.view = _view(stage)
     return stage

@@ -3,18 +3,18 @@
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignAgent, ForeignTrial, Skipped
-from seatrial.integrations.harbor_trial import agent_of, is_trial, trial_of
-from seatrial.integrations.reading import SourceFault, read_object
+from seatrial.integrations.harbor_trial import RESULT, agent_of, is_trial, place_of, trial_of
+from seatrial.integrations.reading import SourceFault, read_object, storable
 from seatrial.integrations.values import count_of, list_of, number_of, table_of
 from seatrial.model.imported import SourceFormat
 
-RESULT = "result.json"
 _MOST_TRIALS = 1_000_000
 
 
@@ -51,9 +51,14 @@ class HarborResults:
 
     def trials(self) -> Iterator[ForeignTrial | Skipped]:
         """A trial for each folder with a result, in the order of their names."""
+        tasks: dict[str, str] = {}
         for name in self._names:
-            found = self._result(name)
-            yield found if isinstance(found, Skipped) else trial_of(found, self._folder / name, self._digests[name])
+            result = self._result(name)
+            if isinstance(result, Skipped):
+                yield result
+                continue
+            found = storable(partial(trial_of, result, self._folder / name, self._digests[name]), place_of(name))
+            yield found if isinstance(found, Skipped) else _told_apart(found, tasks)
 
     @cached_property
     def _evals(self) -> dict[ForeignAgent, set[str]]:
@@ -66,16 +71,16 @@ class HarborResults:
         return found
 
     def _result(self, name: str) -> dict[str, Any] | Skipped:
-        place = f"{name}/{RESULT}"
-        expected = self._digests[name]
-        if not (self._folder / place).exists():
+        place = place_of(name)
+        path, expected = self._folder / name / RESULT, self._digests[name]
+        if not path.exists():
             return Skipped(place, "is not there: the trial did not end")
         try:
-            result, digest = read_object(self._folder / place, place)
+            result, digest = read_object(path, place)
         except SourceFault as error:
             return Skipped(place, str(error).removeprefix(f"{place}: "))
         if digest != expected:
-            raise ImportSourceError(f"{self._folder / place}: was changed while it was read; wait until the job ends")
+            raise ImportSourceError(f"{path}: was changed while it was read; wait until the job ends")
         if not is_trial(result):
             return Skipped(place, "is no result of a trial: expected `task_name` and `trial_name`")
         return result
@@ -113,6 +118,14 @@ def _read_job(folder: Path) -> dict[str, Any]:
         return read_object(path, str(path))[0]
     except SourceFault as error:
         raise ImportSourceError(f"{error}; mend it, or move it away to import without it") from None
+
+
+def _told_apart(trial: ForeignTrial, tasks: dict[str, str]) -> ForeignTrial:
+    """A trial whose task is another one than that of the same name before, if its content is: a task may be edited."""
+    task = trial.task
+    if tasks.setdefault(task.id, task.digest) == task.digest:
+        return trial
+    return replace(trial, task=replace(task, id=f"{task.id}-{task.digest[:8]}"))
 
 
 def _key(result: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ An exception without a verdict is a failure of the machinery, unless the verifie
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,13 @@ _NO_VERDICT = frozenset(
 """What happens to agents and verifiers rather than to machines: such a trial ran, and nobody judged it."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+RESULT = "result.json"
 _TRAJECTORY = "agent/trajectory.json"
+
+
+def place_of(folder: str) -> str:
+    """Where the result of a trial lies in its job, as text; the name of its folder may have any bytes."""
+    return f"{os.fsencode(folder).decode('utf-8', 'replace')}/{RESULT}"
 
 
 def is_trial(result: dict[str, Any]) -> bool:
@@ -62,7 +69,7 @@ def trial_of(result: dict[str, Any], folder: Path, sha256: str) -> ForeignTrial:
     return ForeignTrial(
         task=_task(result),
         agent=agent_of(result),
-        origin=ImportedFrom(format="harbor", file=f"{folder.name}/result.json", sha256=sha256, stated=stated or None),
+        origin=ImportedFrom(format="harbor", file=place_of(folder.name), sha256=sha256, stated=stated or None),
         counted_as=_counted_as(result),
         verdict=verdict,
         failure=failure,

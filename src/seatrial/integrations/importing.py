@@ -137,10 +137,17 @@ def _check(source: ForeignSource, plan: _Plan, scale: RewardRange) -> None:
         scores = [score for score, _ in plan.outside]
         low, high = min(scale.low, *scores), max(scale.high, *scores)
         count = f"{len(scores):,} of {plan.attempts.total():,} rewards"
+        wanted = f"{_exact(low)}:{_exact(high)}"
         raise ImportSourceError(
-            f"{count} do not lie between {scale.low:g} and {scale.high:g}, such as {scores[0]:g} in "
-            f"{plan.outside[0][1]}; say which range of them is to be 0 to 1: --reward-range {low:g}:{high:g}"
+            f"{count} do not lie between {scale.low:g} and {scale.high:g}, such as {_exact(scores[0])} in "
+            f"{plan.outside[0][1]}; say which range of them is to be 0 to 1: --reward-range {wanted}"
         )
+
+
+def _exact(number: float) -> str:
+    """A number so that it can be given back as it is."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 def _job_file(source: ForeignSource, plan: _Plan, folder: Path, options: ImportOptions) -> JobFile:

@@ -3,11 +3,14 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import ValidationError
+
 from seatrial.errors import ImportSourceError
+from seatrial.integrations.foreign import ForeignTrial, Skipped
 from seatrial.model.base import check_json_object
 from seatrial.store.files import check_plain, read_plain
 
@@ -15,6 +18,7 @@ MOST_BYTES_OF_FILE = 256 * 2**20
 MOST_BYTES_OF_LINE = 64 * 2**20
 MOST_BYTES_OF_LINES = 2**40
 _BLOCK = 2**20
+_SURE_DIGITS, _MOST_DIGITS = 19, 20
 
 
 class SourceFault(ValueError):
@@ -36,10 +40,11 @@ def read_object(path: Path, name: str) -> tuple[dict[str, Any], str]:
 def parse_object(content: bytes) -> dict[str, Any]:
     """A JSON object whose values can be stored. Raises SourceFault.
 
-    NaN and infinities, which Python writes and JSON does not have, are read as null.
+    NaN and infinities, which Python writes and JSON does not have, are read as null. Whole numbers of more than 64
+    bits, which no file of ours holds, are read as text.
     """
     try:
-        value = json.loads(content, parse_constant=_no_number)
+        value = json.loads(content, parse_constant=_no_number, parse_int=_whole_number)
     except RecursionError:
         raise SourceFault("is nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -56,6 +61,22 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 def _no_number(_: str) -> None:
     return None
+
+
+def _whole_number(digits: str) -> int | str:
+    if len(digits) < _SURE_DIGITS:
+        return int(digits)
+    return int(digits) if len(digits) <= _MOST_DIGITS and -(2**63) <= int(digits) < 2**64 else digits
+
+
+def storable(make: Callable[[], ForeignTrial], place: str) -> ForeignTrial | Skipped:
+    """A trial, or why what was found cannot be kept as one."""
+    try:
+        return make()
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        return Skipped(place, f"has a value that cannot be stored: {field}: {first['msg']}")
 
 
 def open_lines(path: Path) -> BinaryIO:

@@ -10,6 +10,7 @@ from seatrial.model.record import AgentRef, SandboxRef, StepRecord, TaskRef, Tri
 from seatrial.model.trial_ids import trial_id
 
 _SANDBOX = SandboxRef(backend=IMPORTED_BACKEND, image=UNKNOWN, network=UNKNOWN, reproducible=False)
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,14 @@ class RewardRange:
         return (self.low, self.high) == (0.0, 1.0)
 
     def has(self, score: float) -> bool:
-        """Whether a reward lies in the range."""
-        return self.low <= score <= self.high
+        """Whether a reward lies in the range, or beside it by no more than sums of weights are off."""
+        slack = _ROUNDING * (self.high - self.low)
+        return self.low - slack <= score <= self.high + slack
 
     def reward(self, score: float) -> float:
         """A reward from 0 to 1, of one that lies in the range."""
         if self.is_plain:
-            return score + 0.0
+            return min(1.0, max(0.0, score + 0.0))
         return min(1.0, max(0.0, (score - self.low) / (self.high - self.low)))
 
 

@@ -5,7 +5,8 @@ from typing import Literal
 
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignSource
-from seatrial.integrations.harbor_jobs import RESULT, HarborResults, has_trials
+from seatrial.integrations.harbor_jobs import HarborResults, has_trials
+from seatrial.integrations.harbor_trial import RESULT
 from seatrial.integrations.verifiers_results import RESULTS, VerifiersResults
 from seatrial.model.imported import SourceFormat
 

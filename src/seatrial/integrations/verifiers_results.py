@@ -4,12 +4,13 @@ The layouts of 0.1.9 (times in flat columns, errors as text) to 0.3.1 (times and
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from seatrial.errors import ImportSourceError
 from seatrial.integrations.foreign import ForeignAgent, ForeignTrial, Skipped
-from seatrial.integrations.reading import SourceFault, digest_of, numbered_lines, parse_object, read_object
+from seatrial.integrations.reading import SourceFault, digest_of, numbered_lines, parse_object, read_object, storable
 from seatrial.integrations.values import count_of, number_of, table_of, text_of
 from seatrial.integrations.verifiers_rollout import Rollouts, is_rollout
 from seatrial.model.imported import SourceFormat
@@ -67,7 +68,7 @@ class VerifiersResults:
                 yield Skipped(place, str(error))
             else:
                 found += 1
-                yield rollouts.trial(row, number)
+                yield storable(partial(rollouts.trial, row, number), place)
         self._found = found
 
 

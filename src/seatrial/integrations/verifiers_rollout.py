@@ -73,7 +73,10 @@ class Rollouts:
 def _example(row: dict[str, Any]) -> str | None:
     """The name of an example; a number or, in datasets of some, a text."""
     example = row.get("example_id")
-    return text_of(example) or (str(example) if count_of(example) is not None else None)
+    if isinstance(example, float) and example.is_integer():
+        example = int(example)
+    is_number = isinstance(example, int) and not isinstance(example, bool)
+    return str(example) if is_number else text_of(example)
 
 
 def _failure(error: Any) -> Failure | None:

@@ -29,7 +29,7 @@ Layout = Literal["harbor", "verifiers"]
 """Where a verifier is started and finds the solution: as Harbor has it, or as the library verifiers had it.
 
 `harbor` runs `/tests/test.sh` in the task's own directory, with a staged solution in `/tests/solution`. `verifiers`
-runs it by bash in `/tests`, with a staged solution in `/oracle` too where the tests speak of it.
+runs it by bash in `/tests`, with a staged solution in `/oracle` too, and with nothing there otherwise.
 """
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

@@ -61,7 +61,7 @@ def _how_to_go_on(folder: Path) -> str:
     if driver == "environment":
         return "these are rollouts of an environment: go on with them by `resume=True` beside `save_to`"
     if driver == "import":
-        return "it was imported"
+        return "results were imported into it: move it away"
     return f"go on with it by `{shlex.join(('seatrial', 'resume', str(folder)))}`"
 
 

@@ -21,12 +21,12 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
     without them. One that is not content where something was put back is asked once more without that.
     """
     isolation = choose_isolation(verification)
-    if isolation == "guarded" and must_be_alone(verification, machinery.staging):
+    if isolation == "guarded" and must_be_alone(verification, by_hook=machinery.staging is not None):
         isolation = "kill"
     if isolation == "exposed" and verification.options.isolation == "kill":
         await sandbox.kill_all()
     if isolation != "separate":
-        await make_way(verification, sandbox, machinery.staging)
+        await make_way(verification, sandbox)
     shield = await raise_shield(verification, sandbox, machinery, isolation)
     judgement = await _run_once(verification, sandbox, machinery, shield)
     if shield.isolation == "guarded" and verification.work.survivors:

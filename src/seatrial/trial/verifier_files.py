@@ -27,8 +27,10 @@ from seatrial.verify.stage import (
 
 # A link into what only the verifier sees: a folder of that name at the root would be the agent's too.
 _CLEAR = f'rm -rf "${{SANDBOX_ROOT:-}}{ORACLE_DIR}"'
-_LINK = f'{_CLEAR} && ln -s "${{SANDBOX_ROOT:-}}{SOLUTION_DIR}" "${{SANDBOX_ROOT:-}}{ORACLE_DIR}"'
+_FOLDER = f'"${{SANDBOX_ROOT:-}}{SOLUTION_DIR}"'
+_LINK = f'{_CLEAR} && mkdir -p {_FOLDER} && ln -s {_FOLDER} "${{SANDBOX_ROOT:-}}{ORACLE_DIR}"'
 _LINK_SEC = 60.0
+_WORD = b"oracle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +64,28 @@ async def lay_out_files(
         if others := verification.conditions.added_tests:
             await put_files(room.sandbox, TESTS_DIR, others, mode=0o755)
     elif staging is not None:
-        await link_oracle(verification, room.sandbox, staging)
+        await link_oracle(verification, room.sandbox)
         await staging.run(VerifierStage(verification, room.sandbox))
         staged = await own_tests(room.sandbox, verification.agent_result)
         tests = _known_as(tests, staging)
     else:
         staged = stage_tests(tests, verification.agent_result)
-        await link_oracle(verification, room.sandbox, None)
+        await link_oracle(verification, room.sandbox)
         await _show_solution(verification, room.sandbox)
     if ca_file := verification.options.ca_file:
         await put_file(room.sandbox, VERIFIER_CA, read_ca(ca_file), phase=staged.phase)
     return staged, tests.digest
 
 
-def must_be_alone(verification: Verification, staging: OwnStaging | None) -> bool:
-    """Whether what the agent left running has to end first: a name at the root is theirs to change."""
+def must_be_alone(verification: Verification, *, by_hook: bool) -> bool:
+    """Whether what the agent left running has to end first: a name at the root is theirs to change.
+
+    Only tests that nowhere speak of an oracle can do with a service beside them; what a hook does, nobody knows before.
+    """
     survivors, options = verification.work.survivors, verification.options
-    return bool(survivors) and options.isolation != "keep" and _speaks_of_oracle(verification, staging)
+    if not survivors or options.isolation == "keep" or options.layout != "verifiers":
+        return False
+    return by_hook or _WORD in _tests(verification).archive.lower()
 
 
 def _tests(verification: Verification) -> PackedTests:
@@ -93,26 +100,21 @@ def _known_as(tests: PackedTests, staging: OwnStaging) -> PackedTests:
     return PackedTests(tests.archive, hashlib.sha256(named.encode()).hexdigest())
 
 
-def _speaks_of_oracle(verification: Verification, staging: OwnStaging | None) -> bool:
-    options = verification.options
-    if options.layout != "verifiers" or options.solution != "staged" or verification.round.solution() is None:
-        return False
-    return staging is not None or ORACLE_DIR.encode() in _tests(verification).archive
-
-
-async def make_way(verification: Verification, sandbox: Sandbox, staging: OwnStaging | None) -> None:
+async def make_way(verification: Verification, sandbox: Sandbox) -> None:
     """Take away what the agent called as the verifier's own folder is called: what it left there, no test is to find.
 
     Whatever the agent's programs do instead, the verifier's own empty the folder once more.
     """
-    if _speaks_of_oracle(verification, staging):
+    if verification.options.layout == "verifiers":
         await sandbox.exec(ExecSpec(("/bin/sh", "-c", _CLEAR), user=0, timeout_sec=_LINK_SEC))
 
 
-async def link_oracle(verification: Verification, room: Sandbox, staging: OwnStaging | None) -> None:
-    """Let the verifier find the solution where the library verifiers had it, if that is wanted."""
-    if _speaks_of_oracle(verification, staging):
-        await room.exec(ExecSpec(("/bin/sh", "-c", _LINK), phase="verifier", user=0, timeout_sec=_LINK_SEC))
+async def link_oracle(verification: Verification, room: Sandbox) -> None:
+    """Let the verifier find the solution where the library verifiers had it, if that is wanted, and else nothing."""
+    options = verification.options
+    if options.layout == "verifiers":
+        script = _LINK if options.solution == "staged" else _CLEAR
+        await room.exec(ExecSpec(("/bin/sh", "-c", script), phase="verifier", user=0, timeout_sec=_LINK_SEC))
 
 
 async def _show_solution(verification: Verification, room: Sandbox) -> None:

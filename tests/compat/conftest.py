@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from seatrial.compat.finder import CompatFinder, is_ours
+from seatrial.compat.finder import CompatFinder, is_ours, keep_unknown
 
 
 def _forget():
@@ -11,6 +11,7 @@ def _forget():
     for name in [name for name, module in sys.modules.items() if is_ours(module)]:
         del sys.modules[name]
     sys.modules.pop("seatrial.compat.verifiers", None)
+    keep_unknown(keep=False)
 
 
 @pytest.fixture

@@ -77,3 +77,12 @@ def test_a_program_that_lacks_datasets_is_told_how_to_get_it(compat, tmp_path, m
 def test_without_a_program_it_says_what_it_takes(compat, capsys):
     assert compat.main([]) == compat.main(["--help"]) == 2
     assert "PROGRAM.py" in capsys.readouterr().err
+
+
+def test_keywords_that_nothing_takes_are_attributes_until_it_ends(compat):
+    vf = importlib.import_module("verifiers")
+    rows = [{"question": "?"}]
+    assert vf.SingleTurnEnv(dataset=rows, name="mine", max_turn=3).name == "mine"
+    compat.uninstall()
+    with pytest.raises(UsageError, match="max_turn: did you mean max_turns"):
+        seatrial.SingleTurnEnv(dataset=rows, max_turn=3)

@@ -11,7 +11,7 @@ import seatrial as vf
 from seatrial.env.client import chat_request, make_upstream, open_client
 from seatrial.gateway.upstreams.reply import Reply, ReplyCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.testing.fake_provider import Fail, FakeProvider, Raw, Say
+from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Raw, Say
 from tests.env.games import Guessing
 
 ASKED = [{"role": "user", "content": "hi"}]
@@ -69,6 +69,18 @@ def test_a_provider_is_asked_by_a_config_or_by_an_sdk(way):
     assert received[0].path == "/v1/chat/completions"
     assert received[0].payload["temperature"] == 0.5
     assert received[0].payload["top_k"] == 4
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_how_to_ask_is_said_to_the_client_and_not_to_the_model(way):
+    _, received = ask_fake(way, Say("hello"), timeout=30.0, extra_headers={"x-title": "trial"})
+    assert set(received[0].payload) == {"model", "messages"}
+    assert received[0].headers["x-title"] == "trial"
+
+
+def test_a_timeout_among_the_sampling_arguments_is_heeded():
+    with pytest.raises(vf.ModelError, match=r"not answered within timeout=0\.05"):
+        ask_fake(by_config, Hang(), timeout=0.05)
 
 
 @pytest.mark.parametrize("way", WAYS)

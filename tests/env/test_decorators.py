@@ -42,10 +42,19 @@ def names(owner, mark):
     return list(marked_methods(owner, mark))
 
 
-def test_the_highest_priority_comes_first_and_base_classes_before_their_children():
+def test_the_highest_priority_comes_first_and_equals_by_name():
     assert names(Child(), "stop") == ["urgent", "first", "second", "last"]
     assert names(Child(), "cleanup") == ["both", "sweep"]
     assert names(Child(), "teardown") == ["both"]
+
+
+def test_a_condition_that_notes_something_is_asked_before_those_of_the_base_as_its_author_named_it():
+    class Game(Child):
+        @stop
+        def check_won(self):
+            return "won"
+
+    assert names(Game(), "stop") == ["urgent", "check_won", "first", "second", "last"]
 
 
 def test_a_method_that_overrides_a_marked_one_is_marked_like_it():

@@ -163,3 +163,11 @@ def test_a_judge_beside_another_rubric():
     (output,) = env.evaluate_sync(counting, "m", num_examples=1)["outputs"]
     assert (output["reward"], output["metrics"]) == (1.5, {"won": 1.0, "approved": 1.0})
     assert isinstance(env.rubric, vf.Rubric)
+
+
+def test_the_usual_judge_is_where_openai_s_clients_would_ask(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    given = JudgeRubric().judge_client.given
+    assert (given.base_url, given.api_key_var) == ("http://127.0.0.1:1/v1", "OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    assert JudgeRubric().judge_client.given == vf.ClientConfig()

@@ -183,3 +183,17 @@ def test_names_of_nothing_say_where_was_looked(name, message):
 def test_a_folder_of_tasks_is_no_environment(place):
     with pytest.raises(UsageError, match=r"holds Harbor tasks.*seatrial run -p .*HarborEnv"):
         find_module_file(REPOSITORY / place)
+
+
+def test_a_name_with_dashes_finds_the_folder_with_underscores():
+    write("my_own_env/my_own_env.py")
+    assert len(load_environment("./my-own-env").get_dataset()) == 2
+    assert len(load_environment("my-own-env").get_dataset()) == 2
+
+
+def test_a_folder_of_other_things_is_no_module():
+    write("just_data/notes.txt", "x")
+    with pytest.raises(UsageError, match=r"just_data has no Python file that defines load_environment"):
+        load_environment("just_data")
+    with pytest.raises(UsageError, match=r"there is nothing at just-data"):
+        load_environment("./just-data")

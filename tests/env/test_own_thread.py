@@ -58,3 +58,15 @@ asyncio.run(run())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "over\n"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError("x")])
+def test_what_would_end_everybody_ends_only_the_call(error):
+    def fail():
+        raise error
+
+    async def run():
+        with pytest.raises(RuntimeError, match=type(error).__name__):
+            await in_own_thread(fail)
+
+    asyncio.run(run())

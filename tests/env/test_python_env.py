@@ -71,6 +71,13 @@ def test_code_that_breaks_its_interpreter_is_no_fault_of_the_sandbox():
     assert (broken["error"], len(tool_texts(broken))) == (None, 2)
 
 
+@pytest.mark.parametrize("code", [2, 3, 127])
+def test_a_model_cannot_undo_its_rollout_by_what_it_removes(code):
+    undone = run_in_memory(answer('{"status": "ok"}'), answer(exit_code=code), answer('{"result": "1"}'))
+    assert undone["error"] is None
+    assert tool_texts(undone)[1].startswith("Error: the Python interpreter has ended.")
+
+
 def test_packages_that_cannot_be_installed_are_an_error_of_the_rollout():
     def run(spec, sandbox):
         assert command_line(spec) == "python3 -m pip install -q numpy"

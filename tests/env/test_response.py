@@ -85,3 +85,8 @@ def test_logprobs_without_ids_are_kept():
 @pytest.mark.parametrize("strange", [{"token_ids": ["a"]}, {"logprobs": {"content": "x"}}, {"logprobs": []}])
 def test_strange_tokens_count_as_none(strange):
     assert as_response(completion(**strange)).tokens is None
+
+
+@pytest.mark.parametrize("role", ["system", "user", "tool", None])
+def test_what_the_model_says_is_the_assistant_s_whatever_role_it_gives_itself(role):
+    assert as_response(completion({"role": role})).message == {"role": "assistant", "content": "hi"}

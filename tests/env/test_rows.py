@@ -52,3 +52,18 @@ def test_rows_are_chosen_from_the_front_or_shuffled_in_the_same_way_each_time():
     assert choose(rows, -1, None) == rows
     assert choose(rows, 99, None) == rows
     assert choose(rows, 3, 1) == choose(rows, 3, 1) != choose(rows, 3, 2)
+
+
+def test_what_a_table_of_columns_fills_up_is_no_part_of_messages():
+    picture = {"type": "image_url", "image_url": {"url": "data:,"}}
+    prompt = [
+        {"role": "user", "content": [{"type": "text", "text": "See:"}, picture]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": ""}}]},
+    ]
+    mixed = [
+        {"role": "user", "content": [{"type": "text", "text": "See:", "image_url": None}, {**picture, "text": None}]}
+        | {"tool_calls": None},
+        {**prompt[1], "name": None},
+    ]
+    assert format_row({"prompt": mixed}, 0, USUAL)["prompt"] == format_row({"prompt": prompt}, 0, USUAL)["prompt"]
+    assert "name" not in format_row({"question": "?"}, 0, RowFormat(few_shot=mixed))["prompt"][1]

@@ -110,3 +110,12 @@ def test_what_has_no_signature_is_refused_by_name():
 
 def test_names_that_are_taken_get_a_number():
     assert [new_name("a", taken) for taken in ([], ["a"], ["a", "a_2"])] == ["a", "a_2", "a_3"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, SystemExit])
+def test_code_of_a_model_that_a_function_runs_cannot_end_the_program(error):
+    def runs_code(completion):
+        raise error
+
+    with pytest.raises(RewardError, match=error.__name__):
+        value_of(runs_code, completion=[])

@@ -69,3 +69,13 @@ def test_tools_come_and_go():
 def test_update_tool_args_has_to_be_written():
     with pytest.raises(TypeError, match="update_tool_args"):
         StatefulToolEnv(dataset=[{"question": "Go."}])  # type: ignore[abstract]
+
+
+def test_the_final_word_is_what_the_environment_set_and_not_what_the_tool_said():
+    class Ending(Bank):
+        def update_tool_args(self, tool_name, tool_args, messages, state, **kwargs):
+            state["final_env_response"] = "Sold out."
+            return tool_args
+
+    output = only(evaluate(bank(Ending), scripted([("pay", {"amount": 3})], "unreached")))
+    assert output["completion"][1:] == [{"role": "user", "content": "Sold out."}]

@@ -31,6 +31,7 @@ class CompatModule(ModuleType):
         if _known(below):
             return import_module(below)
         value = resolve(self.__name__, name)
+        keep_unknown(keep=True)
         setattr(self, name, value)
         return value
 
@@ -67,6 +68,12 @@ class CompatFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: names are looked up when they are asked for."""
+
+
+def keep_unknown(*, keep: bool) -> None:
+    """Say whether environments, once there are any, make attributes of keywords that nothing takes, or refuse them."""
+    if (environments := sys.modules.get("seatrial.env.definition")) is not None:
+        environments.Definition.keeps_unknown = keep
 
 
 def is_ours(module: object) -> bool:

@@ -4,6 +4,7 @@ A ClientConfig, an SDK's client, a Python function, an Upstream of the gateway o
 Upstream, so that an agent's requests can be passed on in any dialect and an environment can ask for itself.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,7 +16,7 @@ import orjson
 from seatrial.env.client_config import ClientConfig
 from seatrial.env.messages import Messages
 from seatrial.env.policy import Policy
-from seatrial.errors import InvalidModelResponseError, OverlongPromptError, ProviderError, UsageError
+from seatrial.errors import InvalidModelResponseError, ModelSilentError, OverlongPromptError, ProviderError, UsageError
 from seatrial.gateway.api import ModelRequest, Upstream
 from seatrial.model.trace import Dialect
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first
     from seatrial.gateway.upstreams.function import ModelFunction
 
 _OVERLONG = ("context length", "context_length", "context window", "prompt is too long", "too many tokens")
+_OF_THE_CALL = frozenset({"timeout", "extra_headers"})
+"""Sampling arguments by which SDKs are told how to ask; no server knows them."""
 _MESSAGES_NAMES = ("messages", "prompt")
 
 
@@ -45,9 +48,27 @@ class Client:
         if respond is not None and "openai_chat" in dialects:  # a function of this process
             answer: dict[str, Any] = await respond(request)
             return answer
-        return await self._ask(request, dialects)
+        if _OF_THE_CALL.isdisjoint(request):
+            return await self._ask(request, dialects)
+        return await self._ask_so(request, dialects)
 
-    async def _ask(self, request: dict[str, Any], dialects: frozenset[Dialect]) -> dict[str, Any]:
+    async def _ask_so(self, request: dict[str, Any], dialects: frozenset[Dialect]) -> dict[str, Any]:
+        """As `_ask`, in the way that the request itself says."""
+        from seatrial.env.sdk_upstream import is_sdk_client  # noqa: PLC0415 - see the top
+
+        if is_sdk_client(self.given):  # which knows what is meant
+            return await self._ask(request, dialects)
+        asked = {name: value for name, value in request.items() if name not in _OF_THE_CALL}
+        timeout = request.get("timeout")
+        try:
+            async with asyncio.timeout(timeout if isinstance(timeout, int | float) else None):
+                return await self._ask(asked, dialects, request.get("extra_headers") or {})
+        except TimeoutError as error:
+            raise ModelSilentError(f"the model has not answered within timeout={timeout}") from error
+
+    async def _ask(
+        self, request: dict[str, Any], dialects: frozenset[Dialect], headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         from seatrial.gateway.dialects import call_body, call_path  # noqa: PLC0415 - see the top
         from seatrial.gateway.translate import (  # noqa: PLC0415 - most clients need no translation
             Untranslatable,
@@ -59,7 +80,7 @@ class Client:
         try:
             payload = translate_request(request, "openai_chat", spoken)
             path, body = call_path(spoken, payload), call_body(spoken, payload)
-            outgoing = ModelRequest(path, dialect=spoken, payload=payload, body=body)
+            outgoing = ModelRequest(path, dialect=spoken, payload=payload, body=body, headers=headers or {})
             async with self.upstream.ask(outgoing) as reply:
                 body = b"".join([chunk async for chunk in reply.chunks])
             if reply.status >= 300:

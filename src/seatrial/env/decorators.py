@@ -1,7 +1,7 @@
 """`stop`, `cleanup`, `teardown`, `advantage`: marks on methods of an environment or a rubric, and how they are found.
 
-Each is used bare or with a priority, `@stop(priority=10)`; the highest comes first, and of equals the one that was
-written first, base classes before their children. A method that overrides a marked one is marked like it;
+Each is used bare or with a priority, `@stop(priority=10)`; the highest comes first, and equals are
+sorted by name, as in verifiers. A method that overrides a marked one is marked like it;
 `None` in its place takes it away.
 """
 
@@ -74,7 +74,7 @@ def _marked_names(owner: type, mark: Mark) -> tuple[str, ...]:
             priority = priority_of(member, mark)
             if priority is not None:
                 priorities[name] = priority
-    return tuple(sorted(priorities, key=lambda name: -priorities[name]))
+    return tuple(sorted(priorities, key=lambda name: (-priorities[name], name)))
 
 
 def _mark(mark: Mark, method: Method | None, priority: int) -> Any:

@@ -5,7 +5,7 @@ Its arguments are those that environments of verifiers take; docs/environments.m
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from seatrial.env.arguments import constructor_arguments, refuse_unknown
 from seatrial.env.row_dataset import RowDataset
@@ -25,6 +25,9 @@ class Definition:
     `oai_tools`, are offered to the model. A rollout ends when a conversation has `max_seq_len` tokens; one counts as
     passed from the reward `pass_threshold` on. Keywords that no class of the chain knows are refused.
     """
+
+    keeps_unknown: ClassVar[bool] = False
+    """Whether such keywords become attributes instead, as environments of verifiers expect it."""
 
     def __init__(  # noqa: PLR0913 - the names that authors of environments know
         self,
@@ -49,7 +52,8 @@ class Definition:
         pass_threshold: float = 0.5,
         **unknown: Any,
     ) -> None:
-        refuse_unknown(type(self).__name__, unknown, constructor_arguments(type(self)))
+        if not self.keeps_unknown:
+            refuse_unknown(type(self).__name__, unknown, constructor_arguments(type(self)))
         if dataset is None and eval_dataset is None:
             raise UsageError(f"{type(self).__name__} needs a dataset or an eval_dataset")
         self.logger = logging.getLogger(f"{__name__}.{type(self).__name__}")
@@ -72,6 +76,12 @@ class Definition:
         self.score_rollouts = score_rollouts
         self.pass_threshold = pass_threshold
         self.concurrency: int | None = None
+        self._keep(unknown)
+
+    def _keep(self, unknown: Mapping[str, Any]) -> None:
+        for name, value in unknown.items():
+            self.logger.warning("%s does nothing with %s; it is kept as an attribute", type(self).__name__, name)
+            setattr(self, name, value)
 
     @property
     def dataset(self) -> Any:

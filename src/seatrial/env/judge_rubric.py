@@ -1,5 +1,6 @@
 """JudgeRubric: a rubric with a model in it that functions may ask whether an answer is right."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,7 +41,8 @@ class JudgeRubric(Rubric):
     """Functions of this rubric may ask for `judge`, a coroutine of prompt, completion, answer and state.
 
     `judge_client` is whatever `evaluate` takes for a client: a ClientConfig, a client of an SDK, a function, the name
-    of an upstream. Without one it is OpenAI with the key in OPENAI_API_KEY, which is looked for at the first question.
+    of an upstream. Without one it is OpenAI, or the address in OPENAI_BASE_URL, with the key in OPENAI_API_KEY, looked
+    for at the first question.
     `judge_prompt` has places for {question}, {answer} and {response}. Functions may also ask for `judge_client`, with
     `chat.completions.create`, `judge_model`, `judge_prompt` and `judge_sampling_args`. `parallelize_scoring` changes
     nothing: rollouts are scored side by side.
@@ -56,7 +58,7 @@ class JudgeRubric(Rubric):
         judge_prompt: str = DEFAULT_JUDGE_PROMPT,
     ) -> None:
         super().__init__(parser=parser)
-        self._judge = JudgeClient(ClientConfig() if judge_client is None else judge_client)
+        self._judge = JudgeClient(_usual_judge() if judge_client is None else judge_client)
         self.judge_client = judge_client if hasattr(judge_client, "chat") else self._judge
         self.judge_model = judge_model
         self.judge_prompt = judge_prompt
@@ -105,6 +107,12 @@ class JudgeRubric(Rubric):
     async def close_judge(self) -> None:
         """Give up the connection to the judge."""
         await self._judge.close()
+
+
+def _usual_judge() -> ClientConfig:
+    """What a client of OpenAI's SDK would ask."""
+    address = os.environ.get("OPENAI_BASE_URL")
+    return ClientConfig(base_url=address, api_key_var="OPENAI_API_KEY") if address else ClientConfig()
 
 
 def _said_before(state: State) -> dict[str, str]:

@@ -69,8 +69,9 @@ def load_environment(env_id: str, **env_args: Any) -> Environment:
 
 def find_environment(name: str, folders: Sequence[Path] = ()) -> Loader:
     """The loader of the environment of that name, which may also lie in one of the folders. Raises UsageError."""
-    plain = module_name(name)
-    for place in (Path(name).expanduser(), *(folder / each for folder in folders for each in (plain, f"{plain}.py"))):
+    plain, path = module_name(name), Path(name).expanduser()
+    near = [path, path.with_name(plain)] if path.name else [path]
+    for place in (*near, *(folder / each for folder in folders for each in (plain, f"{plain}.py"))):
         if (file := find_module_file(place)) is not None:
             with blaming_module(_id_of(name), "its module cannot be imported", file.root):
                 module = import_file(file)
@@ -108,9 +109,10 @@ def _id_of(name: str) -> str:
 
 def _is_importable(name: str) -> bool:
     try:
-        return name.isidentifier() and importlib.util.find_spec(name) is not None
+        spec = importlib.util.find_spec(name) if name.isidentifier() else None
     except (ImportError, ValueError):
         return False
+    return spec is not None and spec.origin is not None  # any folder that lies about is a package without an origin
 
 
 def _not_found(name: str, plain: str, folders: Sequence[Path]) -> str:

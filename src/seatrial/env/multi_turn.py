@@ -236,7 +236,7 @@ class _timed:  # noqa: N801 - as above
 
 
 def _after_last_turn(state: State, prompt: Messages) -> Messages:
-    """What the environment said last, which the model is not asked about any more."""
+    """What the environment said last, which the model is not asked about any more: its final word, if it has one."""
     last = state["trajectory"][-1] if state["trajectory"] else None
     known = len(last["prompt"]) + len(last["completion"]) if last else len(prompt)
-    return prompt[known:] or as_messages(state["final_env_response"])
+    return as_messages(state["final_env_response"]) or prompt[known:]

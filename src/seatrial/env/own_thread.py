@@ -12,7 +12,10 @@ from typing import Any
 
 
 async def in_own_thread(function: Callable[[], Any]) -> Any:
-    """What a function returns or raises. When the caller is cancelled, the thread runs on and nobody listens to it."""
+    """What a function returns or raises. When the caller is cancelled, the thread runs on and nobody listens to it.
+
+    What would end the whole program is a RuntimeError: Ctrl-C never comes to a thread, so that it is not the user's.
+    """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
@@ -33,5 +36,14 @@ async def in_own_thread(function: Callable[[], Any]) -> Any:
     threading.Thread(target=context.run, args=(work,), name="seatrial-tool", daemon=True).start()
     result, error = await outcome
     if error is not None:
-        raise error
+        raise harmless(error)
     return result
+
+
+def harmless(error: BaseException) -> BaseException:
+    """What a function raised in a thread: the same, unless it would end more than whoever called the function."""
+    if isinstance(error, Exception | SystemExit):
+        return error
+    made = RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": "))
+    made.__cause__ = error
+    return made

@@ -38,7 +38,7 @@ class PythonEnv(SandboxEnv):
         self.remove_tool(self.bash)
 
     async def setup_state(self, state: State) -> State | None:
-        """Make the sandbox, with the packages and the program that runs code. Raises SandboxError."""
+        """Make the sandbox, with the packages. Raises SandboxError."""
         await super().setup_state(state)
         state["python_state"] = {"ready": False, "starts": 0, "execution_count": 0}
         if self.pip_install_packages.strip():
@@ -46,8 +46,6 @@ class PythonEnv(SandboxEnv):
             result = await self.sandbox_client.execute_command(state["sandbox_id"], command, timeout=_INSTALL_SEC)
             if result.exit_code != 0:
                 raise SandboxError(f"{command} failed in the sandbox: {result.stderr[-500:]}")
-        program = Path(__file__).with_name("python_session.py").read_text(encoding="utf-8")
-        await self.sandbox_client.upload_content(state["sandbox_id"], program, _PROGRAM)
         return state
 
     async def python(
@@ -56,7 +54,7 @@ class PythonEnv(SandboxEnv):
         """Execute `code` in a Python interpreter that keeps its variables, and see its output and last value."""
         seconds, wait = self.timeout_per_command_seconds, 0.0
         if not python_state["ready"]:
-            await self.sandbox_client.start_background_job(sandbox_id, _command("serve", sandbox_id))
+            await self._start(sandbox_id)
             wait = self.max_startup_wait_seconds
             python_state.update(ready=True, starts=python_state["starts"] + 1)
         request = json.dumps({"code": code, "seconds": seconds})
@@ -71,10 +69,17 @@ class PythonEnv(SandboxEnv):
         python_state["execution_count"] += 1
         return _said(answer, python_state["execution_count"])
 
+    async def _start(self, sandbox_id: str) -> None:
+        program = Path(__file__).with_name("python_session.py").read_text(encoding="utf-8")
+        await self.sandbox_client.upload_content(sandbox_id, program, _PROGRAM)  # code may have removed the last one
+        await self.sandbox_client.start_background_job(sandbox_id, _command("serve", sandbox_id))
+
     def _lost(self, result: CommandResult, python_state: dict[str, Any]) -> str:
         """What the model is told when code has ended its interpreter. Raises SandboxError if there never was one."""
         python_state["ready"] = False
-        if python_state["starts"] == 1 and result.exit_code in _NEVER_THERE:
+        # Once it has answered, it is code of the model that has done away with it: that must not undo the rollout.
+        never = python_state["starts"] == 1 and python_state["execution_count"] == 0
+        if never and result.exit_code in _NEVER_THERE:
             raise SandboxError(f"no Python interpreter runs in the sandbox: {result.stderr[-500:] or 'none answers'}")
         how = f"did not stop after {self.timeout_per_command_seconds}s" if result.timed_out else "has ended"
         return f"Error: the Python interpreter {how}. The next call starts a new one; all variables are gone."

@@ -70,7 +70,7 @@ def _read_completion(completion: Mapping[str, Any]) -> Response:
     if not isinstance(message, Mapping):
         raise InvalidModelResponseError(f"the answer's first choice has no message: {repr(choice)[:200]}")
     return Response(
-        message={"role": "assistant", "content": None, **{key: it for key, it in message.items() if it is not None}},
+        message={"content": None, **{key: it for key, it in message.items() if it is not None}, "role": "assistant"},
         finish_reason=DIALECTS["openai_chat"].finish_reason(completion),
         usage=usage_of("openai_chat", completion),
         tokens=_read_tokens(completion),

@@ -71,8 +71,29 @@ def _prompt(row: Row, form: RowFormat) -> Messages:
         if not isinstance(row.get("question"), str):
             raise TypeError("has neither a `prompt` nor a `question`")
         system = as_messages(form.system_prompt, role="system")
-        return [*system, *as_messages(form.few_shot), *as_messages(row["question"])]
-    messages = as_messages(row["prompt"])
+        return [*system, *as_messages(_without_blanks(form.few_shot)), *as_messages(row["question"])]
+    messages = as_messages(_without_blanks(row["prompt"]))
     if form.system_prompt is None or (messages and messages[0]["role"] == "system"):
         return messages
     return [*as_messages(form.system_prompt, role="system"), *messages]
+
+
+def _without_blanks(messages: object) -> object:
+    """Messages without the keys that only others have: a table of columns fills them up with None.
+
+    Servers refuse a text whose picture is null, and calls of tools that are.
+    """
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        return messages
+    return [_filled(each) if type(each) is dict else each for each in messages]
+
+
+def _filled(message: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in message.items() if value is not None or name == "content"}
+    if isinstance(parts := kept.get("content"), list):
+        kept["content"] = [_present(part) if type(part) is dict else part for part in parts]
+    return kept
+
+
+def _present(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None}

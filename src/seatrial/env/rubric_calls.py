@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_origin
 
 from seatrial.env.hooks import blaming
+from seatrial.env.own_thread import harmless
 from seatrial.errors import RewardError
 
 RewardFunc = Callable[..., Any]
@@ -84,7 +85,7 @@ class RewardCall:
         try:
             if self.is_async:
                 return await self.func(**wanted)
-            value = self._timed(wanted) if self.pace.on_loop else await asyncio.to_thread(self._timed, wanted)
+            value = self._timed(wanted) if self.pace.on_loop else await asyncio.to_thread(self._in_thread, wanted)
             return await value if inspect.isawaitable(value) else value
         except BaseException:  # only now, since it is asked for each function of each rollout
             with blaming(f"the reward function {self.name}", RewardError):
@@ -97,6 +98,12 @@ class RewardCall:
         except Exception:
             with blaming(f"the reward function {self.name}", RewardError):
                 raise
+
+    def _in_thread(self, wanted: Mapping[str, Any]) -> Any:
+        try:
+            return self._timed(wanted)
+        except BaseException as error:  # noqa: BLE001 - of code that a model wrote, for all we know
+            raise harmless(error) from error.__cause__
 
     def _timed(self, wanted: Mapping[str, Any]) -> Any:
         began = time.perf_counter()

@@ -20,7 +20,7 @@ def imported(statement):
             "MultiTurnEnv",
             "seatrial.env.multi_turn",
         ),
-        ("from verifiers.envs.experimental.harbor_env import HarborEnv as it", "HarborEnv", "seatrial.env.harbor"),
+        ("from verifiers.envs.experimental.harbor_env import HarborEnv as it", "HarborEnv", "seatrial.compat.harbor"),
         ("import verifiers as vf; it = vf.rubrics.rubric.Rubric", "Rubric", "seatrial.env.rubric"),
         ("import verifiers.types as types; it = types.State", "State", "seatrial.env.state"),
         ("from verifiers.envs.environment import State as it", "State", "seatrial.env.state"),

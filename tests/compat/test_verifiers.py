@@ -16,14 +16,14 @@ def test_importing_is_installing_and_again_changes_nothing(compat):
     compat.install()
     vf = importlib.import_module("verifiers")
     assert sys.meta_path == finders
-    assert vf.HarborEnv is seatrial.HarborEnv
+    assert issubclass(vf.HarborEnv, seatrial.HarborEnv)
     assert vf.__version__.endswith("+seatrial")
 
 
 def test_it_wins_over_a_package_that_is_installed_and_gives_way_again(compat, tmp_path, monkeypatch):
     (tmp_path / "verifiers.py").write_text("HarborEnv = 'theirs'")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert importlib.import_module("verifiers").HarborEnv is seatrial.HarborEnv
+    assert issubclass(importlib.import_module("verifiers").HarborEnv, seatrial.HarborEnv)
     compat.uninstall()
     assert importlib.import_module("verifiers").HarborEnv == "theirs"
     del sys.modules["verifiers"]
@@ -42,7 +42,7 @@ PROGRAM = """
 import sys
 import verifiers as vf
 from verifiers.types import Messages
-print(vf.HarborEnv.__module__, sys.argv[1:], __name__)
+print(vf.ToolEnv.__module__, sys.argv[1:], __name__)
 """
 
 
@@ -55,13 +55,13 @@ def test_an_unchanged_program_is_run_with_its_arguments(tmp_path):
     (tmp_path / "beside.py").write_text("X = 1")
     (tmp_path / "program.py").write_text(f"import beside{PROGRAM}")
     done = run(str(tmp_path / "program.py"), "-n", "5")
-    assert (done.stdout, done.returncode) == ("seatrial.env.harbor ['-n', '5'] __main__\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("seatrial.env.tool_env ['-n', '5'] __main__\n", 0), done.stderr
 
 
 def test_an_unchanged_module_is_run_with_its_arguments(tmp_path):
     (tmp_path / "own_module.py").write_text(PROGRAM)
     done = run("-m", "own_module", "x", cwd=tmp_path)
-    assert (done.stdout, done.returncode) == ("seatrial.env.harbor ['x'] __main__\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("seatrial.env.tool_env ['x'] __main__\n", 0), done.stderr
 
 
 def test_a_program_that_lacks_datasets_is_told_how_to_get_it(compat, tmp_path, monkeypatch):

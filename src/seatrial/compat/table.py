@@ -96,8 +96,8 @@ _TABLE: dict[str, dict[str, str]] = {
     "envs.environment": {"Environment": "env.environment"},
     "envs.experimental": {},
     "envs.experimental.cli_agent_env": {"AgentError": "errors:InfraError", "CliAgentEnv": "env.cli_agent"},
-    "envs.experimental.harbor_env": {"HarborEnv": "env.harbor"},
-    "envs.experimental.harbor_env.env": {"HarborEnv": "env.harbor"},
+    "envs.experimental.harbor_env": {"HarborEnv": "compat.harbor"},
+    "envs.experimental.harbor_env.env": {"HarborEnv": "compat.harbor"},
     "envs.experimental.harbor_env.mcp": {
         "HarborMCPMixin": "env.mcp_mixin",
         **_all(

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR, tool_variables
 from seatrial.env.cli_agent import CliAgentEnv
@@ -56,6 +56,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
     """
 
     rollouts_are_trials = True
+    usual_layout: ClassVar[Layout] = "harbor"
 
     def __init__(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
         self,
@@ -67,7 +68,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         mcp_launch_commands: Mapping[str, str] | None = None,
         mcp_healthcheck: HarborMCPHealthcheck | None = None,
         *,
-        layout: Layout = "harbor",
+        layout: Layout | None = None,
         allow_env: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
@@ -91,7 +92,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
             network="none" if settings.network == "none" else "task",
             reward_policy="text_first",
             solution="staged",
-            layout=layout,
+            layout=layout or self.usual_layout,
             allow_env=tuple(allow_env),
         )
 

@@ -168,6 +168,6 @@ def test_a_judge_beside_another_rubric():
 def test_the_usual_judge_is_where_openai_s_clients_would_ask(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     given = JudgeRubric().judge_client.given
-    assert (given.base_url, given.api_key_var) == ("http://127.0.0.1:1/v1", "OPENAI_API_KEY")
+    assert given == vf.ClientConfig(base_url="http://127.0.0.1:1/v1", api_key_var="OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_BASE_URL")
     assert JudgeRubric().judge_client.given == vf.ClientConfig()

@@ -1,5 +1,7 @@
 """Rows of datasets: what is put into them, and which cannot be used."""
 
+from typing import Any
+
 import datasets
 import pytest
 
@@ -56,11 +58,11 @@ def test_rows_are_chosen_from_the_front_or_shuffled_in_the_same_way_each_time():
 
 def test_what_a_table_of_columns_fills_up_is_no_part_of_messages():
     picture = {"type": "image_url", "image_url": {"url": "data:,"}}
-    prompt = [
+    prompt: list[dict[str, Any]] = [
         {"role": "user", "content": [{"type": "text", "text": "See:"}, picture]},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": ""}}]},
     ]
-    mixed = [
+    mixed: list[dict[str, Any]] = [
         {"role": "user", "content": [{"type": "text", "text": "See:", "image_url": None}, {**picture, "text": None}]}
         | {"tool_calls": None},
         {**prompt[1], "name": None},

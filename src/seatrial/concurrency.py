@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -71,6 +71,7 @@ def complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work())
+    told: Future[bool] = Future()
     begun: Future[Callable[[], object]] = Future()
 
     async def led() -> T:
@@ -79,12 +80,18 @@ def complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         begun.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
         return await work()
 
+    def run() -> T | None:
+        return asyncio.run(led()) if told.result() else None
+
     with ThreadPoolExecutor(1, "seatrial") as thread:
-        running = thread.submit(lambda: asyncio.run(led()))
         try:
-            return running.result()
+            running = thread.submit(run)
+            told.set_result(True)  # not before: an executor that is interrupted as it starts a thread forgets it
+            return cast("T", running.result())
         except BaseException:
-            if not running.done():
+            if not told.done():
+                told.set_result(False)
+            elif not running.done():
                 with suppress(RuntimeError):  # it has just ended
                     begun.result()()
             raise

@@ -53,7 +53,6 @@ class Havoc:
         self.happened: Counter[str] = Counter()
         self.finished: Counter[str] = Counter()
         self.retried: set[str] = set()
-        self.late: str | None = None
         self.runs: set[str] = set()
         self._due = dict(plan)
         self._started = 0
@@ -93,7 +92,7 @@ class Havoc:
             # Not the head's daemon: without it there is no cluster, and the coordinator belongs to it.
             victim = next(name for name in self.cluster.nodes if name != self.cluster.head)
             self.cluster.kill_node(victim)
-            self.late = self.cluster.add(wait=False)
+            self.cluster.add(wait=False)
 
 
 def control_groups(runs: set[str]) -> list[str]:

@@ -65,7 +65,6 @@ def test_120_trials_survive_kills_of_runners_a_node_and_the_coordinator(cluster,
     assert set(havoc.finished.values()) == {1}, "no trial is said to be finished twice"
     assert havoc.finished.keys() <= {entry.trial_id for entry in entries}
     assert havoc.retried, "the kills hit trials that were running"
-    assert havoc.late in {store.record(entry.trial_id).node for entry in entries}
     assert list((tmp_path / "job" / ".drafts").iterdir()) == []
     assert_nothing_left(cluster, havoc)
 

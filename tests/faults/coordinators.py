@@ -53,6 +53,7 @@ class Havoc:
         self.happened: Counter[str] = Counter()
         self.finished: Counter[str] = Counter()
         self.retried: set[str] = set()
+        self.killed: set[str] = set()
         self.runs: set[str] = set()
         self._due = dict(plan)
         self._started = 0
@@ -92,6 +93,7 @@ class Havoc:
             # Not the head's daemon: without it there is no cluster, and the coordinator belongs to it.
             victim = next(name for name in self.cluster.nodes if name != self.cluster.head)
             self.cluster.kill_node(victim)
+            self.killed.add(victim)
             self.cluster.add(wait=False)
 
 

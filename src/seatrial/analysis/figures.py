@@ -89,6 +89,12 @@ def figures_of(
     )
 
 
+def mean_of(arm: Arm | Pool, *, clusters: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Estimate | None:
+    """The mean over tasks and scored trials, None where there are none."""
+    together = [clusters.get(task, task) for task in arm.rewards] if clusters else None
+    return estimate_mean([*arm.rewards.values()], together, level)
+
+
 def corrected_of(
     arm: Arm | Pool, *, clusters: Mapping[str, Hashable] | None = None, level: float = 0.95
 ) -> CorrectedMean | None:

@@ -6,7 +6,7 @@ forced. Several comparisons at once are corrected after Holm.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from seatrial.analysis.arms import Arm, arms_of
 from seatrial.analysis.comparability import Comparability, comparability
@@ -14,7 +14,8 @@ from seatrial.analysis.comparison import Comparison, after_holm, compare_arms
 from seatrial.analysis.differences import Difference, difference_line, printable
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.notebook import PAIR_COLUMNS, html_table
-from seatrial.errors import JobError
+from seatrial.errors import JobError, UsageError
+from seatrial.stats.quantiles import SUREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,17 @@ class CompareOptions:
     seed: int = 0
     force: bool = False
     unit: Literal["task", "family"] = "task"
+
+    def __post_init__(self) -> None:
+        _check_numbers(self.level, self.seed)
+
+
+def _check_numbers(level: Any, seed: Any) -> None:
+    """Programs give these as well as people, and then nobody has looked at them."""
+    if not (isinstance(level, int | float) and 0.5 <= level <= SUREST):
+        raise UsageError(f"the level is {level!r}, expected a number from 0.5 to {SUREST}, such as 0.95")
+    if not (isinstance(seed, int) and seed >= 0):
+        raise UsageError(f"the seed is {seed!r}, expected a whole number from 0 on")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from seatrial.analysis.arms import arms_of
 from seatrial.analysis.comparability import comparability
 from seatrial.analysis.loaded import load_job
 from seatrial.analysis.settings import LOOKED_AT
+from seatrial.model.imported import ImportedJob
 from seatrial.model.job import AgentOptions, ModelOptions, TrialOptions
 from seatrial.model.record import LimitSpec, Provenance, SandboxRef, VerifierRun
 from seatrial.model.regrade import FirstVerdict, Regrade
@@ -242,3 +243,17 @@ def test_an_isolation_that_no_verifier_told_is_unknown(tmp_path):
     told = on_disk(tmp_path / "told", record("a", 1.0, verifier_run=run, sandbox=place()))
     silent = on_disk(tmp_path / "silent", record("a", 1.0, sandbox=place()))
     assert named(told, silent)["condition", "isolation"] == ("guarded", "unknown")
+
+
+def imported(name, reward_range):
+    made = job(name, entries(TASKS))
+    source = ImportedJob(format="harbor", sha256=DIGEST, reward_range=reward_range)
+    made.store.file = made.file.model_copy(update={"imported": source})
+    return made
+
+
+def test_rewards_that_were_mapped_from_another_range_mean_something_else():
+    wide = imported("x", (-1.0, 1.0))
+    assert named(wide, imported("y", None)) == {("meaning", "rewards of the source"): ("-1 to 1", "0 to 1")}
+    assert found(wide, imported("y", (-1.0, 1.0))).comparable
+    assert found(imported("x", None), job("y", entries(TASKS))).comparable

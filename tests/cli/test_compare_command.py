@@ -177,3 +177,7 @@ def test_the_means_of_both_are_as_sure_as_asked(seatrial: Seatrial, jobs):
         )
         assert "mean 1.000 (0.586 to 1.000)" in usual
         assert "mean 1.000 (0.484 to 1.000)" in surer
+    told = json.loads(seatrial("compare", jobs / "bad", jobs / "good", "--level", 0.99, "--json").out)
+    summary = told["comparisons"][0]["second"]["summary"]
+    assert (summary["level"], summary["interval"]) == (0.99, summary["pass_interval"])
+    assert summary["interval"][0] == pytest.approx(0.484, abs=0.0005)

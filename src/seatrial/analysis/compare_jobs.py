@@ -168,12 +168,15 @@ def _refuse(pairs: Sequence[tuple[Arm, Arm, Comparability]]) -> None:
         return
     lines = [f"  {difference_line(each)}" for _, _, found in pairs for each in found.of("meaning")]
     first, second = (printable(arm.label) for arm in pairs[0][:2])
+    imported = any(arm.job.file.imported for arm in pairs[0][:2])
+    again = "Import one of them again as" if imported else "Judge one of them again as"
+    how = "`seatrial import --reward-range`" if imported else "`seatrial regrade`"
     raise JobError(
         "\n".join(
             (
                 f"{first} and {second} cannot be compared: a reward does not mean the same on both sides",
                 *dict.fromkeys(lines),
-                "Judge one of them again as the other (`seatrial regrade`), or compare in spite of that with --force",
+                f"{again} the other ({how}), or compare in spite of that with --force",
             )
         )
     )

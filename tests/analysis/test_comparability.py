@@ -8,6 +8,7 @@ from seatrial.analysis.arms import arms_of
 from seatrial.analysis.comparability import comparability
 from seatrial.analysis.loaded import load_job
 from seatrial.analysis.settings import LOOKED_AT
+from seatrial.model.imported import ImportedJob
 from seatrial.model.job import AgentOptions, ModelOptions, TrialOptions
 from seatrial.model.record import LimitSpec, Provenance, SandboxRef, VerifierRun
 from seatrial.model.regrade import FirstVerdict, Regrade
@@ -107,7 +108,7 @@ def test_other_tests_change_what_a_reward_means_also_for_part_of_the_attempts():
 
 
 def test_tests_that_nobody_noted_are_no_difference():
-    assert named(job("x", entries(TASKS)), job("y", entries(TASKS, tests="t"))) == {}
+    assert named(job("x", entries(TASKS)), job("y", entries(TASKS))) == {}
 
 
 def test_what_happened_to_trials_is_counted_where_it_is_not_the_same():
@@ -131,9 +132,7 @@ def test_many_trials_without_a_verdict_on_one_side_are_a_warning():
 
 def test_a_job_that_is_not_at_its_end_is_a_warning():
     first, second = job("x", entries(TASKS), tasks=["a", "b", "c"]), job("y", entries(TASKS), tasks=["a", "b", "c"])
-    assert [
-        line for line in found(first, second).warnings if "1 planned trials of oracle (x) have no record yet" in line
-    ]
+    assert [line for line in found(first, second).warnings if "1 planned trial of oracle (x) has no record yet" in line]
 
 
 def place(memory: int | None = None, image: str = "host", backend: str = "null") -> SandboxRef:
@@ -232,3 +231,29 @@ def test_a_verifier_beside_the_agent_is_no_better_when_it_judges_again(tmp_path)
     first = on_disk(tmp_path / "x", record("a", 1.0, provenance=by))
     assert not found(first, regraded(tmp_path / "y", {"isolation": "keep"})).comparable
     assert found(first, regraded(tmp_path / "z", {"isolation": "kill"})).comparable
+
+
+def test_tests_that_only_one_side_knows_are_named():
+    first, second = job("x", entries(TASKS, tests="t")), job("y", entries(TASKS))
+    assert named(first, second) == {("condition", "tests that judged"): ("t", "unknown")}
+
+
+def test_an_isolation_that_no_verifier_told_is_unknown(tmp_path):
+    run = VerifierRun(exit_code=0, duration_sec=0.1, isolation="guarded")
+    told = on_disk(tmp_path / "told", record("a", 1.0, verifier_run=run, sandbox=place()))
+    silent = on_disk(tmp_path / "silent", record("a", 1.0, sandbox=place()))
+    assert named(told, silent)["condition", "isolation"] == ("guarded", "unknown")
+
+
+def imported(name, reward_range):
+    made = job(name, entries(TASKS))
+    source = ImportedJob(format="harbor", sha256=DIGEST, reward_range=reward_range)
+    made.store.file = made.file.model_copy(update={"imported": source})
+    return made
+
+
+def test_rewards_that_were_mapped_from_another_range_mean_something_else():
+    wide = imported("x", (-1.0, 1.0))
+    assert named(wide, imported("y", None)) == {("meaning", "rewards of the source"): ("-1 to 1", "0 to 1")}
+    assert found(wide, imported("y", (-1.0, 1.0))).comparable
+    assert found(imported("x", None), job("y", entries(TASKS))).comparable

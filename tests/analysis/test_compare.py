@@ -58,3 +58,10 @@ def test_a_record_and_its_annotations_are_at_hand(jobs):
     job = seatrial.load_job(jobs[0])
     assert job.record("t0.x.1").trial_id == "t0.x.1"
     assert job.annotations == {}
+
+
+@pytest.mark.parametrize("wrong", [{"level": 0}, {"level": 1.0}, {"level": "0.95"}, {"seed": -1}, {"seed": "x"}])
+def test_levels_and_seeds_without_a_meaning_are_refused(jobs, wrong):
+    (name,) = wrong
+    with pytest.raises(UsageError, match=f"the {name} is .*, expected a"):
+        seatrial.compare(*jobs, **wrong)

@@ -5,6 +5,7 @@ import pytest
 from seatrial.analysis.compare_jobs import CompareOptions, compare_jobs
 from seatrial.analysis.comparison_json import set_json
 from seatrial.errors import JobError
+from seatrial.model.imported import ImportedJob
 from seatrial.model.job import TrialOptions
 from tests.analysis.in_memory import entries, job
 
@@ -101,3 +102,11 @@ def test_labels_of_strangers_steer_no_terminal():
 def test_an_agent_is_not_compared_with_itself():
     with pytest.raises(JobError, match="p is named twice"):
         compare_jobs(with_agents("x", "p", "q"), agents=("p", "p"))
+
+
+def test_what_was_imported_cannot_be_judged_again():
+    jobs = [job(name, entries({"t": [1.0]})) for name in "xy"]
+    source = ImportedJob(format="verifiers", sha256="d" * 64, reward_range=(0.0, 2.0))
+    jobs[1].store.file = jobs[1].file.model_copy(update={"imported": source})
+    with pytest.raises(JobError, match="Import one of them again as the other"):
+        compare_jobs(jobs[0], jobs[1])

@@ -90,3 +90,10 @@ def test_what_is_not_sure_opens_the_mean(tmp_path):
     assert found
     assert (found.lowest.value, found.highest.value) == (0.25, 1.0)
     assert (found.trials, found.unsure) == (3, 2)
+
+
+def test_a_task_is_not_of_the_family_that_has_its_name(tmp_path):
+    make_job(tmp_path / "x", *(record(f"t{index}", float(index % 2)) for index in range(6)))
+    (arm,) = arms_of([load_job(tmp_path / "x")])
+    pair = {"t0": "pair", "t2": "pair"}
+    assert figures_of(arm, clusters=pair) == figures_of(arm, clusters=dict.fromkeys(pair, "t1"))

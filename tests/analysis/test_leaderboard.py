@@ -65,3 +65,8 @@ def test_what_means_something_else_than_any_of_them_is_not_ranked_with_them():
     board = rank_arms(arms_of([first, second, changed]))
     assert [(row.arm.job.name, row.rank is None) for row in board.rows] == [("x", False), ("y", False), ("z", True)]
     assert "do not mean what those of oracle (y) mean" in board.notes[board.rows[-1].notes[0] - 1]
+
+
+def test_one_task_is_no_plural():
+    board = rank_arms(arms_of([arm("full", 12), memory_job([trial(TASKS[0], "single", 1.0)], name="two")]))
+    assert board.notes == ("has 1 task, 1 of them among the 12 of full",)

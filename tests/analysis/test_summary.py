@@ -87,6 +87,7 @@ def test_as_json_everything_is_there():
         "outcomes": {"pass": 1},
         "mean": 1.0,
         "interval": [0.0, 1.0],
+        "level": 0.95,
         "tasks": 1,
         "effective": 1.0,
         "trial_mean": 1.0,

@@ -1,13 +1,14 @@
 """`seatrial compare`: what differs comes first, then the answer, then where it is from; and gates for CI."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from seatrial.model.record import ModelUsage, Provenance
-from tests.cli.conftest import SEATRIAL, Seatrial, cells, on_terminal
+from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, Seatrial, cells, on_terminal
 from tests.cli.job_folders import BROKEN, make_job, record
 
 OLD, NEW = (Provenance(tests_digest=digit * 64, reward_file="reward.json") for digit in "de")
@@ -152,3 +153,31 @@ def test_nothing_slow_is_loaded_before_it_is_needed():
     code = f"import sys; from seatrial.cli import compare_command, power_command; print({slow} & set(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded == "set()\n"
+
+
+def test_a_job_that_cannot_be_read_is_no_verdict_of_a_gate(seatrial: Seatrial, jobs):
+    (jobs / "good" / "trials").rename(jobs / "gone")
+    shown = seatrial("compare", jobs / "bad", jobs / "good", "--gate")
+    assert (shown.code, "trials: cannot be stored or read" in shown.err) == (2, True)
+
+
+def test_a_reader_that_has_seen_enough_changes_no_verdict(jobs):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*SEATRIAL, "compare", str(jobs / "bad"), str(jobs / "good"), "--gate"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=PLAIN_ENVIRONMENT, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_means_of_both_are_as_sure_as_asked(seatrial: Seatrial, jobs):
+    for more in ((), ("--markdown",)):
+        usual, surer = (
+            seatrial("compare", jobs / "bad", jobs / "good", *more, "--level", at).out for at in (0.95, 0.99)
+        )
+        assert "mean 1.000 (0.586 to 1.000)" in usual
+        assert "mean 1.000 (0.484 to 1.000)" in surer
+    told = json.loads(seatrial("compare", jobs / "bad", jobs / "good", "--level", 0.99, "--json").out)
+    summary = told["comparisons"][0]["second"]["summary"]
+    assert (summary["level"], summary["interval"]) == (0.99, summary["pass_interval"])
+    assert summary["interval"][0] == pytest.approx(0.484, abs=0.0005)

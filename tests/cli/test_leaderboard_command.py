@@ -61,6 +61,13 @@ def test_what_cannot_be_ranked_is_refused(seatrial: Seatrial, job, tmp_path):
     assert seatrial("leaderboard").code == 2
 
 
+@pytest.mark.parametrize("command", [("leaderboard",), ("show",), ("report", "-o", "-", "--format", "csv")])
+def test_a_job_that_is_named_twice_does_not_count_twice(seatrial: Seatrial, job, command):
+    twice = seatrial(*command, job, job.parent / "." / ".." / job.parent.name / job.name)
+    assert (twice.code, twice.out) == (2, "")
+    assert "is given twice, and its trials would count twice; name each job once" in twice.err
+
+
 def test_jobs_without_verdicts_have_no_ranks(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "empty", missing_tasks=2)
     make_job(tmp_path / "broken", record("crc", BROKEN, "agent"))

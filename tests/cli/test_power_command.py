@@ -63,6 +63,7 @@ def test_as_json(seatrial: Seatrial, job):
         (("job", "--sd", "0.5"), "not both"),
         (("--sd", "0.5", "--power", "0.02"), "0.02 is not in the range"),
         (("--sd", "0.5", "--level", "0.9999999999999999"), "is not in the range"),
+        (("job", "--correlation", "0.5"), "--correlation is about another agent"),
         (("job", "--agent", "x"), "has no agent 'x'; it has sure, coin"),
         (("job", "--agent", "a", "--agent", "b", "--agent", "c"), "3 agents are named"),
     ],

@@ -8,7 +8,7 @@ from seatrial.analysis.compare_jobs import CompareOptions, compare_jobs
 from seatrial.analysis.comparison import compare_arms
 from seatrial.analysis.gate import GateResult
 from seatrial.model.job import TrialOptions
-from seatrial.report.compared import answer, gate_answer, how_tested, p_text, points
+from seatrial.report.compared import answer, arm_line, gate_answer, how_tested, p_text, points
 from seatrial.report.compared_markdown import comparisons_markdown
 from tests.analysis.in_memory import arms, entries, entry, job
 
@@ -129,3 +129,10 @@ def test_the_test_is_named():
         == "sign-flip test by families of tasks (3), exact"
     )
     assert how_tested(compared({"a": [1.0]}, {"b": [1.0]})) is None
+
+
+def test_the_mean_of_an_arm_has_an_interval_as_sure_as_asked():
+    first, _ = arms(job("x", entries({task: [float(task < "t5")] for task in TEN})), job("y", entries({"t0": [1.0]})))
+    assert "mean 0.500 (0.200 to 0.800), 10 tasks" in arm_line(first)
+    assert "mean 0.500 (0.404 to 0.596), 10 tasks" in arm_line(first, 0.5)
+    assert "mean 0.500 (0.000 to 1.000), 10 tasks" in arm_line(first, families=dict.fromkeys(TEN, "all"))

@@ -62,3 +62,8 @@ def test_agents_whose_rewards_mean_something_else_are_not_compared():
     lower = TrialOptions(pass_threshold=0.5)
     jobs = [memory_job([trial("t", "a", 1.0)]), memory_job([trial("t", "b", 0.5)], name="other", trial=lower)]
     assert "cannot be compared with b" in headline(make_document(jobs))
+
+
+def test_equal_means_are_not_the_highest_of_one_alone():
+    said = headline(make_document([memory_job([trial("t", "a", 0.5), trial("u", "b", 0.5)])]))
+    assert said.startswith("a and others have the highest mean, 0.500 (")

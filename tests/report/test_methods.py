@@ -3,6 +3,7 @@
 from seatrial.analysis.arms import arms_of
 from seatrial.analysis.comparison import compare_arms
 from seatrial.analysis.loaded import load_job
+from seatrial.model.imported import ImportedJob
 from seatrial.report.methods import Computed, methods
 from tests.cli.job_folders import BROKEN, make_job, record
 
@@ -85,3 +86,15 @@ def test_families_are_what_is_flipped_and_drawn(tmp_path):
 def test_means_of_many_agents_are_not_cut_in_silence(tmp_path):
     found = said(arms(tmp_path, *(record("t", BROKEN if agent == "0" else 1.0, agent) for agent in "01234567")))
     assert "the means would be: 0 0.000, 1 1.000, 2 1.000, 3 1.000, 4 1.000 and 3 more." in found
+
+
+def test_what_others_ran_is_not_said_to_be_ours(tmp_path):
+    make_job(tmp_path / "x", record("t", 1.0))
+    mine, theirs = load_job(tmp_path / "x"), load_job(tmp_path / "x")
+    source = ImportedJob(format="harbor", version="0.24.0", sha256="d" * 64, reward_range=(0.0, 2.0))
+    theirs.store.file = theirs.file.model_copy(update={"imported": source})
+    said = " ".join(methods(Computed(arms_of([theirs]), "1")))
+    source_words = "imported from results of Harbor 0.24.0, whose rewards from 0 to 2 were mapped onto 0 to 1."
+    assert f"The trials were {source_words}" in said
+    both = " ".join(methods(Computed(arms_of([mine, theirs]), "1")))
+    assert f"The trials were run by Seatrial 0 or were {source_words}" in both

@@ -51,7 +51,9 @@ def test_durations(seconds, text):
     assert format_duration(seconds) == text
 
 
-@pytest.mark.parametrize(("reward", "text"), [(None, "-"), (1.0, "1"), (0.0, "0"), (0.123456789, "0.123457")])
+@pytest.mark.parametrize(
+    ("reward", "text"), [(None, "-"), (1.0, "1"), (0.0, "0"), (0.123456789, "0.123457"), (0.9999999, "0.9999999")]
+)
 def test_rewards(reward, text):
     assert format_reward(reward) == text
 

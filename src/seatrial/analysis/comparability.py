@@ -64,13 +64,18 @@ def _task_contents(first: Arm, second: Arm, common: Iterable[str]) -> Iterator[D
 
 
 def _tests(first: Arm, second: Arm, common: Iterable[str]) -> Iterator[Difference]:
-    """Other tests that judged the same task: the task was changed, or one side was judged again."""
+    """Other tests that judged the same task: the task was changed, or one side was judged again. Where only one side
+    knows its tests, nobody can tell whether they are the same.
+    """
     sides = [arm.pool.tests for arm in (first, second)]
     known = [task for task in common if sides[0].get(task) and sides[1].get(task)]
     changed = [task for task in known if len(sides[0][task] | sides[1][task]) > 1]
-    if changed:
-        one, other = (shown(sorted(each[changed[0]])) for each in sides)
-        yield Difference("tests that judged", "meaning", one, other, len(changed), changed[0])
+    unknown = [task for task in common if (task in sides[0]) != (task in sides[1])]
+    found: tuple[tuple[list[str], Weight], ...] = ((changed, "meaning"), (unknown, "condition"))
+    for tasks, weight in found:
+        if tasks:
+            one, other = (shown(sorted(each.get(tasks[0], ("unknown",)))) for each in sides)
+            yield Difference("tests that judged", weight, one, other, len(tasks), tasks[0])
 
 
 def _judged_by(first: Arm, second: Arm, common: Collection[str]) -> dict[str, list[Difference]]:
@@ -149,4 +154,6 @@ def _warnings(first: Arm, second: Arm) -> Iterator[str]:
         )
     for arm in (first, second):
         if (waiting := arm.planned - len(arm.trials)) > 0:
-            yield f"{waiting:,} planned trials of {arm.label} have no record yet: so it stands, it may end otherwise"
+            trials, have = ("trial", "has") if waiting == 1 else ("trials", "have")
+            so_far = f"{waiting:,} planned {trials} of {arm.label} {have} no record yet"
+            yield f"{so_far}: so it stands, it may end otherwise"

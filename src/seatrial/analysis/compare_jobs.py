@@ -6,7 +6,7 @@ forced. Several comparisons at once are corrected after Holm.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from seatrial.analysis.arms import Arm, arms_of
 from seatrial.analysis.comparability import Comparability, comparability
@@ -14,7 +14,8 @@ from seatrial.analysis.comparison import Comparison, after_holm, compare_arms
 from seatrial.analysis.differences import Difference, difference_line, printable
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.notebook import PAIR_COLUMNS, html_table
-from seatrial.errors import JobError
+from seatrial.errors import JobError, UsageError
+from seatrial.stats.quantiles import SUREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,17 @@ class CompareOptions:
     seed: int = 0
     force: bool = False
     unit: Literal["task", "family"] = "task"
+
+    def __post_init__(self) -> None:
+        _check_numbers(self.level, self.seed)
+
+
+def _check_numbers(level: Any, seed: Any) -> None:
+    """Programs give these as well as people, and then nobody has looked at them."""
+    if not (isinstance(level, int | float) and 0.5 <= level <= SUREST):
+        raise UsageError(f"the level is {level!r}, expected a number from 0.5 to {SUREST}, such as 0.95")
+    if not (isinstance(seed, int) and seed >= 0):
+        raise UsageError(f"the seed is {seed!r}, expected a whole number from 0 on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +168,15 @@ def _refuse(pairs: Sequence[tuple[Arm, Arm, Comparability]]) -> None:
         return
     lines = [f"  {difference_line(each)}" for _, _, found in pairs for each in found.of("meaning")]
     first, second = (printable(arm.label) for arm in pairs[0][:2])
+    imported = any(arm.job.file.imported for arm in pairs[0][:2])
+    again = "Import one of them again as" if imported else "Judge one of them again as"
+    how = "`seatrial import --reward-range`" if imported else "`seatrial regrade`"
     raise JobError(
         "\n".join(
             (
                 f"{first} and {second} cannot be compared: a reward does not mean the same on both sides",
                 *dict.fromkeys(lines),
-                "Judge one of them again as the other (`seatrial regrade`), or compare in spite of that with --force",
+                f"{again} the other ({how}), or compare in spite of that with --force",
             )
         )
     )

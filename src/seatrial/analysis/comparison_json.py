@@ -1,7 +1,7 @@
 """Comparisons as programs get them: every number, every difference between the sides, and all denominators."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from seatrial.analysis.arms import Arm
@@ -13,13 +13,14 @@ from seatrial.analysis.contrasts import (
     group_differences,
     measured_differences,
 )
+from seatrial.analysis.figures import figures_of
 from seatrial.analysis.gate import GateResult
 from seatrial.analysis.tally import tally_json
 
 
 def set_json(made: ComparisonSet, by: Sequence[Label] = (), gates: Sequence[GateResult] = ()) -> dict[str, Any]:
     """Comparisons made together; `gates` are what was judged of each, or nothing."""
-    pairs = [_pair_json(pair, by) for pair in made.pairs]
+    pairs = [_pair_json(pair, by, made.options.level) for pair in made.pairs]
     judged: list[dict[str, Any] | None] = [asdict(gate) for gate in gates]
     judged = judged or [None] * len(pairs)
     return {
@@ -32,11 +33,11 @@ def set_json(made: ComparisonSet, by: Sequence[Label] = (), gates: Sequence[Gate
     }
 
 
-def _pair_json(pair: ComparedPair, by: Sequence[Label]) -> dict[str, Any]:
+def _pair_json(pair: ComparedPair, by: Sequence[Label], level: float) -> dict[str, Any]:
     comparison = pair.comparison
     return {
-        "first": _arm_json(comparison.first),
-        "second": _arm_json(comparison.second),
+        "first": _arm_json(comparison.first, level, comparison.families),
+        "second": _arm_json(comparison.second, level, comparison.families),
         "comparable": pair.comparability.comparable,
         "differences": [asdict(each) for each in pair.comparability.differences],
         "warnings": list(pair.comparability.warnings),
@@ -52,8 +53,11 @@ def _pair_json(pair: ComparedPair, by: Sequence[Label]) -> dict[str, Any]:
     }
 
 
-def _arm_json(arm: Arm) -> dict[str, Any]:
-    return {"label": arm.label, "agent": arm.agent, "folder": str(arm.job.path), "summary": tally_json(arm.tally)}
+def _arm_json(arm: Arm, level: float, families: Mapping[str, str] | None) -> dict[str, Any]:
+    """An arm alone, with intervals as sure as those of the comparison."""
+    figures = figures_of(arm, clusters=families, level=level, ks=())
+    summary = tally_json(replace(arm.tally, estimate=figures.mean, pass_estimate=figures.pass_rate))
+    return {"label": arm.label, "agent": arm.agent, "folder": str(arm.job.path), "summary": summary}
 
 
 def _details(comparison: Comparison, by: Sequence[Label]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from seatrial.analysis.arms import Arm
-from seatrial.model.job import AgentOptions, ModelOptions, TrialOptions
+from seatrial.model.job import AgentOptions, JobFile, ModelOptions, TrialOptions
 
 Weight = Literal["meaning", "condition", "subject"]
 """Whether a difference changes what a reward means, is a condition, or is the very thing that is compared."""
@@ -42,8 +42,15 @@ def asked_differences(first: Arm, second: Arm) -> list[Difference]:
     one, other = first.job.file, second.job.file
     found = [*_of_trials(one.spec.trial, other.spec.trial), *_of_models(one.spec.model, other.spec.model)]
     found += differing("attempts", "condition", one.spec.attempts, other.spec.attempts)
+    found += differing("rewards of the source", "meaning", _source_range(one), _source_range(other))
     found += differing("Seatrial version", "condition", one.seatrial_version, other.seatrial_version)
     return [*found, *_of_agents(_agent(first), _agent(second))]
+
+
+def _source_range(file: JobFile) -> str:
+    """What was mapped onto 0 to 1 when a job was imported: half of another range is another reward."""
+    low, high = (file.imported and file.imported.reward_range) or (0.0, 1.0)
+    return f"{low:g} to {high:g}"
 
 
 def differing(name: str, weight: Weight, first: Any, second: Any) -> list[Difference]:

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seatrial.analysis.arms import Arm
@@ -65,7 +65,7 @@ def figures_of(
     `clusters` says which tasks belong together, such as those of one family, and `ks` for which k pass@k is wanted.
     """
     tasks = [*arm.rewards]
-    together = [clusters.get(task, task) for task in tasks] if clusters else None
+    together = _together(tasks, clusters)
     attempts = [arm.attempts[task] for task in tasks]
     solved = sum(passes for _, passes in attempts)
     ks = attempts_asked(attempts) if ks is None else ks
@@ -89,6 +89,12 @@ def figures_of(
     )
 
 
+def mean_of(arm: Arm | Pool, *, clusters: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Estimate | None:
+    """The mean over tasks and scored trials, None where there are none."""
+    together = _together(arm.rewards, clusters)
+    return estimate_mean([*arm.rewards.values()], together, level)
+
+
 def corrected_of(
     arm: Arm | Pool, *, clusters: Mapping[str, Hashable] | None = None, level: float = 0.95
 ) -> CorrectedMean | None:
@@ -99,8 +105,13 @@ def corrected_of(
     for trial in arm.trials:
         judged = trial.outcome in SCORED and trial.reward is not None
         tasks[trial.task_id].append(known(trial.reward or 0.0, trial.disputed_reward) if judged else FAILED)
-    together = [clusters.get(task, task) for task in tasks] if clusters else None
+    together = _together(tasks, clusters)
     return corrected_mean([*tasks.values()], together, level)
+
+
+def _together(tasks: Iterable[str], clusters: Mapping[str, Hashable] | None) -> list[Hashable] | None:
+    """What belongs together; a task without a cluster is alone, also where a cluster has its name."""
+    return [(task in clusters, clusters.get(task, task)) for task in tasks] if clusters else None
 
 
 def attempts_asked(attempts: Sequence[Attempts]) -> list[int]:

@@ -109,7 +109,8 @@ def _notes(arm: Arm, reference: Arm | None, alike: Sequence[Arm]) -> Iterator[st
     name = printable(reference.label)
     asked, others = arm.planned_tasks.keys(), reference.planned_tasks.keys()
     if asked != others:
-        yield f"has {len(asked):,} tasks, {len(asked & others):,} of them among the {len(others):,} of {name}"
+        tasks = "task" if len(asked) == 1 else "tasks"
+        yield f"has {len(asked):,} {tasks}, {len(asked & others):,} of them among the {len(others):,} of {name}"
     if len(arm.rewards) < len(asked):
         yield f"judged on {len(arm.rewards):,} of its {len(asked):,} tasks"
 

@@ -12,6 +12,7 @@ from seatrial.analysis.gathered import counted_outcome
 from seatrial.analysis.notebook import TALLY_COLUMNS, html_table, tally_rows
 from seatrial.analysis.reviewed import Reviews, human_tags, reviewed_record, reviewer_agreement
 from seatrial.analysis.summary import JobSummary, summarise_job
+from seatrial.errors import JobError
 from seatrial.jobs.plan import plan_trials
 from seatrial.model.annotation import Annotation
 from seatrial.model.job import AgentOptions, JobFile, TaskLabels
@@ -173,6 +174,18 @@ def load_job(folder: str | Path) -> LoadedJob:
     trials = tuple(_as_counted(entry, broken) for entry in census.entries) if broken else tuple(census.entries)
     tagged = _with_human_tags(trials, store.reviews())
     return LoadedJob(store, tagged, tuple(census.uncounted), finished=len(trials), untagged=trials)
+
+
+def load_jobs(folders: Sequence[Path], wanted: Filter = EVERY_TRIAL) -> list[LoadedJob]:
+    """Read several jobs, of each the trials that fit. Raises JobError also where one is named twice: its trials would
+    count twice.
+    """
+    seen: set[Path] = set()
+    for folder in folders:
+        if folder.resolve() in seen:
+            raise JobError(f"{folder}: is given twice, and its trials would count twice; name each job once")
+        seen.add(folder.resolve())
+    return [filter_job(load_job(folder), wanted) for folder in folders]
 
 
 def read_reviews_again(job: LoadedJob) -> LoadedJob:

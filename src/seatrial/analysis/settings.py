@@ -98,6 +98,8 @@ def _add(
 
 
 def _shown(name: str, value: Any) -> str:
+    if name == "isolation" and not value:
+        return "unknown"  # of results that another program stored, or whose verifier left no word
     return "unlimited" if value is None and name.endswith("enforced") else shown(value)
 
 

@@ -171,6 +171,7 @@ def tally_json(tally: Tally) -> dict[str, Any]:
         "outcomes": dict(tally.counts),
         "mean": tally.mean,
         "interval": tally.interval,
+        "level": tally.estimate.level if tally.estimate else None,
         "tasks": tally.estimate.groups if tally.estimate else 0,
         "effective": tally.estimate.effective if tally.estimate else None,
         "trial_mean": tally.trial_mean,

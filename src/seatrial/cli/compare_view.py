@@ -49,6 +49,7 @@ def show_comparisons(
             click.echo()
         if line := forced_line(made):
             _say(line, "red")
+        _show_arms(pair.comparison, made.options.level)
         _show_pair(pair, by, gates[index] if gates else None, everything=everything)
     if made.left_out:
         click.echo()
@@ -58,14 +59,17 @@ def show_comparisons(
         _say(f"p-values of {made.corrected:,} comparisons, corrected together after Holm; intervals are not")
 
 
+def _show_arms(comparison: Comparison, level: float) -> None:
+    for name, arm in zip("AB", (comparison.first, comparison.second), strict=True):
+        _say(f"{name}  {arm_line(arm, level, comparison.families)}", indent=3)
+
+
 def _filtered(job: LoadedJob) -> str | None:
     return harmless(f"{job.path}: {job.shown}") if job.shown else None
 
 
 def _show_pair(pair: ComparedPair, by: Sequence[Label], gate: GateResult | None, *, everything: bool) -> None:
     comparison = pair.comparison
-    _say(f"A  {arm_line(comparison.first)}", indent=3)
-    _say(f"B  {arm_line(comparison.second)}", indent=3)
     _show_differences(pair)
     for warning in pair.comparability.warnings:
         _say(f"Warning: {harmless(warning)}", "yellow")

@@ -11,7 +11,7 @@ from seatrial.analysis.arms import arms_of
 from seatrial.analysis.figures_json import figures_json
 from seatrial.analysis.filters import Filter
 from seatrial.analysis.leaderboard import Leaderboard, rank_arms
-from seatrial.analysis.loaded import filter_job, load_job
+from seatrial.analysis.loaded import load_jobs
 from seatrial.cli.export_filter import where_option
 from seatrial.cli.job_view import warn_of_uncounted
 from seatrial.cli.render import show_line, show_table
@@ -40,7 +40,7 @@ def command(jobs: tuple[Path, ...], where: Filter, seed: int, as_json: bool, mar
         )
     if as_json and markdown:
         raise UsageError("--json and --markdown: choose one of them")
-    loaded = [filter_job(load_job(folder), where) for folder in jobs]
+    loaded = load_jobs(jobs, where)
     warn_of_uncounted(loaded)
     arms = arms_of(loaded)
     if not arms:

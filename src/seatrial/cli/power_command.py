@@ -20,7 +20,7 @@ from seatrial.analysis.planning import (
     variance_of_two,
 )
 from seatrial.cli.job_view import warn_of_uncounted
-from seatrial.cli.render import show_table
+from seatrial.cli.render import show_line, show_table
 from seatrial.cli.statistics_options import level_option
 from seatrial.errors import JobError, UsageError
 from seatrial.report.compared import arm_line
@@ -67,6 +67,8 @@ def command(job: Path | None, agents: tuple[str, ...], as_json: bool, **asked: A
     if (job is None) == (asked["sd"] is None):
         raise UsageError("give a job folder to take the variance from, or --sd without a job; not both and not neither")
     arms = _arms(job, agents) if job else []
+    if asked["correlation"] and len(arms) != 1:
+        raise UsageError("--correlation is about another agent that one is to be compared with; name one by --agent")
     variance = _variance(arms, asked)
     plan = plan_power(_asked(arms, asked), variance)
     if arms:
@@ -105,18 +107,16 @@ def _asked(arms: list[Arm], asked: dict[str, Any]) -> PlanAsked:
 
 def _show(plan: PowerPlan, arms: list[Arm], correlation: float) -> None:
     for name, arm in zip("AB", arms, strict=False):
-        click.echo(f"{name}  {arm_line(arm)}")
-        click.echo(f"   {split_line(split_of(arm))}")
-    click.echo(source_line(plan.variance, correlation))
+        show_line(f"{name}  {arm_line(arm, plan.asked.level)}")
+        show_line(f"   {split_line(split_of(arm))}")
+    show_line(source_line(plan.variance, correlation))
     click.echo()
     show_table("", power_columns(plan), power_rows(plan))
     click.echo()
-    click.echo(attempts_line(plan))
+    show_line(attempts_line(plan))
     if line := width_line(plan):
-        click.echo(line)
-    click.echo(
-        f"seen is what is found in {plan.asked.power:.0%} of such comparisons at a level of {plan.asked.level:g}"
-    )
+        show_line(line)
+    show_line(f"seen is what is found in {plan.asked.power:.0%} of such comparisons at a level of {plan.asked.level:g}")
 
 
 def _as_json(plan: PowerPlan, arms: list[Arm]) -> dict[str, Any]:

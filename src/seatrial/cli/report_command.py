@@ -8,7 +8,7 @@ import click
 
 from seatrial.analysis.arms import arms_of
 from seatrial.analysis.filters import Filter
-from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
+from seatrial.analysis.loaded import LoadedJob, load_jobs
 from seatrial.cli.export_filter import where_option
 from seatrial.cli.job_view import warn_of_uncounted
 from seatrial.cli.report_files import ReportFile, files_asked, write_files
@@ -61,7 +61,7 @@ def command(
     .tex      LaTeX tables
     """
     files = files_asked(outputs, formats)
-    loaded = [filter_job(load_job(job), where) for job in jobs]
+    loaded = load_jobs(jobs, where)
     if where and not any(job.trials for job in loaded):
         raise JobError(f"no trial is as asked for by --where {where}; `seatrial show {jobs[0]}` lists them")
     warn_of_uncounted(loaded)

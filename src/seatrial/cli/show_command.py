@@ -9,7 +9,7 @@ import click
 
 from seatrial.analysis.figures_json import arms_json, groups_json, heat_json
 from seatrial.analysis.heat import heat_map
-from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
+from seatrial.analysis.loaded import LoadedJob, load_jobs
 from seatrial.analysis.reviewed import reviewed_in
 from seatrial.analysis.summary import summary_json
 from seatrial.analysis.taxonomy import taxonomy_of
@@ -45,7 +45,7 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     if named.trial is not None:
         _show_trial(named, as_json=as_json)
         return
-    jobs = [filter_job(load_job(folder), asked.where) for folder in named.jobs]
+    jobs = load_jobs(named.jobs, asked.where)
     shown = examine(jobs, asked)
     if as_json:
         click.echo(json.dumps(_document(shown), indent=2))

@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
-_LEVEL = click.FloatRange(0.5, 0.999_999_9)
-"""Beyond, an interval is everything, and soon no float has its quantile."""
+from seatrial.stats.quantiles import SUREST
 
 
 def level_option() -> Callable[[Any], Any]:
     """The option `--level`."""
-    return click.option("--level", type=_LEVEL, default=0.95, show_default=True, help="How sure intervals are.")
+    return click.option(
+        "--level", type=click.FloatRange(0.5, SUREST), default=0.95, show_default=True, help="How sure intervals are."
+    )
 
 
 def seed_option() -> Callable[[Any], Any]:

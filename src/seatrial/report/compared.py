@@ -3,13 +3,14 @@
 Both arms are called A and B, so that sentences and tables stay short whatever agents and jobs are called.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from seatrial.analysis.arms import Arm
 from seatrial.analysis.compare_jobs import ComparisonSet
 from seatrial.analysis.comparison import Comparison
 from seatrial.analysis.contrasts import Measured, PartDifference
 from seatrial.analysis.differences import Difference
+from seatrial.analysis.figures import mean_of
 from seatrial.analysis.gate import GateResult
 from seatrial.report.text import counted, harmless
 
@@ -108,9 +109,9 @@ def gate_answer(comparison: Comparison, gate: GateResult) -> str:
     )
 
 
-def arm_line(arm: Arm) -> str:
-    """What an arm is, and what it reached alone."""
-    tally, mean = arm.tally, arm.tally.estimate
+def arm_line(arm: Arm, level: float = 0.95, families: Mapping[str, str] | None = None) -> str:
+    """What an arm is, and what it reached alone, with an interval as sure as those it is shown with."""
+    tally, mean = arm.tally, mean_of(arm, level=level, clusters=families)
     reached = f"mean {mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})" if mean else "no mean"
     scored = f"{tally.scored:,} of {max(tally.planned, tally.finished):,} trials scored"
     return harmless(f"{arm.agent} in {arm.job.path}: {reached}, {counted(len(arm.rewards), 'task')}, {scored}")

@@ -34,7 +34,7 @@ def comparisons_markdown(made: ComparisonSet, by: Sequence[Label] = (), gates: S
     for index, pair in enumerate(made.pairs):
         forced = forced_line(made)
         parts += [f"> **{md_prose(forced)}**"] if forced else []
-        parts += _pair(pair, by, gates[index] if gates else None)
+        parts += _pair(pair, by, gates[index] if gates else None, made.options.level)
     if made.left_out:
         parts.append(f"Not compared, since only one side has them: {', '.join(map(md_prose, made.left_out))}.")
     if made.corrected:
@@ -42,13 +42,14 @@ def comparisons_markdown(made: ComparisonSet, by: Sequence[Label] = (), gates: S
     return "\n\n".join(parts) + "\n"
 
 
-def _pair(pair: ComparedPair, by: Sequence[Label], gate: GateResult | None) -> list[str]:
+def _pair(pair: ComparedPair, by: Sequence[Label], gate: GateResult | None, level: float) -> list[str]:
     comparison = pair.comparison
     parts = [f"**{md_prose(answer(comparison))}.**"]
     parts += [md_prose(gate_answer(comparison, gate)) + "."] if gate else []
     parts += [md_prose(line) + "."] if (line := how_tested(comparison)) else []
     arms = zip("AB", (comparison.first, comparison.second), strict=True)
-    parts.append("\n".join(f"- **{name}**: {md_prose(arm_line(arm))}" for name, arm in arms))
+    lines = [f"- **{name}**: {md_prose(arm_line(arm, level, comparison.families))}" for name, arm in arms]
+    parts.append("\n".join(lines))
     parts += [f"Warning: {md_prose(warning)}." for warning in pair.comparability.warnings]
     if differences := pair.comparability.differences:
         rows = [(each.weight, *difference_row(each)) for each in differences]

@@ -18,13 +18,12 @@ def headline(document: ReportDocument) -> str:
         tasks = counted(mean.groups if mean else 0, "task")
         return f"{arm.label} has a mean reward of {in_words(mean)} over {tasks}."
     other = ranked[1][0].label
+    alone = ranked[1][1].mean is None or ranked[1][1].mean.value < mean.value
+    highest = f"{arm.label} {'has the highest mean' if alone else 'and others have the highest mean'}, {in_words(mean)}"
     if document.lead is None:
-        return (
-            f"{arm.label} has the highest mean, {in_words(mean)}, but cannot be compared with {other}: "
-            "a reward does not mean the same for both."
-        )
+        return f"{highest}, but cannot be compared with {other}: a reward does not mean the same for both."
     if document.lead.comparison.paired is None:
-        return f"{arm.label} has the highest mean, {in_words(mean)}, but no judged task in common with {other}."
+        return f"{highest}, but no judged task in common with {other}."
     return _lead(arm.label, other, document.lead, document.lead.comparison.paired)
 
 

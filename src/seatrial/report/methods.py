@@ -10,6 +10,7 @@ from seatrial.analysis.arms import Arm
 from seatrial.analysis.comparison import Comparison
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.tally import Tally
+from seatrial.model.imported import ImportedJob
 from seatrial.report.text import counted
 from seatrial.stats.paired import EXACT_UP_TO
 
@@ -197,12 +198,23 @@ def _doubtful(arms: Sequence[Arm]) -> list[str]:
 
 
 def _versions(computed: Computed) -> list[str]:
-    versions = sorted({job.file.seatrial_version for job in _jobs(computed)})
-    ran = f"The trials were run by Seatrial {_listed(versions)}." if versions else ""
+    jobs = _jobs(computed)
+    own = sorted({job.file.seatrial_version for job in jobs if not job.file.imported})
+    others = sorted({_source(job.file.imported) for job in jobs if job.file.imported})
+    run_here = f"were run by Seatrial {_listed(own)}" if own else ""
+    elsewhere = f"were imported from results of {_listed(others)}" if others else ""
+    ran = f"The trials {' or '.join(filter(None, [run_here, elsewhere]))}." if jobs else ""
     return [
         *filter(None, [ran]),
         f"The figures were computed by Seatrial {computed.version} with the seed {computed.seed}.",
     ]
+
+
+def _source(imported: ImportedJob) -> str:
+    program = "Harbor" if imported.format == "harbor" else imported.format
+    mapped = imported.reward_range
+    scaled = f", whose rewards from {mapped[0]:g} to {mapped[1]:g} were mapped onto 0 to 1" if mapped else ""
+    return f"{program} {imported.version or 'of an unknown version'}{scaled}"
 
 
 def _percent(level: float) -> str:

@@ -87,8 +87,11 @@ def format_cost(usd: float | None) -> str:
 
 
 def format_reward(reward: float | None) -> str:
-    """A reward as the verifier wrote it, a dash for none."""
-    return "-" if reward is None else f"{reward:.6g}"
+    """A reward as the verifier wrote it, a dash for none. One that is nearly 1 is not shown as a 1: it is no pass."""
+    if reward is None:
+        return "-"
+    text = f"{reward:.6g}"
+    return repr(reward) if text == "1" and reward < 1.0 else text
 
 
 def format_duration(seconds: float | None) -> str:

@@ -4,6 +4,9 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
+SUREST = 0.999_999_9
+"""The highest level that is asked for: beyond, an interval is everything, and soon no float has its quantile."""
+
 _SERIES = 400
 """Up to so many degrees of freedom the distribution is summed; beyond, its expansion is exact to 1e-12."""
 

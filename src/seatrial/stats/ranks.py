@@ -82,7 +82,7 @@ def _compared(
     """The p-value, and by how much the first is better."""
     common = [task for task in first if task in second]
     differences = [task_difference(second[task], first[task]) for task in common]
-    names = [clusters.get(task, task) for task in common] if clusters else None
+    names = [(task in clusters, clusters.get(task, task)) for task in common] if clusters else None
     p_value, _ = sign_flip(differences, seed, names, _RESAMPLES)
     return p_value, math.fsum(differences)
 

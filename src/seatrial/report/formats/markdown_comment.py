@@ -112,7 +112,7 @@ def _doubts(document: ReportDocument) -> Iterator[str]:
 def _failures(document: ReportDocument) -> Iterator[str]:
     found = document.taxonomy
     if found.failures:
-        header = ("failure", "agent", "source", "such as", "trials", "of scored trials")
+        header = ("failure", "agent", "source", "such as", "trials", "of a task's scored trials")
         rows = [
             (tag.category, tag.arm, tag.source, tag.examples[0], f"{tag.trials:,}", share_words(tag.of_scored))
             for tag in found.failures[:_MOST_TAGS]

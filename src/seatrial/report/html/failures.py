@@ -10,7 +10,8 @@ from seatrial.report.html.parts import PageCell, PageSection, PageTable, estimat
 from seatrial.report.text import counted
 
 _FAILED = "partial,fail,invalid_output,no_output"
-_TAG_HEAD = ("category", "said by", "agent", "trials", "share of judged trials", "share of failed trials", "example")
+_SHARES = "share of a task's judged trials", "share of a task's failed trials"
+_TAG_HEAD = ("category", "said by", "agent", "trials", *_SHARES, "example")
 
 
 def failures_section(document: ReportDocument) -> PageSection:

@@ -18,7 +18,6 @@ from seatrial.analysis.gate import GateResult, judge_gate, worst_verdict
 from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
 from seatrial.cli.compare_view import show_comparisons
 from seatrial.cli.job_view import warn_of_uncounted
-from seatrial.cli.render import print_nothing_more
 from seatrial.cli.statistics_options import level_option, seed_option
 from seatrial.errors import JobError, StoreError, UsageError
 from seatrial.report.compared_markdown import comparisons_markdown
@@ -74,10 +73,7 @@ def command(first: Path, second: Path | None, agents: tuple[str, ...], by: tuple
     gc.freeze()  # what was read stays to the end: to look through 200,000 trials for garbage took half a second
     made = compare_jobs(one, other, agents, options)
     gates = _gates(made, asked)
-    try:
-        _show(made, by, gates, asked)
-    except BrokenPipeError:  # `| head` has read enough; click would exit with 1, which is a verdict
-        print_nothing_more()
+    _show(made, by, gates, asked)
     if asked["gate"] and (code := _exit_code(gates, asked["inconclusive"])):
         raise click.exceptions.Exit(code)
 

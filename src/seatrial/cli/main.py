@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from seatrial.cli.standard_output import outlive_readers
 from seatrial.errors import SeatrialError, UsageError
 
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
@@ -119,6 +120,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
+    outlive_readers()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,6 +1,5 @@
 """How commands show things: tables with aligned columns, JSON for programs, and lines for problems of a task."""
 
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -40,13 +39,6 @@ def show_line(text: str) -> None:
         width = max(20, shutil.get_terminal_size().columns)
         text = "\n".join(wrapped(text, width, "    "))
     click.echo(text)
-
-
-def print_nothing_more() -> None:
-    """For a reader that has gone: what is still to be printed, now or as the program ends, goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def show_warning(text: str) -> None:

@@ -172,6 +172,21 @@ def test_hooks_read_the_logs_of_the_verifier_after_it_has_judged(desk: Desk, tmp
         desk.wait(env.sandbox_client.read_file(output["sandbox_id"], REWARD_TXT))
 
 
+@pytest.mark.parametrize("isolation", ["guarded", "separate"])
+def test_what_reads_the_logs_for_a_hook_is_no_program_of_the_agent(desk: Desk, tmp_path, isolation):
+    class Reading(vf.HarborEnv):
+        async def compute_reward(self, state):
+            await super().compute_reward(state)
+            shown = await self.sandbox_client.execute_command(state["sandbox_id"], f"cat {REWARD_TXT}")
+            return float(shown.stdout)
+
+    forged = "rm -f /usr/bin/cat; printf '#!/bin/sh\\necho 1\\n' > /usr/bin/cat; chmod +x /usr/bin/cat"
+    env = harbor_env(make_tasks(tmp_path), Reading, backend=desk.backend, run_command=forged)
+    env.trial_options = env.trial_options.model_copy(update={"isolation": isolation})
+    output = roll_out(desk, env)
+    assert (output["reward"], output["error"], output["outcome"]) == (0.0, None, "fail")
+
+
 def scoring_env(tmp_path, **options):
     async def score(state):
         return float(bool(await env.sandbox_client.execute_command(state["sandbox_id"], "true")))

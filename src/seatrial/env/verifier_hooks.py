@@ -66,10 +66,38 @@ async def open_stage(workplace: TrialWorkplace, known: KnownSandbox) -> "Verifie
 
 
 def show_verdict(workplace: TrialWorkplace, known: KnownSandbox) -> None:
-    """Let hooks see what the verifier wrote, now that it has judged and no agent comes after it."""
+    """Let hooks see what the verifier wrote, now that it has judged and no agent comes after it.
+
+    What they run is shielded as the verifier was: a reward that is read by the agent's programs is the agent's word.
+    """
     sandbox, view = workplace.trial.sandbox, known.view
     restore = _restoring(workplace.folder / "verifier/files", sandbox)
-    known.view = SandboxView(sandbox, "verifier", view.network, view.env, restore)
+
+    async def prepare() -> None:
+        await _shield_again(workplace)
+        await restore()
+
+    known.view = SandboxView(sandbox, "verifier", view.network, view.env, prepare)
+
+
+async def _shield_again(workplace: TrialWorkplace) -> None:
+    """Shield the sandbox where it was not, for the verifier ran elsewhere, or is not any more, after a second verdict
+    on the system as the agent left it; the tests are laid out again then.
+    """
+    from seatrial.trial.shield import raise_shield  # noqa: PLC0415 - see above
+    from seatrial.trial.verifier_files import VerifierStage, link_oracle  # noqa: PLC0415
+
+    run, trial = workplace.turn.notes.verifier_run, workplace.trial
+    if run is None or (run.isolation != "separate" and run.appeal is None):
+        return
+    verification, elsewhere = workplace.verification(), run.isolation == "separate"
+    guarded = verification.place.capabilities.guarded_phases
+    isolation = ("guarded" if guarded else "kill") if elsewhere else run.isolation
+    await raise_shield(verification, trial.sandbox, trial.machinery, isolation)
+    if not elsewhere:
+        stage, staging = VerifierStage(verification, trial.sandbox), trial.machinery.staging
+        await link_oracle(verification, trial.sandbox)
+        await (staging.run(stage) if staging else stage.lay_out())
 
 
 def _restoring(files: Path, sandbox: Any) -> Callable[[], Awaitable[None]]:

@@ -21,10 +21,6 @@ class Ranking(vf.Rubric):
         self.groups = []
         self.cleaned = []
 
-    @property
-    def has_group_rewards(self):
-        return True
-
     async def score_group(self, states):
         self.groups.append(states)
         for place, state in enumerate(states):

@@ -102,8 +102,8 @@ class Rubric:
 
     @property
     def has_group_rewards(self) -> bool:
-        """Whether any function compares the rollouts of a group."""
-        return any(call.is_group for call, _ in self._weighted_calls())
+        """Whether rollouts of a group are compared: by a function, or by a `score_group` of a subclass' own."""
+        return type(self).score_group is not Rubric.score_group or self._compares()
 
     @property
     def has_advantages(self) -> bool:
@@ -163,7 +163,7 @@ class Rubric:
 
     async def measure_group(self, states: list[State]) -> None:
         """Score the rollouts of one row without their advantages."""
-        if self.has_group_rewards:
+        if self._compares():
             calls = self._weighted_calls()
             await measure_together(calls, unscathed(states), self.score_objects, self.group_score_objects)
         else:
@@ -240,6 +240,9 @@ class Rubric:
     def _weighted_calls(self) -> list[WeightedCall]:
         both = zip(self.funcs, self.weights, strict=True)
         return [(self._call(func), weight) for func, weight in both if priority_of(func, "advantage") is None]
+
+    def _compares(self) -> bool:
+        return any(call.is_group for call, _ in self._weighted_calls())
 
     def _call(self, func: RewardFunc) -> RewardCall:
         call = self._calls.get(id(func))

@@ -23,6 +23,12 @@ def test_a_chain_is_an_error_with_its_causes():
     assert "disk" in repr(chain)
 
 
+def test_a_circle_of_causes_has_an_end():
+    first, second = SandboxError("a"), ModelError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert str(ErrorChain(first)) == "SandboxError -> ModelError"
+
+
 def test_chains_are_alike_when_their_types_are():
     first, second = (ErrorChain(chained(SandboxError(text), OSError(text))) for text in ("a", "b"))
     assert first == second

@@ -283,9 +283,8 @@ def test_a_sandbox_that_fails_while_the_agent_runs_is_an_error_of_the_rollout():
         raise SandboxError("the disk is gone")
 
     output = only(evaluate(cli_env(agent)))
-    assert output["error"] == {
-        "error": "SandboxError", "message": "the disk is gone", "kind": "infrastructure", "retryable": True,
-    }  # fmt: skip
+    told = {"error": "SandboxError", "message": "the disk is gone", "kind": "infrastructure", "retryable": True}
+    assert output["error"].items() >= told.items()
 
 
 def test_messages_that_are_none_are_the_agents_mistake_and_no_turn():

@@ -1,6 +1,7 @@
 """Clients: what may stand for a model, and what it answers or fails with."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,7 @@ import openai
 import pytest
 
 import seatrial as vf
-from seatrial.env.client import chat_request, make_upstream, open_client
+from seatrial.env.client import Client, chat_request, make_upstream, open_client
 from seatrial.gateway.upstreams.reply import Reply, ReplyCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Raw, Say
@@ -184,3 +185,29 @@ def test_a_client_that_cannot_be_used_is_said_before_any_rollout(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(vf.UsageError, match="OPENAI_API_KEY"):
         Guessing().evaluate_sync(vf.ClientConfig(), "m")
+
+
+class OpenAILike:
+    """An upstream that speaks what OpenAI does, and remembers what it was sent."""
+
+    def __init__(self, *dialects):
+        self.dialects, self.sent = frozenset(dialects), []
+
+    @asynccontextmanager
+    async def ask(self, request):
+        self.sent.append(request.payload)
+
+        async def chunks():
+            yield b'{"choices": [{"message": {"role": "assistant", "content": "ok"}}]}'
+
+        yield SimpleNamespace(status=200, chunks=chunks())
+
+
+@pytest.mark.parametrize(
+    ("dialects", "name"),
+    [(("openai_chat", "openai_responses"), "max_completion_tokens"), (("openai_chat",), "max_tokens")],
+)
+def test_openai_is_told_the_length_by_the_name_that_its_models_take(dialects, name):
+    upstream = OpenAILike(*dialects)
+    asyncio.run(Client(upstream, None).complete(chat_request(ASKED, "m", None, {"max_tokens": 9})))
+    assert {key: value for key, value in upstream.sent[0].items() if "tokens" in key} == {name: 9}

@@ -9,6 +9,7 @@ import datasets
 import pytest
 
 import seatrial as vf
+from seatrial.env.results import describe
 from seatrial.env.running import USUAL_CONCURRENT
 from tests.env.games import ROWS, Guessing, counting
 
@@ -260,7 +261,17 @@ def test_infrastructure_errors_set_the_error_and_skip_scoring():
         "message": "the sandbox is gone",
         "kind": "infrastructure",
         "retryable": True,
+        "error_chain_repr": "SandboxError('the sandbox is gone')",
+        "error_chain_str": "SandboxError",
     }
+
+
+def test_an_error_says_what_caused_it_and_not_for_ever():
+    first, second = KeyError("k"), vf.SandboxError("gone")
+    first.__cause__, second.__cause__ = second, first
+    told = describe(second)
+    assert told["error_chain_str"].startswith("SandboxError -> KeyError -> ")
+    assert told["error_chain_repr"].startswith("SandboxError('gone') -> KeyError('k') -> ")
 
 
 def test_a_rubric_can_be_added():

@@ -164,6 +164,44 @@ def test_a_compute_reward_that_returns_no_number_is_a_0_too(tmp_path, returned):
     assert output["evaluation"].validity.errors[0].startswith("hook_error: ")
 
 
+def test_a_compute_reward_beyond_1_is_in_no_mean_and_the_evaluation_says_why(tmp_path):
+    class Generous(vf.HarborEnv):
+        async def compute_reward(self, state):
+            return 7
+
+    output = rollout(tmp_path, kind=Generous)
+    (line,) = output["evaluation"].validity.errors
+    assert line.startswith("hook_error: compute_reward returned 7.0; expected a number from 0 to 1")
+    assert output["outcome"] == "verifier_error"
+
+
+@pytest.mark.parametrize(
+    ("hook", "given", "said"),
+    [
+        ("get_docker_image", 42, "get_docker_image failed: TypeError: it gave 42, expected the name of an image"),
+        ("build_env_vars", None, "build_env_vars failed: TypeError: it gave None, expected a table of variables"),
+        ("build_env_vars", {"N": 3}, "build_env_vars failed: TypeError: it gave 'N' the value 3, expected text"),
+    ],
+)
+def test_what_a_hook_gives_in_vain_is_an_error_that_names_the_hook(tmp_path, hook, given, said):
+    async def answer(self, state):
+        return given
+
+    error = rollout(tmp_path, kind=type("Odd", (vf.HarborEnv,), {hook: answer}))["error"]
+    assert (error["message"], error["kind"]) == (said, "hook")
+
+
+def test_to_judge_before_the_agent_has_ended_is_an_error_that_says_so(tmp_path):
+    class Early(vf.HarborEnv):
+        async def post_sandbox_setup(self, state):
+            await super().post_sandbox_setup(state)
+            await self.compute_reward(state)
+
+    error = rollout(tmp_path, kind=Early)["error"]
+    assert error["kind"] == "hook"
+    assert "it has not ended" in error["message"]
+
+
 def test_a_task_without_tests_is_an_error_and_no_reward(tmp_path):
     folder = make_tasks(tmp_path)
     (folder / "task_1/tests/test.sh").unlink()

@@ -10,7 +10,7 @@ def get_error_chain(
 ) -> list[BaseException]:
     """An error, its cause, the cause of that, and so on, as long as each is of a type."""
     chain = []
-    while isinstance(error, parent_type):
+    while isinstance(error, parent_type) and error not in chain:
         chain.append(error)
         error = error.__cause__
     return chain

@@ -26,7 +26,7 @@ from seatrial.env.sandbox_client import without_client
 from seatrial.env.sandbox_mixin import SandboxMixin
 from seatrial.env.sandbox_resources import vars_of, with_resources
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
-from seatrial.env.sandbox_values import SandboxRequest
+from seatrial.env.sandbox_values import SandboxRequest, image_name, variables_for
 from seatrial.env.state import State, rollout_of
 from seatrial.env.workplace import PlainWorkplace, Workplace
 from seatrial.sandbox.scratch import Scratch
@@ -122,7 +122,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         state.update(rollout_id=f"rollout_{uuid.uuid4().hex[:8]}", agent_completed=False, agent_timed_out=False)
         state.update(agent_exit_code=None, agent_stdout=None, agent_stderr=None)
         with blaming("get_docker_image"):
-            docker_image = await settled(self.get_docker_image(state))
+            docker_image = image_name(await settled(self.get_docker_image(state)))
         with blaming("get_sandbox_resources"):
             resources = await settled(self.get_sandbox_resources(state))
         with blaming("create_sandbox"):
@@ -165,7 +165,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         agent.access = await agent.model.enter_async_context(agent.workplace.open_model(self.interception_port or 0))
         state["interception_base_url"] = agent.model_variables["OPENAI_BASE_URL"]
         with blaming("build_env_vars"):
-            agent.variables = await settled(self.build_env_vars(state))
+            agent.variables = variables_for(await settled(self.build_env_vars(state)))
         self.sandbox_client.set_variables(state["sandbox_id"], agent.variables)
 
     async def _start(self, state: State) -> None:

@@ -78,7 +78,7 @@ class Client:
 
         spoken: Dialect = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
         try:
-            payload = translate_request(request, "openai_chat", spoken)
+            payload = translate_request(_as_of_today(request, dialects), "openai_chat", spoken)
             path, body = call_path(spoken, payload), call_body(spoken, payload)
             outgoing = ModelRequest(path, dialect=spoken, payload=payload, body=body, headers=headers or {})
             async with self.upstream.ask(outgoing) as reply:
@@ -141,6 +141,14 @@ def chat_request(
     values = {name: value for name, value in sampling_args.items() if value is not None}
     extra = values.pop("extra_body", {})
     return {"model": model, "messages": messages, **({"tools": tools} if tools else {}), **values, **extra}
+
+
+def _as_of_today(request: dict[str, Any], dialects: frozenset[Dialect]) -> dict[str, Any]:
+    """A request with the length's newer name for OpenAI, whose models refuse the old one; others may know only that."""
+    if "openai_responses" not in dialects or "max_tokens" not in request:
+        return request
+    others = {name: value for name, value in request.items() if name != "max_tokens"}
+    return {"max_completion_tokens": request["max_tokens"], **others}
 
 
 def _of_request(function: Callable[..., Any]) -> "ModelFunction":

@@ -19,6 +19,7 @@ _COLUMNS = (
 _WHERE_KNOWN = ("policy_version",)
 _OF_AGENTS = ("agent_exit_code", "agent_timed_out")
 _MAX_STDERR = 2000
+_MAX_CAUSES = 10
 
 NEEDED = frozenset({*_COLUMNS, "reward", "error", "evaluation"})
 """The keys of a state that an output is made from."""
@@ -82,13 +83,27 @@ def _agent_columns(state: State) -> dict[str, Any]:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """An error as a table: its type, message and kind, and whether another attempt may end otherwise."""
+    """An error as a table: its type, message and kind, and whether another attempt may end otherwise; and what caused
+    it, in the words that trainers know from verifiers.
+    """
+    chain = _causes(error)
     return {
         "error": type(error).__name__,
         "message": str(error),
         "kind": _kind(error),
         "retryable": isinstance(error, TrialError) and error.retryable,
+        "error_chain_repr": " -> ".join(map(repr, chain)),
+        "error_chain_str": " -> ".join(type(each).__name__ for each in chain),
     }
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """An error, its cause, and so on; not for ever, for hooks may have made a circle of them."""
+    chain: list[BaseException] = []
+    while error is not None and len(chain) < _MAX_CAUSES:
+        chain.append(error)
+        error = error.__cause__
+    return chain
 
 
 def _kind(error: BaseException) -> str:

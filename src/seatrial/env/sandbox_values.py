@@ -86,3 +86,20 @@ class BackgroundJobStatus:
     exit_code: int | None = None
     stdout: str | None = None
     stderr: str | None = None
+
+
+def image_name(given: Any) -> str:
+    """The image that a hook names. Raises TypeError for what is no name."""
+    if not isinstance(given, str) or not given:
+        raise TypeError(f"it gave {given!r}, expected the name of an image")
+    return given
+
+
+def variables_for(given: Any) -> dict[str, str]:
+    """The variables that a hook gives an agent. Raises TypeError for what no process can have."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"it gave {given!r}, expected a table of variables")
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"it gave {name!r} the value {value!r}, expected text")
+    return dict(given)

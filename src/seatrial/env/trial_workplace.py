@@ -138,7 +138,10 @@ class TrialWorkplace:
 
     async def judge(self) -> EvaluationResult:
         """Verify what the agent left, and score it; the same again when asked again. Raises TrialError."""
-        assert self._ended is not None  # noqa: S101 - whoever asks has waited for the agent's end
+        if self._ended is None:
+            raise HookError(
+                "the tests judge what an agent left at its end, and it has not ended: not before post_rollout"
+            )
         if self.turn.notes.evaluation is None:
             assert self._work is not None  # noqa: S101 - it is only missing where a zero was noted instead
             async with self._explaining():
@@ -230,7 +233,9 @@ async def leave_record(state: State) -> None:
 def judged_by_hook(reward: float, reason: str | None = None) -> EvaluationResult:
     """An evaluation where `compute_reward` was overridden and no verifier ran, or where it failed."""
     usable = reason is None and 0.0 <= reward <= 1.0
-    line = f"hook_error: {reason}" if reason else f"note: compute_reward returned {reward}; no verifier ran"
+    said = f"compute_reward returned {reward}"
+    wrong = reason if reason or usable else f"{said}; expected a number from 0 to 1, so no mean of a job has it"
+    line = f"hook_error: {wrong}" if wrong else f"note: {said}; no verifier ran"
     return EvaluationResult(
         reward=reward if usable else 0.0,
         validity=ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=usable, errors=[line]),

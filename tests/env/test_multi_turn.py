@@ -270,6 +270,17 @@ def test_a_cancelled_rollout_is_cleaned_up_to_the_end():
     assert asyncio.run(scenario()) == [0]
 
 
+@pytest.mark.parametrize("final", [[], ""])
+def test_a_last_word_that_says_nothing_ends_the_rollout_without_one(final):
+    class Silent(Guessing):
+        async def env_response(self, messages, state, **kwargs):
+            state["final_env_response"] = final
+            return "not said"
+
+    state = roll(Silent())
+    assert ([each["content"] for each in state["completion"]], state["error"]) == (["0"], None)
+
+
 def test_a_row_s_tables_belong_to_one_rollout():
     class Writing(Guessing):
         async def setup_state(self, state):

@@ -1,5 +1,7 @@
 """The page of HarborEnv, sentence by sentence: error handling and state keys."""
 
+import asyncio
+
 import pytest
 
 import seatrial as vf
@@ -189,6 +191,19 @@ def test_what_a_hook_gives_in_vain_is_an_error_that_names_the_hook(tmp_path, hoo
 
     error = rollout(tmp_path, kind=type("Odd", (vf.HarborEnv,), {hook: answer}))["error"]
     assert (error["message"], error["kind"]) == (said, "hook")
+
+
+def test_a_hook_that_hangs_is_an_error_when_the_time_of_the_sandbox_is_up(tmp_path):
+    class Hanging(vf.HarborEnv):
+        async def post_sandbox_setup(self, state):
+            await asyncio.Event().wait()
+
+    env = harbor_env(make_tasks(tmp_path), Hanging, timeout_minutes=0.0005)
+    error = only(evaluate(env))["error"]
+    assert (error["message"], error["kind"]) == (
+        "post_sandbox_setup has not ended within timeout_minutes=0.0005",
+        "hook",
+    )
 
 
 def test_to_judge_before_the_agent_has_ended_is_an_error_that_says_so(tmp_path):

@@ -15,7 +15,7 @@ from seatrial.env.agent_state import AgentState, agent_of
 from seatrial.env.arguments import passes_on
 from seatrial.env.client import chat_request
 from seatrial.env.decorators import cleanup, stop
-from seatrial.env.hooks import blaming, call_hook, settled
+from seatrial.env.hooks import blaming, call_hook, settled, within
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.model_access import model_access, readable_prices
 from seatrial.env.monitors import MONITORS
@@ -155,8 +155,10 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         rollout_of(state).agent = agent
         rollout_of(state).resources.push_async_callback(agent.close_model)
         await self._open_model(state)
+        minutes = self._sandboxes.settings.timeout_minutes
         with blaming("post_sandbox_setup"):
-            await call_hook(self.post_sandbox_setup, state=state, sandbox_client=self.sandbox_client)
+            async with within(minutes, f"post_sandbox_setup has not ended within timeout_minutes={minutes}"):
+                await call_hook(self.post_sandbox_setup, state=state, sandbox_client=self.sandbox_client)
         return str(state["sandbox_id"])
 
     async def _open_model(self, state: State) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import CoroutineType, TracebackType
 from typing import Any, Self
 
@@ -35,6 +36,19 @@ class blaming:  # noqa: N801 - it is used like a function
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
                 raise self._kind(f"{self.name} failed: something it waited for was cancelled") from error
+
+
+@asynccontextmanager
+async def within(minutes: float | None, late: str) -> AsyncIterator[None]:
+    """Raise HookError with those words when the block takes longer."""
+    limit = asyncio.timeout(None if minutes is None else 60 * minutes)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if limit.expired():
+            raise HookError(late) from error
+        raise
 
 
 async def call_hook(hook: Callable[..., Any], **offered: Any) -> Any:

@@ -237,6 +237,8 @@ class _timed:  # noqa: N801 - as above
 
 def _after_last_turn(state: State, prompt: Messages) -> Messages:
     """What the environment said last, which the model is not asked about any more: its final word, if it has one."""
-    last = state["trajectory"][-1] if state["trajectory"] else None
+    final, last = state["final_env_response"], state["trajectory"][-1] if state["trajectory"] else None
+    if final is not None:
+        return as_messages(final) if final else []
     known = len(last["prompt"]) + len(last["completion"]) if last else len(prompt)
-    return as_messages(state["final_env_response"]) or prompt[known:]
+    return prompt[known:]

@@ -1,7 +1,7 @@
 """What killed runs of our own sandboxes left: directories with files and mounts, and control groups."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ async def clear_sandboxes() -> Cleared:
     root, hierarchy = state_root(), Hierarchy.here()
     dead = list(abandoned(root, SANDBOXES))
     groups = _groups(hierarchy)
-    orphans = [run for run in groups if not (root / run).exists() and _is_orphaned(run, groups[run])]
+    orphans = orphans_among(groups, root)
     with suppress(HostUnsupportedError):
         async with EmbeddedBackend():  # entering clears away what is left of dead runs
             pass
@@ -26,6 +26,12 @@ async def clear_sandboxes() -> Cleared:
             hierarchy.sweep(run)
     of_dead = [group for run in (*(path.name for path in dead), *orphans) for group in groups.get(run, ())]
     return look_again([*dead, *of_dead])
+
+
+def orphans_among(groups: Mapping[str, list[Path]], root: Path) -> list[str]:
+    """The dead runs of this user whose directory is gone, by the control groups of all runs on this machine."""
+    without = [run for run in groups if not (root / run).exists() and _is_ours(groups[run])]
+    return [run for run in without if _is_orphaned(run, groups[run])]
 
 
 def _groups(hierarchy: Hierarchy) -> dict[str, list[Path]]:
@@ -37,6 +43,11 @@ def _groups(hierarchy: Hierarchy) -> dict[str, list[Path]]:
                 for run in children:
                     found.setdefault(run, []).append(Path(top, run))
     return found
+
+
+def _is_ours(groups: Iterable[Path]) -> bool:
+    """Whether we may remove these groups; those of other users are theirs to clear away."""
+    return os.geteuid() == 0 or all(group.stat().st_uid == os.geteuid() for group in groups)
 
 
 def _is_orphaned(run: str, groups: Iterable[Path]) -> bool:

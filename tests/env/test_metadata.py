@@ -107,4 +107,4 @@ def test_metrics_of_rollouts_that_failed_are_in_no_mean():
     results = env.evaluate_sync(counting, "m")
     assert results["outputs"][1]["metrics"] == {"judge": None, "marked": 1.0}
     assert results["metadata"]["avg_metrics"] == {"judge": 1.0, "marked": 0.0}
-    assert figures_of(results["outputs"], 2, "m").metrics["marked"] == MetricMean(0.0, 1)
+    assert figures_of(results["outputs"], 2).metrics["marked"] == MetricMean(0.0, 1)

@@ -32,7 +32,7 @@ def test_metadata_has_the_counts_beside_the_mean():
         "num_examples": 2,
     }
     assert (metadata["model"], metadata["env_id"], metadata["rollouts_per_example"]) == ("m", "guess", 3)
-    assert metadata["avg_metrics"] == {"won": 1.0}
+    assert metadata["avg_metrics"] == {"won": 1.0, "num_turns": 1.5}
     assert metadata["usage"]["calls"] == 9
     low, high = metadata["avg_reward_interval"]
     assert 0.1 < low < 0.2 < high == 1.0  # of two examples, however often each was rolled out
@@ -267,7 +267,8 @@ def test_a_rubric_can_be_added():
     rubric = vf.Rubric([lambda: 1.0])
     env = Guessing(rubric=rubric, max_turns=1)
     env.add_rubric(vf.Rubric([lambda: 5.0], [0.0]))
-    assert env.evaluate_sync(counting, "m")["outputs"][0]["metrics"] == {"<lambda>": 1.0, "<lambda>_2": 5.0}
+    metrics = env.evaluate_sync(counting, "m")["outputs"][0]["metrics"]
+    assert metrics == {"<lambda>": 1.0, "num_turns": 1.0, "<lambda>_2": 5.0}
     assert len(rubric.funcs) == 1
 
 

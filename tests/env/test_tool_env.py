@@ -141,7 +141,7 @@ def test_the_model_is_offered_the_tools_that_there_are_when_a_rollout_begins():
     changing.add_tool(broken)
     output = only(evaluate(changing, model))
     assert offered == [["add", "shout"], ["add", "broken"]]
-    assert list(output["metrics"]) == ["total_tool_calls", "add_calls", "broken_calls"]
+    assert list(output["metrics"]) == ["num_turns", "total_tool_calls", "add_calls", "broken_calls"]
     with pytest.raises(UsageError, match="has no tool shout; there are add, broken"):
         changing.remove_tool(shout)
 

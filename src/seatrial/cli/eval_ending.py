@@ -8,12 +8,11 @@ from typing import Any, Literal
 import click
 
 from seatrial.cli.eval_prepared import PreparedEval
-from seatrial.cli.eval_view import show_figures
+from seatrial.cli.eval_view import figures_json, show_figures
 from seatrial.cli.gates import Gates
 from seatrial.cli.program import command_line
 from seatrial.env.eval_figures import EvalFigures, figures_of
 from seatrial.env.kept_outputs import read_outputs, write_results
-from seatrial.env.metadata import named_figures
 from seatrial.env.results import Output, Results
 from seatrial.env.saving import METADATA, keep_metadata
 from seatrial.errors import StoreError
@@ -40,7 +39,7 @@ def conclude(end: EvalEnding, gates: Gates) -> int:
     outputs = end.results["outputs"] if end.results else _kept(prepared)
     figures = figures_of(outputs, prepared.planned, prepared.pass_threshold, model=prepared.model.name)
     known = end.results["metadata"] if end.results else {}
-    metadata = {**known, **named_figures(figures), "cost_usd": figures.cost_usd, **_metadata(end)}
+    metadata = {**known, **figures_json(figures), **_metadata(end)}
     if prepared.folder is not None and prepared.folder.is_dir():
         write_results(prepared.folder, outputs)
         keep_metadata(prepared.folder, metadata)

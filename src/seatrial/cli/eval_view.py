@@ -1,6 +1,7 @@
 """The figures of an evaluation on the screen, each mean beside what it is a mean of."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -8,6 +9,7 @@ from seatrial.cli.colours import OUTCOME_COLOURS, paint
 from seatrial.cli.render import show_line, show_table
 from seatrial.env.eval_figures import PASS_THRESHOLD, EvalFigures, figures_of
 from seatrial.env.kept_outputs import read_metadata, read_outputs
+from seatrial.env.metadata import named_figures
 from seatrial.report.text import counted, format_cost, harmless
 
 _NAMED = 5
@@ -28,6 +30,11 @@ def stored_figures(folder: Path) -> EvalFigures:
         threshold if isinstance(threshold, int | float) else PASS_THRESHOLD,
         model=str(metadata.get("model") or ""),
     )
+
+
+def figures_json(figures: EvalFigures) -> dict[str, Any]:
+    """The figures as metadata.json has them, and what the model cost."""
+    return {**named_figures(figures), "cost_usd": figures.cost_usd}
 
 
 def show_figures(figures: EvalFigures, model: str) -> None:

@@ -18,10 +18,9 @@ from seatrial.env.decorators import cleanup, stop
 from seatrial.env.hooks import blaming, call_hook, settled
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.model_access import model_access, readable_prices
-from seatrial.env.monitors import MONITORS
+from seatrial.env.monitors import OF_AGENTS
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
-from seatrial.env.rubric import Rubric
 from seatrial.env.sandbox_client import without_client
 from seatrial.env.sandbox_mixin import SandboxMixin
 from seatrial.env.sandbox_resources import vars_of, with_resources
@@ -91,13 +90,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         self.prices = None if prices is None else readable_prices(prices)
         self.environment_vars = dict(settings.environment_vars or {})
         self._use_sandboxes(settings)
-        self._add_monitors()
-
-    def _add_monitors(self) -> None:
-        """Report how agents fared, where there is a rubric: without one, a rollout is worth what its hooks say."""
-        known = {getattr(func, "__name__", "") for func in self.rubric.funcs}
-        if known and (new := [func for func in MONITORS if func.__name__ not in known]):
-            self.add_rubric(Rubric(new, [0.0] * len(new)))
+        self.add_monitors(*OF_AGENTS)
 
     async def get_docker_image(self, state: State) -> str:
         """The image of a rollout's sandbox."""

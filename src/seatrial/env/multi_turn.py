@@ -12,6 +12,7 @@ from seatrial.env.decorators import marked_methods, stop
 from seatrial.env.environment import Environment
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages, as_messages
+from seatrial.env.monitors import num_turns
 from seatrial.env.response import Response, as_response
 from seatrial.env.run_row import give_back
 from seatrial.env.state import State, rollout_of
@@ -33,6 +34,7 @@ class MultiTurnEnv(Environment):
         self.max_turns = max_turns
         self.timeout_seconds = timeout_seconds
         self.max_total_completion_tokens = -1
+        self.add_monitors(num_turns)
 
     def set_max_total_completion_tokens(self, max_total_completion_tokens: int) -> None:
         """Set how many tokens the model may write in a rollout; the answer that reaches them is its last."""

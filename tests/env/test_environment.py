@@ -50,8 +50,15 @@ def test_rewards_beyond_one_have_no_interval():
 
 
 def test_no_rollouts_at_all_is_a_mistake():
-    with pytest.raises(vf.UsageError, match="rollouts_per_example is 0"):
+    with pytest.raises(vf.UsageError, match="rollouts_per_example is 0, expected a whole number, 1 or more"):
         Guessing().evaluate_sync(counting, "m", rollouts_per_example=0)
+
+
+@pytest.mark.parametrize("given", [2.0, "2", True, None])
+@pytest.mark.parametrize("name", ["rollouts_per_example", "num_examples", "max_concurrent"])
+def test_numbers_of_things_are_whole(name, given):
+    with pytest.raises(vf.UsageError, match=f"{name} is {given!r}, expected a whole number"):
+        Guessing().evaluate_sync(counting, "m", **{name: given})
 
 
 def test_nothing_to_do_has_no_mean():

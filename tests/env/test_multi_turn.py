@@ -155,7 +155,10 @@ HOOKS = ["setup_state", "get_prompt_messages", "get_model_response", "env_respon
 
 
 @pytest.mark.parametrize("name", [*HOOKS, "add_model_response", "post_rollout", "max_turns_reached"])
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit("broken"), asyncio.CancelledError("broken")])
+@pytest.mark.parametrize(
+    "error",
+    [each("broken") for each in (ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError)],
+)
 def test_a_hook_that_raises_ends_its_rollout_with_an_error_that_names_it(name, error):
     async def broken(self, *args, **kwargs):
         raise error

@@ -4,16 +4,23 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
+from seatrial.env.response import as_response
+
 _OF_MESSAGES = {"content": None, "tool_calls": None, "refusal": None}
 """What the messages of SDKs have, whatever the server said."""
 
 
 def chat_namespace(complete: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> SimpleNamespace:
-    """An object with `completions.create`, whose answers are objects: `answer.choices[0].message.content`."""
+    """An object with `completions.create`, whose answers are objects: `answer.choices[0].message.content`.
+
+    It raises what `complete` does, and ModelError for an answer without a message.
+    """
 
     async def create(*, extra_body: dict[str, Any] | None = None, **request: Any) -> Any:
         values = {name: value for name, value in request.items() if value is not None}
-        return _as_object(await complete({**values, **(extra_body or {})}))
+        answer = await complete({**values, **(extra_body or {})})
+        as_response(answer)  # so that nonsense is the model's fault, not that of whoever reads it
+        return _as_object(answer)
 
     return SimpleNamespace(completions=SimpleNamespace(create=create))
 

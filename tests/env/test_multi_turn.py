@@ -342,7 +342,7 @@ def test_get_model_response_asks_whom_and_how_it_is_told():
     seen = []
 
     class Asking(vf.MultiTurnEnv):
-        async def get_model_response(self, state, prompt, **kwargs):
+        async def get_model_response(self, state, prompt, *args, **kwargs):
             state["tool_defs"] = [{"name": "look", "parameters": {}}]
             own = await super().get_model_response(state, prompt)
             answer = await state["client"].chat.completions.create(model="raw", messages=[{"role": "user"}])

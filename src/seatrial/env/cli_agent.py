@@ -227,7 +227,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
     async def get_model_response(  # noqa: PLR0913, PLR0917 - the names that authors know
         self,
         state: State,
-        prompt: Messages,
+        prompt: Messages | str,
         client: Any = None,
         model: str | None = None,
         tool_defs: list[Any] | None = None,
@@ -245,7 +245,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
             with blaming("normalize_intercepted_tools"):
                 given = await settled(self.normalize_intercepted_tools(turn.tools))
         arguments = {**turn.arguments, **(state["sampling_args"] if sampling_args is None else sampling_args)}
-        request = chat_request(prompt, model or state["model"], given or tools_of(state), arguments)
+        request = chat_request(as_messages(prompt), model or state["model"], given or tools_of(state), arguments)
         completion = await self._complete(state, client, request)
         response = as_response(completion)
         turn.asked = (response, completion)

@@ -62,7 +62,7 @@ class Lifecycle(Definition, ABC):
     async def get_model_response(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
         self,
         state: State,
-        prompt: Messages,
+        prompt: Messages | str,
         client: Any = None,
         model: str | None = None,
         tool_defs: list[Any] | None = None,

@@ -60,7 +60,7 @@ def test_the_summary_has_means_and_what_they_are_of(seatrial: Seatrial, here):
     assert done.code == 0, done.err
     assert ["toy", "0.667", "0.077 to 1.000", "4 of 6", "6 of 6"] in [cells(line) for line in done.out.splitlines()]
     assert "pass@k: 1: 0.667, 2: 0.667" in done.out
-    assert "won     0.667         6" in done.out
+    assert "won        0.667         6" in done.out
     assert "show out" in done.err
     assert metadata(here / "out")["avg_reward"] == pytest.approx(2 / 3)
     assert metadata(here / "out")["status"] == "complete"

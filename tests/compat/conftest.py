@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from seatrial.compat.finder import CompatFinder, is_ours, keep_unknown
+from seatrial.compat.finder import CompatFinder, behave_alike, is_ours
 
 
 def _forget():
@@ -11,7 +11,7 @@ def _forget():
     for name in [name for name, module in sys.modules.items() if is_ours(module)]:
         del sys.modules[name]
     sys.modules.pop("seatrial.compat.verifiers", None)
-    keep_unknown(keep=False)
+    behave_alike(alike=False)
 
 
 @pytest.fixture

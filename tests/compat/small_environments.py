@@ -1,6 +1,6 @@
 """Small environments in the manner of those that people bring along; with the models that they are tried with.
 
-They import verifiers, not Seatrial. The rewards below are those that verifiers 0.3.1 itself gives them.
+They import verifiers, not Seatrial. The rewards and metrics below are those that verifiers 0.3.1 itself gives them.
 """
 
 # mypy: ignore-errors
@@ -164,6 +164,62 @@ def ranked_model(messages, tools):
     return "the same for all"
 
 
+class Ending(vf.MultiTurnEnv):
+    """Says that it is over by a stop condition, and so hears the model once more."""
+
+    @vf.stop
+    async def is_over(self, state: State) -> bool:
+        return bool(state.get("over"))
+
+    async def env_response(self, messages: Messages, state: State, **kwargs) -> Messages:
+        state["over"] = len(state["trajectory"]) == 2
+        return [{"role": "user", "content": "over" if state["over"] else "go on"}]
+
+
+def heard(completion, state) -> float:
+    return len(state["trajectory"]) + float(text(completion[-1]) == "goodbye") / 2
+
+
+def load_ending():
+    return Ending(dataset=dataset(SUMS[:1]), rubric=vf.Rubric(funcs=[heard]), max_turns=10)
+
+
+def ending_model(messages, tools):
+    return "goodbye" if text(messages[-1]) == "over" else "hello"
+
+
+class Persuaded(vf.MultiTurnEnv):
+    """Asks by itself, and changes how the model is asked."""
+
+    async def setup_state(self, state: State, **kwargs) -> State:
+        nothing = {"type": "object", "properties": {}}
+        state["tool_defs"] = [vf.Tool(name="look", description="Look.", parameters=nothing)]
+        return await super().setup_state(state, **kwargs) or state
+
+    async def get_model_response(self, state, prompt, client=None, model=None, tool_defs=None, sampling_args=None):
+        asked = await super().get_model_response(state, prompt, client, model, tool_defs, sampling_args)
+        again = [*prompt, vf.UserMessage(content=f"You said {asked.message.content}. Once more.")]
+        return await super().get_model_response(
+            state=state, prompt=again, client=state["client"], model=state["model"], sampling_args={"temperature": 0.0}
+        )
+
+    async def env_response(self, messages: Messages, state: State, **kwargs) -> Messages:
+        return []
+
+
+def insisted(completion, state) -> float:
+    return float(text(completion[-1]).count("look")) + len(state["trajectory"]) / 2
+
+
+def load_persuaded():
+    return Persuaded(dataset=dataset(SUMS[:1]), rubric=vf.Rubric(funcs=[insisted]), max_turns=1)
+
+
+def persuaded_model(messages, tools):
+    names = "".join(tool["function"]["name"] for tool in tools)
+    return f"{names} {text(messages[-1])}"
+
+
 SINGLE = [1.5, 1.5, 0.5, 0.5, 0.1, 0.1]
 DOUBTING = [1.2, 1.2, 0.7, 0.7, 1.2, 1.2]
 CASES = {
@@ -173,4 +229,17 @@ CASES = {
     "stateful": (load_stateful, stateful_model, [1.5, 1.5]),
     "group": (load_group, group_model, SINGLE + DOUBTING),
     "ranked": (load_ranked, ranked_model, [1.0] * 6),
+    "ending": (load_ending, ending_model, [3.5, 3.5]),
+    "persuaded": (load_persuaded, persuaded_model, [2.5, 2.5]),
 }
+METRICS = {
+    "single": {"correct": 1.0, "format_reward_func": 1.0, "num_turns": 1.0},
+    "doubting": {"steadfast": 1.2, "num_turns": 3.0},
+    "tools": {"last_word": 1.0, "num_turns": 2.0, "total_tool_calls": 1.0, "add_calls": 1.0, "divide_calls": 0.0},
+    "stateful": {"counted": 1.5, "num_turns": 3.0, "total_tool_calls": 2.0, "count_calls": 2.0},
+    "group": {"correct": 1.0, "format_reward_func": 1.0, "num_turns": 1.0},
+    "ranked": {"best_of_group": 1.0, "num_turns": 1.0},
+    "ending": {"heard": 3.5, "num_turns": 3.0},
+    "persuaded": {"insisted": 2.5, "num_turns": 1.0},
+}
+"""Those of the first rollout, with verifiers 0.3.1."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 FILE = Path(__file__).parent / "small_environments.py"
-# Of an output of verifiers; `num_turns` is a metric there, and `tool_defs` a column.
+# Of an output of verifiers; `tool_defs` is a column there.
 COLUMNS = {
     "answer",
     "completion",
@@ -30,12 +30,12 @@ def environments(compat):
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.CASES
+    return module
 
 
-@pytest.mark.parametrize("name", ["single", "doubting", "tools", "stateful", "group", "ranked"])
+@pytest.mark.parametrize("name", ["single", "doubting", "tools", "stateful", "group", "ranked", "ending", "persuaded"])
 def test_rewards_and_columns_are_those_of_verifiers(environments, name):
-    load, model, rewards = environments[name]
+    load, model, rewards = environments.CASES[name]
 
     def scripted(request):
         said = model(request["messages"], request.get("tools") or [])
@@ -44,4 +44,6 @@ def test_rewards_and_columns_are_those_of_verifiers(environments, name):
     results = load().evaluate_sync(scripted, "scripted", rollouts_per_example=2)
     assert [output["error"] for output in results["outputs"]] == [None] * len(rewards)
     assert [output["reward"] for output in results["outputs"]] == pytest.approx(rewards)
+    known = {name: value for name, value in results["outputs"][0]["metrics"].items() if value is not None}
+    assert known == pytest.approx(environments.METRICS[name])
     assert all(set(output) >= COLUMNS for output in results["outputs"])

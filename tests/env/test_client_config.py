@@ -139,3 +139,17 @@ def test_keys_of_endpoints_go_along_to_other_processes_and_are_not_shown(monkeyp
 def test_an_endpoint_is_a_table_or_a_config():
     with pytest.raises(vf.UsageError, match="endpoint_configs: 'h' is none"):
         vf.ClientConfig(endpoint_configs="http://localhost/v1")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"api_key": ""}, "api_key: is empty, expected a key; leave it out where none is needed"),
+        ({"api_key": "a\nb"}, "api_key: is text with characters that no key has"),
+        ({"extra_headers": {"X-Team": "a\r\nHost: b"}}, "the header X-Team holds a line break"),
+        ({"extra_headers": {"X Team": "a"}}, "'X Team' is no name of a header"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_is(values, words):
+    with pytest.raises(vf.UsageError, match=words):
+        vf.ClientConfig(**values)

@@ -46,10 +46,10 @@ def test_each_is_rolled_out_and_scored_by_its_own():
     group = EnvGroup([singles("0", "x"), Guessing()], ["math", "game"])
     results = evaluate(group, counting)
     assert [output["reward"] for output in results["outputs"]] == [1.0, 0.0, 1.0, 1.0, 1.0]
-    assert results["outputs"][0]["metrics"] == {"exact": 1.0, "won": None}
-    assert results["outputs"][4]["metrics"] == {"exact": None, "won": 1.0}
+    assert results["outputs"][0]["metrics"] == {"exact": 1.0, "won": None, "num_turns": 1.0}
+    assert results["outputs"][4]["metrics"] == {"exact": None, "won": 1.0, "num_turns": 3.0}
     assert results["outputs"][4]["info"] == {"number": 2, "env_id": "game"}
-    assert results["metadata"]["avg_metrics"] == {"exact": 0.5, "won": 1.0}
+    assert results["metadata"]["avg_metrics"] == {"exact": 0.5, "won": 1.0, "num_turns": 1.6}
 
 
 def test_names_are_numbers_unless_they_are_given():
@@ -65,7 +65,7 @@ def test_groups_in_groups():
     outputs = evaluate(outer, counting)["outputs"]
     assert [output["reward"] for output in outputs] == [1.0, 1.0, 1.0, 1.0, 0.0]
     assert outputs[1]["info"]["env_id"] == ["all", "game"]
-    assert outputs[1]["metrics"] == {"exact": None, "won": 1.0}
+    assert outputs[1]["metrics"] == {"exact": None, "won": 1.0, "num_turns": 1.0}
 
 
 def test_tasks_of_harbor_keep_their_names_and_are_judged_by_their_tests(tmp_path):
@@ -153,7 +153,7 @@ def test_a_rubric_of_the_group_is_added():
     group = EnvGroup([singles("a"), Guessing(dataset=ROWS[:1])], rubric=vf.Rubric([lively], weights=[0.5]))
     outputs = evaluate(group, counting)["outputs"]
     assert [output["reward"] for output in outputs] == [0.5, 1.5]
-    assert outputs[0]["metrics"] == {"exact": 0.0, "won": None, "lively": 1.0}
+    assert outputs[0]["metrics"] == {"exact": 0.0, "won": None, "num_turns": 1.0, "lively": 1.0}
 
 
 def test_what_trainers_set_is_set_everywhere():
@@ -175,7 +175,7 @@ def test_rollouts_of_a_row_are_compared_where_their_environment_does_so():
     results = evaluate(group, lambda messages: next(answers), rollouts_per_example=2, max_concurrent=1)
     assert [output["reward"] for output in results["outputs"]] == [1.0, 0.0, 1.0, 0.0]
     assert [output["advantage"] for output in results["outputs"]] == [0.5, -0.5, 0.5, -0.5]
-    assert results["outputs"][2]["metrics"] == {"exact": None, "longest": 1.0}
+    assert results["outputs"][2]["metrics"] == {"exact": None, "longest": 1.0, "num_turns": 1.0}
 
 
 def test_trainers_may_ask_for_a_group_of_rollouts_or_a_stream():

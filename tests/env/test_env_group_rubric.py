@@ -36,13 +36,13 @@ def test_rollouts_are_compared_with_those_of_their_own_environment():
     asyncio.run(group().rubric.score_group(states))
     assert [each["reward"] for each in states] == [0.0, 1.0, 1.0]
     assert [each["advantage"] for each in states] == [-0.5, 0.0, 0.5]
-    assert states[0]["metrics"] == {"best": 0.0, "one": None}
+    assert states[0]["metrics"] == {"best": 0.0, "one": None, "num_turns": 0.0}
 
 
 def test_it_knows_what_its_environments_need():
     rubric = group().rubric
     assert (rubric.has_group_rewards, rubric.has_advantages) == (True, False)
-    assert rubric.get_reward_func_names() == ["best", "one"]
+    assert rubric.get_reward_func_names() == ["best", "num_turns", "one"]
 
 
 def test_a_rollout_of_no_environment_is_not_scored_as_zero():

@@ -33,7 +33,7 @@ def test_metadata_has_the_counts_beside_the_mean():
         "num_examples": 2,
     }
     assert (metadata["model"], metadata["env_id"], metadata["rollouts_per_example"]) == ("m", "guess", 3)
-    assert metadata["avg_metrics"] == {"won": 1.0}
+    assert metadata["avg_metrics"] == {"won": 1.0, "num_turns": 1.5}
     assert metadata["usage"]["calls"] == 9
     low, high = metadata["avg_reward_interval"]
     assert 0.1 < low < 0.2 < high == 1.0  # of two examples, however often each was rolled out
@@ -51,8 +51,15 @@ def test_rewards_beyond_one_have_no_interval():
 
 
 def test_no_rollouts_at_all_is_a_mistake():
-    with pytest.raises(vf.UsageError, match="rollouts_per_example is 0"):
+    with pytest.raises(vf.UsageError, match="rollouts_per_example is 0, expected a whole number, 1 or more"):
         Guessing().evaluate_sync(counting, "m", rollouts_per_example=0)
+
+
+@pytest.mark.parametrize("given", [2.0, "2", True, None])
+@pytest.mark.parametrize("name", ["rollouts_per_example", "num_examples", "max_concurrent"])
+def test_numbers_of_things_are_whole(name, given):
+    with pytest.raises(vf.UsageError, match=f"{name} is {given!r}, expected a whole number"):
+        Guessing().evaluate_sync(counting, "m", **{name: given})
 
 
 def test_nothing_to_do_has_no_mean():
@@ -278,7 +285,8 @@ def test_a_rubric_can_be_added():
     rubric = vf.Rubric([lambda: 1.0])
     env = Guessing(rubric=rubric, max_turns=1)
     env.add_rubric(vf.Rubric([lambda: 5.0], [0.0]))
-    assert env.evaluate_sync(counting, "m")["outputs"][0]["metrics"] == {"<lambda>": 1.0, "<lambda>_2": 5.0}
+    metrics = env.evaluate_sync(counting, "m")["outputs"][0]["metrics"]
+    assert metrics == {"<lambda>": 1.0, "num_turns": 1.0, "<lambda>_2": 5.0}
     assert len(rubric.funcs) == 1
 
 

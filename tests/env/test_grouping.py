@@ -52,7 +52,7 @@ def test_the_rollouts_of_a_row_are_scored_together():
     assert [len(group) for group in rubric.groups] == [3, 3, 3]
     assert [output["reward"] for output in results["outputs"]] == [0.0, 1.0, 2.0] * 3
     assert [output["advantage"] for output in results["outputs"]] == [-1.0, 0.0, 1.0] * 3
-    assert results["outputs"][2]["metrics"] == {"place": 2.0}
+    assert results["outputs"][2]["metrics"] == {"place": 2.0, "num_turns": 1.0}
     assert results["outputs"][2]["place"] == 2.0
     assert sorted(rubric.cleaned) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert results["metadata"]["avg_reward"] == 1.0

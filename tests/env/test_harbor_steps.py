@@ -67,6 +67,20 @@ def test_turns_of_all_steps_are_one_trajectory_and_max_turns_counts_in_each(tmp_
     assert (output["reward"], output["step_rewards"]) == (1.0, {"one": 1.0, "two": 1.0})
     assert built == ["one", "stepped", "two", "stepped"]
     assert output["metrics"]["num_turns"] == 2.0
+    names = ("reward", "num_turns", "agent_timeout", "agent_error")
+    seen = {name: value for name, value in output["metrics"].items() if "/" in name}
+    assert seen == {f"{step}/{name}": float(name in names[:2]) for step in ("one", "two") for name in names}
+
+
+def test_a_step_that_was_not_played_has_no_metrics_and_one_that_was_has_what_its_verifier_counted(desk, tmp_path):
+    make_steps(tmp_path, first="min_reward = 0.6")
+    command = WRITE.format(first='{"reward": 0.5, "tests": 3, "note": "x"}', second='{"reward": 1}') + "; exit 4"
+    env = vf.HarborEnv(command, tmp_path, backend=desk.backend, image="host")
+    results = desk.wait(env.evaluate(echo, "m", retries=0))
+    seen = {name: value for name, value in only(results)["metrics"].items() if "/" in name}
+    ended = {"one/agent_timeout": 0.0, "one/agent_error": 1.0}
+    assert seen == {"one/tests": 3.0, "one/reward": 0.5, "one/num_turns": 0.0, **ended}
+    assert results["metadata"]["avg_metrics"]["one/tests"] == 3.0
 
 
 def test_compute_reward_is_asked_for_each_step(tmp_path):

@@ -161,7 +161,7 @@ def test_a_judge_beside_another_rubric():
     env = Guessing()
     env.add_rubric(judged)
     (output,) = env.evaluate_sync(counting, "m", num_examples=1)["outputs"]
-    assert (output["reward"], output["metrics"]) == (1.5, {"won": 1.0, "approved": 1.0})
+    assert (output["reward"], output["metrics"]) == (1.5, {"won": 1.0, "num_turns": 1.0, "approved": 1.0})
     assert isinstance(env.rubric, vf.Rubric)
 
 

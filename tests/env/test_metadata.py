@@ -105,6 +105,6 @@ def test_metrics_of_rollouts_that_failed_are_in_no_mean():
     rows = [{"prompt": "q", "answer": answer} for answer in ("1", "no number")]
     env = vf.MultiTurnEnv(dataset=rows, rubric=vf.Rubric([judge, marked], [1.0, 0.0]), max_turns=1)
     results = env.evaluate_sync(counting, "m")
-    assert results["outputs"][1]["metrics"] == {"judge": None, "marked": 1.0}
-    assert results["metadata"]["avg_metrics"] == {"judge": 1.0, "marked": 0.0}
-    assert figures_of(results["outputs"], 2, "m").metrics["marked"] == MetricMean(0.0, 1)
+    assert results["outputs"][1]["metrics"] == {"judge": None, "marked": 1.0, "num_turns": 1.0}
+    assert results["metadata"]["avg_metrics"] == {"judge": 1.0, "marked": 0.0, "num_turns": 1.0}
+    assert figures_of(results["outputs"], 2).metrics["marked"] == MetricMean(0.0, 1)

@@ -29,11 +29,11 @@ def test_a_metric_of_that_name_of_ones_own_stays_the_only_one():
     assert (metrics["num_turns"], "num_turns_2" in metrics) == (7.0, False)
 
 
-def test_without_a_rubric_a_rollout_is_worth_what_its_hooks_say():
+def test_metrics_without_a_rubric_leave_a_rollout_worth_what_its_hooks_say():
     class Own(vf.CliAgentEnv):
         async def post_rollout(self, state):
             await super().post_rollout(state)
             state["reward"] = 0.5
 
     output = only(evaluate(cli_env(crashing, Own)))
-    assert (output["reward"], output["metrics"] or {}) == (0.5, {})
+    assert (output["reward"], output["metrics"]["agent_error"]) == (0.5, 1.0)

@@ -155,7 +155,10 @@ HOOKS = ["setup_state", "get_prompt_messages", "get_model_response", "env_respon
 
 
 @pytest.mark.parametrize("name", [*HOOKS, "add_model_response", "post_rollout", "max_turns_reached"])
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit("broken"), asyncio.CancelledError("broken")])
+@pytest.mark.parametrize(
+    "error",
+    [each("broken") for each in (ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError)],
+)
 def test_a_hook_that_raises_ends_its_rollout_with_an_error_that_names_it(name, error):
     async def broken(self, *args, **kwargs):
         raise error
@@ -325,3 +328,46 @@ def test_render_completion_may_write_into_the_state_and_return_nothing():
             state["completion"] = state["completion"][-1:]
 
     assert [message["content"] for message in roll(Short())["completion"]] == ["right"]
+
+
+class Ending(vf.MultiTurnEnv):
+    """Over by a stop condition, which what it says brings about."""
+
+    @vf.stop
+    async def is_over(self, state):
+        return bool(state.get("over"))
+
+    async def env_response(self, messages, state, **kwargs):
+        state["over"] = True
+        return "over"
+
+
+@pytest.mark.parametrize(("once_more", "said"), [(False, ["0", "over"]), (True, ["0", "over", "1"])])
+def test_a_stop_condition_that_the_environment_brings_about(monkeypatch, once_more, said):
+    monkeypatch.setattr(vf.MultiTurnEnv, "asks_once_more", once_more)
+    (output,) = Ending(dataset=[{"prompt": "q"}]).evaluate_sync(counting, "m")["outputs"]
+    assert ([each["content"] for each in output["completion"]], output["stop_condition"]) == (said, "is_over")
+
+
+def test_get_model_response_asks_whom_and_how_it_is_told():
+    seen = []
+
+    class Asking(vf.MultiTurnEnv):
+        async def get_model_response(self, state, prompt, *args, **kwargs):
+            state["tool_defs"] = [{"name": "look", "parameters": {}}]
+            own = await super().get_model_response(state, prompt)
+            answer = await state["client"].chat.completions.create(model="raw", messages=[{"role": "user"}])
+            told = await state["client"].get_response("and?", "plain", {"seed": 1})
+            said = f"{own.choices[0].message.content} {answer.choices[0].message.tool_calls} {told.message.content}"
+            more = [{"name": "hear", "parameters": {}}]
+            return await super().get_model_response(state, said, lambda messages: "other", "n", more, {"top_p": 0.5})
+
+    def model(request):
+        seen.append({name: value for name, value in request.items() if name != "messages"})
+        return "own"
+
+    env = Asking(dataset=[{"prompt": "q"}], max_turns=1)
+    (output,) = env.evaluate_sync(model, "m", sampling_args={"seed": 7})["outputs"]
+    assert (output["error"], output["completion"][0]["content"]) == (None, "other")
+    look = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    assert seen == [{"model": "m", "tools": [look], "seed": 7}, {"model": "raw"}, {"model": "plain", "seed": 1}]

@@ -82,15 +82,8 @@ def won(completion):
     return float(completion[-1]["content"] == "right")
 
 
-def turns(state):
-    """How often the model guessed; it is reported, and not part of the reward."""
-    return len(state["trajectory"])
-
-
 def load_environment(max_turns: int = 4) -> vf.Environment:
-    rubric = vf.Rubric([won])
-    rubric.add_metric(turns)
-    return Guessing(dataset=ROWS, rubric=rubric, max_turns=max_turns)
+    return Guessing(dataset=ROWS, rubric=vf.Rubric([won]), max_turns=max_turns)
 '''
 
 _ASK = '''\

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import click
 
-from seatrial.cli.eval_folder import figures_json
 from seatrial.cli.eval_prepared import PreparedEval
-from seatrial.cli.eval_view import show_figures
+from seatrial.cli.eval_view import figures_json, show_figures
 from seatrial.cli.gates import Gates
 from seatrial.cli.program import command_line
 from seatrial.env.eval_figures import EvalFigures, figures_of
@@ -38,8 +37,9 @@ def conclude(end: EvalEnding, gates: Gates) -> int:
     if end.ended == "failed" and _leave_nothing(prepared):
         return 1
     outputs = end.results["outputs"] if end.results else _kept(prepared)
-    figures = figures_of(outputs, prepared.planned, prepared.model.name, prepared.pass_threshold)
-    metadata = {**figures_json(figures), **(end.results["metadata"] if end.results else {}), **_metadata(end)}
+    figures = figures_of(outputs, prepared.planned, prepared.pass_threshold, model=prepared.model.name)
+    known = end.results["metadata"] if end.results else {}
+    metadata = {**known, **figures_json(figures), **_metadata(end)}
     if prepared.folder is not None and prepared.folder.is_dir():
         write_results(prepared.folder, outputs)
         keep_metadata(prepared.folder, metadata)

@@ -1,12 +1,10 @@
 """The folder an evaluation goes to, or goes on in, and what is written there besides the rollouts."""
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from seatrial.cli.eval_options import LATEST
-from seatrial.env.eval_figures import EvalFigures
 from seatrial.env.kept_outputs import RESULTS, read_metadata
 from seatrial.env.saving import ROLLOUTS
 from seatrial.errors import JobError
@@ -55,36 +53,6 @@ def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if different:
         listed = "; ".join(f"{name} was {stored[name]!r} and is {settings[name]!r}" for name in different)
         raise JobError(f"{folder}: is another evaluation: {listed}. Give the same options, or another folder")
-
-
-def figures_json(figures: EvalFigures) -> dict[str, Any]:
-    """The figures by the names that metadata.json has for them."""
-    return {
-        "planned": figures.planned,
-        "finished": figures.finished,
-        "scored": figures.scored,
-        "errors": figures.failed,
-        "errors_by_kind": _by_kind(figures),
-        "invalid": figures.invalid,
-        "avg_reward": figures.mean,
-        "avg_reward_interval": figures.interval,
-        "avg_reward_if_failed": figures.mean_if_failed,
-        "avg_metrics": {name: metric.mean for name, metric in figures.metrics.items()},
-        "metrics": {name: dataclasses.asdict(metric) for name, metric in figures.metrics.items()},
-        "pass_threshold": figures.pass_threshold,
-        "passed": figures.passed,
-        "pass_at_k": {str(k): value for k, value in figures.pass_at_k.items()},
-        "pass_all_k": {str(k): value for k, value in figures.pass_all_k.items()},
-        "usage": dict(figures.usage),
-        "cost_usd": figures.cost_usd,
-    }
-
-
-def _by_kind(figures: EvalFigures) -> dict[str, int]:
-    kinds: dict[str, int] = {}
-    for each in figures.errors:
-        kinds[each.kind] = kinds.get(each.kind, 0) + each.rollouts
-    return kinds
 
 
 def _has_results(folder: Path) -> bool:

@@ -1,6 +1,7 @@
 """The figures of an evaluation on the screen, each mean beside what it is a mean of."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -8,6 +9,7 @@ from seatrial.cli.colours import OUTCOME_COLOURS, paint
 from seatrial.cli.render import show_line, show_table
 from seatrial.env.eval_figures import PASS_THRESHOLD, EvalFigures, figures_of
 from seatrial.env.kept_outputs import read_metadata, read_outputs
+from seatrial.env.metadata import named_figures
 from seatrial.report.text import counted, format_cost, harmless
 
 _NAMED = 5
@@ -25,9 +27,14 @@ def stored_figures(folder: Path) -> EvalFigures:
     return figures_of(
         outputs,
         planned if isinstance(planned, int) else len(outputs),
-        str(metadata.get("model") or ""),
         threshold if isinstance(threshold, int | float) else PASS_THRESHOLD,
+        model=str(metadata.get("model") or ""),
     )
+
+
+def figures_json(figures: EvalFigures) -> dict[str, Any]:
+    """The figures as metadata.json has them, and what the model cost."""
+    return {**named_figures(figures), "cost_usd": figures.cost_usd}
 
 
 def show_figures(figures: EvalFigures, model: str) -> None:
@@ -37,7 +44,7 @@ def show_figures(figures: EvalFigures, model: str) -> None:
     columns = ("model", "mean reward", "95 % interval", f"passed (≥ {figures.pass_threshold:g})", "scored")
     show_table("", columns, [(model, _number(figures.mean), _interval(figures), passed, scored)])
     _show_left_out(figures)
-    if len(figures.pass_at_k) > 1:
+    if figures.pass_at_k:
         show_line(f"pass@k: {_by_k(figures.pass_at_k)}")
         show_line(f"pass^k: {_by_k(figures.pass_all_k)}")
     if figures.metrics:
@@ -56,9 +63,9 @@ def _show_left_out(figures: EvalFigures) -> None:
         show_line(f"not scored: the verifier could not judge {counted(figures.invalid, 'rollout')}")
     if (open_ := figures.planned - figures.finished) > 0:
         show_line(f"{counted(open_, 'rollout')} not run yet")
-    if figures.finished > figures.scored and figures.mean_if_failed is not None and figures.scored:
+    if figures.finished > figures.scored and figures.mean_failed_as_zero is not None and figures.scored:
         missing = counted(figures.finished - figures.scored, "rollout without a reward", "rollouts without a reward")
-        show_line(f"the mean would be {figures.mean_if_failed:.3f} with {missing} as 0, as verifiers counts them")
+        show_line(f"the mean would be {figures.mean_failed_as_zero:.3f} with {missing} as 0, as verifiers counts them")
 
 
 def _show_usage(figures: EvalFigures) -> None:

@@ -55,8 +55,11 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
 def _show_evaluations(folders: list[Path], *, as_json: bool) -> None:
     """Rollouts of `seatrial eval`, or of verifiers, that are no trials of a job."""
-    from seatrial.cli.eval_folder import figures_json  # noqa: PLC0415 - jobs need none of it
-    from seatrial.cli.eval_view import show_evaluation, stored_figures  # noqa: PLC0415 - likewise
+    from seatrial.cli.eval_view import (  # noqa: PLC0415 - jobs need none of it
+        figures_json,
+        show_evaluation,
+        stored_figures,
+    )
 
     if as_json:
         found = [{"folder": str(folder), **figures_json(stored_figures(folder))} for folder in folders]

@@ -28,7 +28,6 @@ NAMES = {
     "Taskset": _V1,
     "Harness": _V1,
     "Env": _V1,
-    "SandboxClient": "AsyncSandboxClient, whose methods are awaited",
     "ToolRubric": "ToolEnv, which counts calls of its tools as metrics",
     "RendererClient": _CLIENT,
     "NeMoRLChatCompletionsClient": _CLIENT,

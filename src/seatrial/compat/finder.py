@@ -31,7 +31,7 @@ class CompatModule(ModuleType):
         if _known(below):
             return import_module(below)
         value = resolve(self.__name__, name)
-        keep_unknown(keep=True)
+        behave_alike(alike=True)
         setattr(self, name, value)
         return value
 
@@ -70,10 +70,16 @@ class CompatFinder(MetaPathFinder, Loader):
         """Nothing: names are looked up when they are asked for."""
 
 
-def keep_unknown(*, keep: bool) -> None:
-    """Say whether environments, once there are any, make attributes of keywords that nothing takes, or refuse them."""
-    if (environments := sys.modules.get("seatrial.env.definition")) is not None:
-        environments.Definition.keeps_unknown = keep
+def behave_alike(*, alike: bool) -> None:
+    """Say whether environments, once there are any, do as those of verifiers where ours do otherwise.
+
+    Keywords that nothing takes become attributes, and a model has the word once more before a stop condition that
+    `env_response` has brought about is seen.
+    """
+    if (definitions := sys.modules.get("seatrial.env.definition")) is not None:
+        definitions.Definition.keeps_unknown = alike
+    if (conversations := sys.modules.get("seatrial.env.multi_turn")) is not None:
+        conversations.MultiTurnEnv.asks_once_more = alike
 
 
 def is_ours(module: object) -> bool:

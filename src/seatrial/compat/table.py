@@ -221,6 +221,7 @@ _SANDBOX_CLIENT = {
     "CommandResponse": "env.sandbox_values:CommandResult",
     "CreateSandboxRequest": "env.sandbox_values:SandboxRequest",
     "Sandbox": "env.sandbox_values:SandboxInfo",
+    "SandboxClient": "compat.waiting",
 }
 
 STAND_INS = {"prime_sandboxes": _SANDBOX_CLIENT}

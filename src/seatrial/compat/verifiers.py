@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seatrial.compat.finder import CompatFinder, is_ours, keep_unknown
+from seatrial.compat.finder import CompatFinder, behave_alike, is_ours
 from seatrial.errors import UsageError
 
 _USAGE = "usage: python -m seatrial.compat.verifiers PROGRAM.py [ARGUMENTS] | -m MODULE [ARGUMENTS]"
@@ -35,7 +35,7 @@ def uninstall() -> None:
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, CompatFinder)]
     for name in [name for name, module in sys.modules.items() if is_ours(module)]:
         del sys.modules[name]
-    keep_unknown(keep=False)
+    behave_alike(alike=False)
 
 
 def main(arguments: Sequence[str]) -> int:

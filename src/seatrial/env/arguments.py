@@ -1,12 +1,13 @@
 """Keyword arguments: those that are passed on, and those that nothing takes, with the one that was probably meant."""
 
 import inspect
+import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from seatrial.errors import UnknownArgumentError
+from seatrial.errors import UnknownArgumentError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,6 +20,18 @@ def refuse_unknown(what: str, unknown: Collection[str], known: Iterable[str]) ->
         names = sorted(set(known) - set(unknown))
         hints = "; ".join(_hint(name, names) for name in unknown)
         raise UnknownArgumentError(f"{what} got an unknown argument {hints}")
+
+
+def whole_number(name: str, value: Any, least: int | None = None) -> int:
+    """A number of things, as it was given. Raises UsageError for what is no whole number, or less than `least`."""
+    expected = "a whole number" if least is None else f"a whole number, {least} or more"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or (least is not None and number < least):
+        raise UsageError(f"{name} is {value!r}, expected {expected}")
+    return number
 
 
 def constructor_arguments(kind: type) -> list[str]:

@@ -18,16 +18,15 @@ from seatrial.env.decorators import cleanup, stop
 from seatrial.env.hooks import blaming, call_hook, settled, within
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.model_access import model_access, readable_prices
-from seatrial.env.monitors import MONITORS
+from seatrial.env.monitors import OF_AGENTS
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.response import Response, as_response
-from seatrial.env.rubric import Rubric
 from seatrial.env.sandbox_client import without_client
 from seatrial.env.sandbox_mixin import SandboxMixin
 from seatrial.env.sandbox_resources import vars_of, with_resources
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.sandbox_values import SandboxRequest, image_name, variables_for
-from seatrial.env.state import State, rollout_of
+from seatrial.env.state import State, rollout_of, tools_of
 from seatrial.env.workplace import PlainWorkplace, Workplace
 from seatrial.sandbox.scratch import Scratch
 
@@ -91,13 +90,7 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         self.prices = None if prices is None else readable_prices(prices)
         self.environment_vars = dict(settings.environment_vars or {})
         self._use_sandboxes(settings)
-        self._add_monitors()
-
-    def _add_monitors(self) -> None:
-        """Report how agents fared, where there is a rubric: without one, a rollout is worth what its hooks say."""
-        known = {getattr(func, "__name__", "") for func in self.rubric.funcs}
-        if known and (new := [func for func in MONITORS if func.__name__ not in known]):
-            self.add_rubric(Rubric(new, [0.0] * len(new)))
+        self.add_monitors(*OF_AGENTS)
 
     async def get_docker_image(self, state: State) -> str:
         """The image of a rollout's sandbox."""
@@ -216,6 +209,10 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         with blaming("env_response"):
             return [*messages, *as_messages(await settled(self.env_response(messages, state)))]
 
+    async def _is_over(self, state: State) -> bool:
+        """As for any conversation; whether the agent has ended shows by what it says next, so it is always asked."""
+        return await self.is_completed(state)
+
     async def _next_turn(self, state: State) -> "InterceptedTurn | None":
         run = agent_of(state).run
         if run is None:
@@ -229,32 +226,29 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
                 if await settled(self.check_agent_completed(state)):
                     return None
 
-    async def get_model_response(  # noqa: PLR0913 - the names that authors know
+    async def get_model_response(  # noqa: PLR0913, PLR0917 - the names that authors know
         self,
         state: State,
-        prompt: Messages,
-        model: str | None = None,
-        tools: list[Any] | None = None,
-        sampling_args: Mapping[str, Any] | None = None,
-        *,
+        prompt: Messages | str,
         client: Any = None,
+        model: str | None = None,
         tool_defs: list[Any] | None = None,
-        oai_tools: list[Any] | None = None,
+        sampling_args: Mapping[str, Any] | None = None,
         message_type: str | None = None,
+        *,
+        oai_tools: list[Any] | None = None,
+        tools: list[Any] | None = None,
     ) -> Response | Any:
-        """The model's answer to a request of the agent, asked with what else the request says; see Environment.
-
-        `tool_defs` and `oai_tools` are other names of `tools`. The rollout's own client is asked, whatever `client` is.
-        """
-        turn, tools = agent_of(state).turn, tools or tool_defs or oai_tools
+        """The model's answer to a request of the agent, asked with what else the request says; see Lifecycle."""
+        turn, given = agent_of(state).turn, tool_defs or oai_tools or tools
         if turn is None:
-            return await super().get_model_response(state, prompt, model, tools, sampling_args)
-        if turn.tools and not tools:
+            return await super().get_model_response(state, prompt, client, model, given, sampling_args)
+        if turn.tools and not given:
             with blaming("normalize_intercepted_tools"):
-                tools = await settled(self.normalize_intercepted_tools(turn.tools))
+                given = await settled(self.normalize_intercepted_tools(turn.tools))
         arguments = {**turn.arguments, **(state["sampling_args"] if sampling_args is None else sampling_args)}
-        request = chat_request(prompt, model or state["model"], tools or state["tools"], arguments)
-        completion = await state["client"].complete(request)
+        request = chat_request(as_messages(prompt), model or state["model"], given or tools_of(state), arguments)
+        completion = await self._complete(state, client, request)
         response = as_response(completion)
         turn.asked = (response, completion)
         return response

@@ -9,13 +9,17 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from seatrial.env.chat_calls import chat_namespace
 from seatrial.env.client_config import ClientConfig
-from seatrial.env.messages import Messages
+from seatrial.env.messages import Messages, as_messages
 from seatrial.env.policy import Policy
+from seatrial.env.response import Response, as_response
+from seatrial.env.tool_tables import as_tool_tables
 from seatrial.errors import InvalidModelResponseError, ModelSilentError, OverlongPromptError, ProviderError, UsageError
 from seatrial.gateway.api import ModelRequest, Upstream
 from seatrial.model.trace import Dialect
@@ -40,6 +44,23 @@ class Client:
         """The client as one rollout uses it: a script starts at its beginning."""
         fresh = getattr(self.upstream, "fresh", None)  # PerTrial has it; to ask for a Protocol takes long
         return self if fresh is None else Client(fresh(), self.given)
+
+    @property
+    def chat(self) -> SimpleNamespace:
+        """`chat.completions.create`, for environments that ask by themselves."""
+        return chat_namespace(self.complete)
+
+    async def get_response(
+        self,
+        prompt: Messages | str,
+        model: str,
+        sampling_args: Mapping[str, Any] | None = None,
+        tools: list[Any] | None = None,
+        **_: Any,
+    ) -> Response:
+        """The model's answer to a prompt; raises as `complete` does."""
+        request = chat_request(as_messages(prompt), model, as_tool_tables(tools), sampling_args or {})
+        return as_response(await self.complete(request))
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completion request. Raises ModelError, or OverlongPromptError when it does not fit."""

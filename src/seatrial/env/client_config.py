@@ -1,10 +1,11 @@
 """ClientConfig: where a model is, and how patient we are with it."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from seatrial.env.arguments import refuse_unknown
 from seatrial.errors import UsageError
@@ -28,6 +29,8 @@ ClientType = Literal[
     "nemorl_chat_completions",
 ]
 _CLIENT_TYPES: dict[str, Dialect] = {"openai_responses": "openai_responses", "anthropic_messages": "anthropic"}
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -64,6 +67,24 @@ class ClientConfig(StrictModel):
     renderer_config: Any = None
     renderer_model_name: str | None = None
     renderer_pool_size: int | None = None
+
+    @field_validator("api_key")
+    @classmethod
+    def _is_key(cls, value: str | None) -> str | None:
+        if value is not None and not (value.isascii() and value.isprintable() and value.strip()):
+            found = "empty" if not value.strip() else "text with characters that no key has, such as a line break"
+            raise ValueError(f"is {found}, expected a key; leave it out where none is needed")
+        return value
+
+    @field_validator("extra_headers")
+    @classmethod
+    def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, said in value.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a header, expected letters, digits and dashes")
+            if any(character in said for character in "\r\n\0"):
+                raise ValueError(f"the header {name} holds a line break, which no header may")
+        return value
 
     def __init__(self, **values: Any) -> None:
         if "api_base_url" in values:  # what the address is called elsewhere

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from seatrial.env.arguments import constructor_arguments, refuse_unknown
+from seatrial.env.monitors import MonitorRubric
 from seatrial.env.row_dataset import RowDataset
 from seatrial.env.rows import DatasetSource, RowFormat, choose, load_rows
-from seatrial.env.rubric import Rubric
+from seatrial.env.rubric import RewardFunc, Rubric
+from seatrial.env.rubric_calls import func_name
 from seatrial.env.tool_tables import as_tool_tables
 from seatrial.errors import UsageError
 
@@ -126,6 +128,14 @@ class Definition:
     def add_rubric(self, rubric: Rubric) -> None:
         """Add the functions of another rubric to those of this environment."""
         self.rubric = self.rubric.plus(rubric)
+
+    def add_monitors(self, *metrics: RewardFunc) -> None:
+        """Report metrics beside the reward, but for those that the rubric has by the same names already."""
+        if not isinstance(self.rubric, Rubric):  # something else that scores, on its own
+            return
+        known = self.rubric.get_reward_func_names()
+        if new := [metric for metric in metrics if func_name(metric) not in known]:
+            self.add_rubric(MonitorRubric(new, [0.0] * len(new)))
 
     @property
     def oai_tools(self) -> list[dict[str, Any]] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from seatrial.concurrency import complete
-from seatrial.env.arguments import refuse_unknown
+from seatrial.env.arguments import refuse_unknown, whole_number
 from seatrial.env.evaluation_options import EvaluationOptions, takes_options
 from seatrial.env.leases import open_model
 from seatrial.env.lifecycle import Lifecycle
@@ -79,10 +79,9 @@ class Environment(Lifecycle):
         is cleaned up first.
         """
         chosen = EvaluationOptions.read(Environment.evaluate, options)
-        if rollouts_per_example < 1:
-            raise UsageError(f"rollouts_per_example is {rollouts_per_example}, expected at least 1")
-        examples = self.get_eval_dataset(num_examples, chosen.order)
-        rows = RowDataset(row for row in examples for _ in range(rollouts_per_example))
+        each = whole_number("rollouts_per_example", rollouts_per_example, 1)
+        examples = self.get_eval_dataset(whole_number("num_examples", num_examples), chosen.order)
+        rows = RowDataset(row for row in examples for _ in range(each))
         return await self._run(self._plan(rows, _Asked(client, model, sampling_args, max_concurrent), chosen), client)
 
     def generate_sync(self, inputs: DatasetSource, client: Any, model: str, *args: Any, **options: Any) -> Results:
@@ -180,7 +179,8 @@ class Environment(Lifecycle):
             return (await self._run(plan, asked.client))["outputs"]
 
     def _plan(self, rows: Sequence[Row], asked: _Asked, options: EvaluationOptions) -> RunPlan:
-        limits = [asked.max_concurrent, options.max_concurrent_generation or -1, self.concurrency or -1]
+        wanted = whole_number("max_concurrent", asked.max_concurrent)
+        limits = [wanted, options.max_concurrent_generation or -1, self.concurrency or -1]
         return RunPlan(
             rows=rows,
             model=asked.model,
@@ -205,8 +205,7 @@ class Environment(Lifecycle):
         self, inputs: DatasetSource | int, each: int, asked: _Asked, options: Mapping[str, Any]
     ) -> StreamPlan:
         chosen = EvaluationOptions.read(Environment.stream, options)
-        if each < 1:
-            raise UsageError(f"rollouts_per_example is {each}, expected at least 1")
+        whole_number("rollouts_per_example", each, 1)
         rows = self._rows_to_stream(inputs, chosen)
         kept = [row for row in rows for _ in range(each)] if isinstance(rows, RowDataset) else []
         run = self._plan(kept, asked, chosen)

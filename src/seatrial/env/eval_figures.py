@@ -4,14 +4,13 @@ Each mean stands beside what it is a mean of. A rollout that failed, or that not
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from seatrial.env.results import Output
 from seatrial.model.record import SCORED_OUTCOMES
-from seatrial.stats.attempts import Attempts, estimate_pass_all_k, estimate_pass_at_k
+from seatrial.stats.attempts import Attempts, pass_all_k, pass_at_k
 from seatrial.stats.estimates import estimate_mean
 
 PASS_THRESHOLD = 1.0
@@ -41,25 +40,29 @@ class MetricMean:
 class EvalFigures:
     """How an evaluation stands. `interval` is that of rewards from 0 to 1; of others there is none.
 
-    `mean_if_failed` counts what has no reward as 0, as other programs do. `pass_at_k` and `pass_all_k` are over the
-    examples that have k rollouts with a reward; one passes that reaches `pass_threshold`.
+    `mean_failed_as_zero` counts what has no reward as 0, as other programs do. `pass_at_k` and `pass_all_k` are over
+    the examples that have k rollouts with a reward, and empty for single rollouts; one passes that reaches
+    `pass_threshold`. `usage` is that of all rollouts, `token_usage` that of one on average. `cost_usd` is None where it
+    is not known, or no model was named.
     """
 
     planned: int
     finished: int
     scored: int
     examples: int
+    rollouts_per_example: int
     errors: tuple[ErrorCount, ...]
     invalid: int
     mean: float | None
     interval: tuple[float, float] | None
-    mean_if_failed: float | None
+    mean_failed_as_zero: float | None
     pass_threshold: float
     passed: int
     pass_at_k: Mapping[int, float]
     pass_all_k: Mapping[int, float]
     metrics: Mapping[str, MetricMean]
     usage: Mapping[str, int]
+    token_usage: Mapping[str, float]
     cost_usd: float | None
 
     @property
@@ -69,35 +72,37 @@ class EvalFigures:
 
 
 def figures_of(
-    outputs: Sequence[Output], planned: int, model: str, pass_threshold: float = PASS_THRESHOLD
+    outputs: Sequence[Output], planned: int, pass_threshold: float = PASS_THRESHOLD, *, model: str | None = None
 ) -> EvalFigures:
-    """The figures of the outputs there are, of so many that were planned."""
-    counted = counted_outputs(outputs)
-    rewards = [float(output["reward"]) for output in counted]
-    groups = rewards_by_example(counted)
+    """The figures of the outputs there are, of so many that were planned. With a `model`, its price is looked up."""
+    groups = _rewards_by_example(_counted(outputs))
+    rewards = [reward for group in groups for reward in group]
     attempts = [(len(each), sum(reward >= pass_threshold for reward in each)) for each in groups]
-    most = max((judged for judged, _ in attempts), default=0)
+    examples = Counter(str(output.get("example_id")) for output in outputs)
+    most = max(examples.values(), default=0)
     return EvalFigures(
         planned=planned,
         finished=len(outputs),
         scored=len(rewards),
-        examples=len({str(output.get("example_id")) for output in outputs}),
+        examples=len(examples),
+        rollouts_per_example=most,
         errors=_errors(outputs),
         invalid=sum(output.get("outcome") == "verifier_error" for output in outputs),
         mean=fmean(rewards) if rewards else None,
-        interval=interval_of(groups),
-        mean_if_failed=sum(rewards) / len(outputs) if outputs else None,
+        interval=_interval(groups),
+        mean_failed_as_zero=sum(rewards) / len(outputs) if outputs else None,
         pass_threshold=pass_threshold,
         passed=sum(passed for _, passed in attempts),
-        pass_at_k=_over_k(attempts, most, estimate_pass_at_k),
-        pass_all_k=_over_k(attempts, most, estimate_pass_all_k),
-        metrics=_metrics([output for output in outputs if output.get("error") is None]),
+        pass_at_k=_over_k(attempts, most, pass_at_k),
+        pass_all_k=_over_k(attempts, most, pass_all_k),
+        metrics=_means(output.get("metrics") for output in outputs if output.get("error") is None),
         usage=_usage(outputs),
-        cost_usd=_cost(outputs, model),
+        token_usage={name: each.mean for name, each in _means(each.get("token_usage") for each in outputs).items()},
+        cost_usd=None if model is None else _cost(outputs, model),
     )
 
 
-def counted_outputs(outputs: Sequence[Output]) -> list[Output]:
+def _counted(outputs: Sequence[Output]) -> list[Output]:
     """Those with a verdict. A verifier that has none on anything untouched has none for anybody on that task."""
     broken = {output.get("task") for output in outputs if output.get("verifier_broken")}
     judged = (None, *SCORED_OUTCOMES)
@@ -105,7 +110,7 @@ def counted_outputs(outputs: Sequence[Output]) -> list[Output]:
     return [each for each in found if each.get("error") is None and isinstance(each.get("reward"), int | float)]
 
 
-def rewards_by_example(counted: Sequence[Output]) -> list[list[float]]:
+def _rewards_by_example(counted: Sequence[Output]) -> list[list[float]]:
     """The rewards of outputs that count, example by example."""
     examples: dict[str, list[float]] = {}
     for output in counted:
@@ -113,7 +118,7 @@ def rewards_by_example(counted: Sequence[Output]) -> list[list[float]]:
     return [*examples.values()]
 
 
-def interval_of(groups: Sequence[Sequence[float]]) -> tuple[float, float] | None:
+def _interval(groups: Sequence[Sequence[float]]) -> tuple[float, float] | None:
     """How sure a mean of rewards from 0 to 1 is. Rollouts of one example are alike: the examples are independent."""
     rewards = [reward for group in groups for reward in group]
     if not rewards or not all(0.0 <= reward <= 1.0 for reward in rewards):
@@ -122,13 +127,13 @@ def interval_of(groups: Sequence[Sequence[float]]) -> tuple[float, float] | None
     return (min(found.low, mean), max(found.high, mean)) if found else None
 
 
-def _over_k(attempts: Sequence[Attempts], most: int, estimate: Any) -> dict[int, float]:
-    """For 1, 2, 4 and so on, and for as many as there are at most."""
-    ks = sorted(
-        {k for k in (2**power for power in range(most.bit_length())) if k <= most} | ({most} if most else set())
-    )
-    found = {k: estimate(attempts, k) for k in ks}
-    return {k: value.value for k, value in found.items() if value is not None}
+def _over_k(
+    attempts: Sequence[Attempts], most: int, chance: Callable[[int, int, int], float | None]
+) -> dict[int, float]:
+    """The mean over examples for 1, 2, 4 and so on, and for as many rollouts as an example has at most."""
+    ks = sorted({*(2**power for power in range(most.bit_length())), most}) if most > 1 else []
+    found = {k: [each for judged, passed in attempts if (each := chance(judged, passed, k)) is not None] for k in ks}
+    return {k: fmean(chances) for k, chances in found.items() if chances}
 
 
 def _errors(outputs: Sequence[Output]) -> tuple[ErrorCount, ...]:
@@ -141,10 +146,10 @@ def _errors(outputs: Sequence[Output]) -> tuple[ErrorCount, ...]:
     return tuple(ErrorCount(*what, rollouts) for what, rollouts in counts.most_common())
 
 
-def _metrics(outputs: Sequence[Output]) -> dict[str, MetricMean]:
+def _means(tables: Iterable[object]) -> dict[str, MetricMean]:
     found: dict[str, list[float]] = {}
-    for output in outputs:
-        for name, value in numbers_in(output.get("metrics")).items():
+    for table in tables:
+        for name, value in _numbers(table).items():
             found.setdefault(name, []).append(value)
     return {name: MetricMean(fmean(values), len(values)) for name, values in found.items()}
 
@@ -152,7 +157,7 @@ def _metrics(outputs: Sequence[Output]) -> dict[str, MetricMean]:
 def _usage(outputs: Sequence[Output]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for output in outputs:
-        numbers = numbers_in(output.get("usage") or output.get("token_usage"))
+        numbers = _numbers(output.get("usage") or output.get("token_usage"))
         total.update({name: int(numbers.get(name, 0)) for name in _TOKENS})
     return {name: total[name] for name in _TOKENS}
 
@@ -173,7 +178,7 @@ def _cost(outputs: Sequence[Output], model: str) -> float | None:
     return total
 
 
-def numbers_in(table: object) -> dict[str, float]:
+def _numbers(table: object) -> dict[str, float]:
     """What is a number in a table, which hooks may have written what they like to."""
     items = table.items() if isinstance(table, Mapping) else ()
     return {name: value for name, value in items if isinstance(value, int | float)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from seatrial.env.arguments import arguments_of, refuse_unknown
+from seatrial.env.arguments import arguments_of, refuse_unknown, whole_number
 from seatrial.errors import UsageError
 
 USUAL_RETRIES = 2
@@ -61,8 +61,8 @@ class EvaluationOptions:
             raise UsageError("address is that of a cluster: name its engine too, as in engine='ray'")
         for name in ("retries", "max_retries"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise UsageError(f"{name} is {value}, expected 0 or more")
+            if value is not None:
+                whole_number(name, value, 0)
         if self.push_to_hf_hub:
             raise UsageError("push_to_hf_hub: nothing is sent to a hub from here; keep the results by save_to=FOLDER")
 

@@ -9,7 +9,7 @@ from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR, tool_variables
 from seatrial.env.cli_agent import CliAgentEnv
 from seatrial.env.decorators import cleanup, stop
 from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
-from seatrial.env.harbor_steps import total_steps, until_judged
+from seatrial.env.harbor_steps import StepMonitorRubric, note_step, total_steps, until_judged
 from seatrial.env.harbor_trials import AGENT_NAME, KnownTasks, RolloutTrials, in_image, with_limits
 from seatrial.env.hooks import blaming, call_hook, settled
 from seatrial.env.mcp_mixin import HarborMCPMixin
@@ -81,6 +81,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         given: Rubric | None = kwargs.pop("rubric", None)
         kwargs = {"timeout_seconds": None, "dataset": self._rows_to_use(), **kwargs}
         super().__init__(run_command, docker_image=docker_image, rubric=Rubric([self.harbor_reward]), **kwargs)
+        self.add_rubric(StepMonitorRubric())
         if given is not None:
             self.add_rubric(given)
         settings = self._sandboxes.settings
@@ -203,6 +204,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         if state["error"] is None:
             await workplace.ensure_unspoiled(state["reward"])
             workplace.settle(state["reward"])
+            note_step(state)
 
     async def _reward(self, state: State) -> float:
         """What `compute_reward` gives; 0.0 with the reason in the evaluation when it fails by itself."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from seatrial.env.agent_state import agent_of
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.known_sandbox import SandboxView
+from seatrial.env.monitors import MonitorRubric
 from seatrial.env.state import State, rollout_of
 from seatrial.errors import SeatrialError
 
@@ -26,6 +27,15 @@ _AFRESH = {
 """What is known of an agent, as it is before one starts."""
 
 
+class StepMonitorRubric(MonitorRubric):
+    """Reports `STEP/NAME` for each number that is known of a step; of steps that were not played, there is none."""
+
+    async def score_rollout(self, state: State) -> None:
+        """Set the metrics of a state; its reward stays as it is."""
+        steps = state.get("step_metrics") or {}
+        state["metrics"] = {f"{step}/{name}": value for step, known in steps.items() for name, value in known.items()}
+
+
 async def until_judged(env: "HarborEnv", state: State) -> None:
     """Play the steps that come after the one that was judged, as long as each is good enough to go on."""
     while (round_ := _next(state)) is not None:
@@ -34,6 +44,21 @@ async def until_judged(env: "HarborEnv", state: State) -> None:
     if state["error"] is None and state["step"] is not None:
         with blaming("render_completion"):
             state["completion"] = await settled(env.render_completion(state))
+
+
+def note_step(state: State) -> None:
+    """Note how the step went that was just judged, in `step_metrics`: the verifier's own numbers, and ours."""
+    trial = rollout_of(state).trial
+    if trial is None or trial.step is None or trial.evaluation is None:
+        return
+    given = trial.evaluation.breakdown or {}
+    state.setdefault("step_metrics", {})[trial.step] = {
+        **{name: float(value) for name, value in given.items() if isinstance(value, int | float)},
+        "reward": trial.rewards[trial.step],
+        "num_turns": float(len(state["trajectory"]) - trial.first_turn),
+        "agent_timeout": float(bool(state["agent_timed_out"])),
+        "agent_error": float(bool(state["agent_exit_code"])),
+    }
 
 
 def total_steps(state: State) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import CoroutineType, TracebackType
@@ -30,7 +32,7 @@ class blaming:  # noqa: N801 - it is used like a function
     ) -> None:
         if error is None or isinstance(error, SeatrialError):
             return
-        if isinstance(error, Exception | SystemExit):
+        if is_of_hook(error):
             raise self._kind(f"{self.name} failed: {type(error).__name__}: {error}") from error
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
@@ -49,6 +51,25 @@ async def within(minutes: float | None, late: str) -> AsyncIterator[None]:
         if limit.expired():
             raise HookError(late) from error
         raise
+
+
+def is_of_hook(error: BaseException | None) -> bool:
+    """Whether an error is the doing of the code that raised it: also one that is meant to end the program.
+
+    Ctrl-C raises KeyboardInterrupt in the main thread only, and not where asyncio cancels instead, unless it is pressed
+    once more while that is under way.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return isinstance(error, Exception | SystemExit)
+    if threading.current_thread() is not threading.main_thread():
+        return True
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs
+        return False
+    return task is not None and not task.cancelling()
 
 
 async def call_hook(hook: Callable[..., Any], **offered: Any) -> Any:

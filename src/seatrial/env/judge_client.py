@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from seatrial.env.chat_calls import chat_namespace
+
 if TYPE_CHECKING:  # an HTTP client, which a rubric that is only described has no use for
     from seatrial.env.client import Client
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:  # an HTTP client, which a rubric that is only described has n
 class JudgeClient:
     """Whatever `evaluate` takes for a client. It has `chat.completions.create`, as the clients of SDKs do.
 
-    `given` is opened once for each event loop that asks. Its answers are objects: `answer.choices[0].message.content`.
+    `given` is opened once for each event loop that asks.
     """
 
     def __init__(self, given: object) -> None:
@@ -22,12 +24,7 @@ class JudgeClient:
     @property
     def chat(self) -> SimpleNamespace:
         """The way in that reward functions know."""
-        return SimpleNamespace(completions=SimpleNamespace(create=self.create))
-
-    async def create(self, *, extra_body: dict[str, Any] | None = None, **request: Any) -> Any:
-        """The answer to a chat completion request, as an object. Raises ModelError or UsageError."""
-        values = {name: value for name, value in request.items() if value is not None}
-        return _as_object(await self.complete({**values, **(extra_body or {})}))
+        return chat_namespace(self.complete)
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completion request, as a table. Raises ModelError or UsageError."""
@@ -63,9 +60,3 @@ class _Opened:
             if self._client is None:
                 self._client = await self.stack.enter_async_context(open_client(given))
         return self._client
-
-
-def _as_object(answer: Any) -> Any:
-    if isinstance(answer, dict):
-        return SimpleNamespace(**{name: _as_object(value) for name, value in answer.items()})
-    return [_as_object(each) for each in answer] if isinstance(answer, list) else answer

@@ -8,6 +8,7 @@ from seatrial.env.client_config import ClientConfig
 from seatrial.env.decorators import teardown
 from seatrial.env.judge_client import JudgeClient
 from seatrial.env.parsers.parser import Parser, message_text
+from seatrial.env.response import as_response
 from seatrial.env.rubric import Rubric
 from seatrial.env.state import State
 from seatrial.errors import EmptyModelResponseError, UsageError
@@ -96,11 +97,10 @@ class JudgeRubric(Rubric):
     async def _ask(self, question: str) -> str:
         messages = [{"role": "user", "content": question}]
         request = {"model": self.judge_model, "messages": messages, **_sampling(self.judge_sampling_args)}
-        answer = await self._judge.complete(request)
-        choices = answer.get("choices") or [{}]
-        content = message_text(choices[0].get("message") or {})
+        response = as_response(await self._judge.complete(request))
+        content = message_text(response.message)
         if not content:
-            raise EmptyModelResponseError(f"the judge {self.judge_model} said nothing: {str(choices[0])[:200]}")
+            raise EmptyModelResponseError(f"the judge {self.judge_model} said nothing: {str(response.message)[:200]}")
         return content
 
     @teardown

@@ -11,14 +11,14 @@ from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from seatrial.concurrency import finish
-from seatrial.env.client import Client, chat_request
+from seatrial.env.client import Client, chat_request, open_client
 from seatrial.env.decorators import marked_methods, stop
 from seatrial.env.definition import Definition
 from seatrial.env.hooks import blaming, settled
-from seatrial.env.messages import Messages
+from seatrial.env.messages import Messages, as_messages
 from seatrial.env.response import Response, as_response
 from seatrial.env.rows import Row, format_row
-from seatrial.env.state import State, new_state, rollout_of
+from seatrial.env.state import State, new_state, rollout_of, tools_of
 from seatrial.env.tool_tables import as_tool_tables
 from seatrial.env.trajectory import as_step
 from seatrial.errors import UsageError
@@ -59,21 +59,39 @@ class Lifecycle(Definition, ABC):
         tools: list[dict[str, Any]] | None = state["tools"] or as_tool_tables(in_info) or self.oai_tools
         return tools
 
-    async def get_model_response(
+    async def get_model_response(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
         self,
         state: State,
-        prompt: Messages,
+        prompt: Messages | str,
+        client: Any = None,
         model: str | None = None,
-        tools: list[Any] | None = None,
+        tool_defs: list[Any] | None = None,
         sampling_args: Mapping[str, Any] | None = None,
+        message_type: str | None = None,
+        *,
+        oai_tools: list[Any] | None = None,
+        tools: list[Any] | None = None,
     ) -> Response | Any:
         """The model's answer to a prompt. Raises ModelError, or OverlongPromptError when it does not fit the model.
 
-        An override may return a Response, a chat completion as a table or an SDK's object, a message, or text.
+        What is not given is the rollout's own: its client, model, tools and sampling arguments. A client is whatever
+        `evaluate` takes. `oai_tools` and `tools` are other names of `tool_defs`; `message_type` has no effect, models
+        are asked by chat completions. An override may return a Response, a chat completion as a table or an SDK's
+        object, a message, or text.
         """
+        offered = as_tool_tables(tool_defs or oai_tools or tools) or tools_of(state)
         sampling = state["sampling_args"] if sampling_args is None else sampling_args
-        request = chat_request(prompt, model or state["model"], tools or state["tools"], sampling)
-        return as_response(await state["client"].complete(request))
+        request = chat_request(as_messages(prompt), model or state["model"], offered, sampling)
+        return as_response(await self._complete(state, client, request))
+
+    @staticmethod
+    async def _complete(state: State, client: Any, request: dict[str, Any]) -> dict[str, Any]:
+        """What the rollout's client answers, or another one that is open for the length of the call."""
+        own: Client = state["client"]
+        if client is None or client is own:
+            return await own.complete(request)
+        async with open_client(client) as opened:
+            return await opened.complete(request)
 
     @abstractmethod
     async def rollout(

@@ -1,4 +1,4 @@
-"""What the outputs of an evaluation amount to: means of what was judged, how sure they are, and what is in none."""
+"""The metadata of an evaluation: what was run and with what, and the figures of its outputs by verifiers' names."""
 
 import datetime as dt
 import time
@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import metadata as packages
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from seatrial.env.eval_figures import counted_outputs, interval_of, numbers_in, rewards_by_example
+from seatrial.env.eval_figures import EvalFigures, figures_of
 from seatrial.env.results import Output
-from seatrial.stats.attempts import Attempts, pass_all_k, pass_at_k
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def summarize(outputs: Sequence[Output], plan: "RunPlan", environment: "Environment", started: float) -> dict[str, Any]:
-    """The mean of the rewards that count, how sure one may be of it, and how many do not."""
+    """What was run, with what, and what came of it so far."""
     seconds = time.time() - started
     return {
         "env_id": environment.env_id,
@@ -36,37 +34,36 @@ def summarize(outputs: Sequence[Output], plan: "RunPlan", environment: "Environm
         "date": dt.datetime.fromtimestamp(started, dt.UTC).isoformat(),
         "time": seconds,
         "time_ms": seconds * 1000,
-        **_figures(outputs, len(plan.rows), environment.pass_threshold),
+        **named_figures(figures_of(outputs, len(plan.rows), environment.pass_threshold)),
     }
 
 
-def _figures(outputs: Sequence[Output], planned: int, threshold: float) -> dict[str, Any]:
-    counted = counted_outputs(outputs)
-    rewards = [output["reward"] for output in counted]
-    groups = Counter(output["example_id"] for output in outputs)
-    most = max(groups.values(), default=0)
-    average = fmean(rewards) if rewards else None
-    failed = [output["error"] for output in outputs if output["error"] is not None]
-    attempts = _attempts(counted, threshold)
+def named_figures(figures: EvalFigures) -> dict[str, Any]:
+    """Figures by the names that verifiers has for them, and ours where it has none."""
+    kinds: Counter[str] = Counter()
+    for each in figures.errors:
+        kinds[each.kind] += each.rollouts
     return {
-        "num_examples": len(groups),
-        "rollouts_per_example": most,
-        "planned": planned,
-        "scored": len(rewards),
-        "unscored": len(outputs) - len(rewards),
-        "invalid": sum(output.get("outcome") == "verifier_error" for output in outputs),
-        "errors": len(failed),
-        "errors_by_kind": dict(Counter(error["kind"] for error in failed)),
-        "avg_error": len(failed) / len(outputs) if outputs else None,
-        "avg_reward": average,
-        "avg_reward_interval": interval_of(rewards_by_example(counted)),
-        "avg_reward_failed_as_zero": sum(rewards) / len(outputs) if outputs else None,
-        "avg_metrics": _averages([output for output in outputs if output["error"] is None]),
-        "pass_threshold": threshold,
-        "pass_at_k": _over_examples(pass_at_k, attempts, most),
-        "pass_all_k": _over_examples(pass_all_k, attempts, most),
-        "usage": _total_usage(outputs),
-        "token_usage": _averages([{"metrics": output.get("token_usage")} for output in outputs]) or None,
+        "num_examples": figures.examples,
+        "rollouts_per_example": figures.rollouts_per_example,
+        "planned": figures.planned,
+        "finished": figures.finished,
+        "scored": figures.scored,
+        "unscored": figures.finished - figures.scored,
+        "invalid": figures.invalid,
+        "errors": figures.failed,
+        "errors_by_kind": dict(kinds),
+        "avg_error": figures.failed / figures.finished if figures.finished else None,
+        "avg_reward": figures.mean,
+        "avg_reward_interval": figures.interval,
+        "avg_reward_failed_as_zero": figures.mean_failed_as_zero,
+        "avg_metrics": {name: each.mean for name, each in figures.metrics.items()},
+        "pass_threshold": figures.pass_threshold,
+        "passed": figures.passed,
+        "pass_at_k": {str(k): chance for k, chance in figures.pass_at_k.items()},
+        "pass_all_k": {str(k): chance for k, chance in figures.pass_all_k.items()},
+        "usage": dict(figures.usage),
+        "token_usage": dict(figures.token_usage) or None,
     }
 
 
@@ -100,38 +97,3 @@ def _release(name: str) -> str | None:
         return packages.version(name) if name else None
     except (packages.PackageNotFoundError, ValueError):
         return None
-
-
-def _attempts(counted: Sequence[Output], threshold: float) -> list[Attempts]:
-    """For each example how many of its rollouts were judged, and how many of those passed."""
-    examples = rewards_by_example(counted)
-    return [(len(rewards), sum(reward >= threshold for reward in rewards)) for rewards in examples]
-
-
-def _over_examples(
-    chance: Callable[[int, int, int], float | None], attempts: Sequence[Attempts], most: int
-) -> dict[str, float]:
-    """The mean over examples for k = 1, 2, 4 and so on, of those that were judged k times; none for single rollouts."""
-    found: dict[str, float] = {}
-    k = 1
-    while most > 1 and k <= most:
-        chances = [each for judged, passed in attempts if (each := chance(judged, passed, k)) is not None]
-        if chances:
-            found[str(k)] = fmean(chances)
-        k *= 2
-    return found
-
-
-def _averages(outputs: Sequence[Output]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for output in outputs:
-        for name, value in numbers_in(output["metrics"]).items():
-            found.setdefault(name, []).append(value)
-    return {name: fmean(values) for name, values in found.items()}
-
-
-def _total_usage(outputs: Sequence[Output]) -> dict[str, float]:
-    total: Counter[str] = Counter()
-    for output in outputs:
-        total.update(numbers_in(output["usage"]))
-    return dict(total)

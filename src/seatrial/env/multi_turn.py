@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from seatrial.concurrency import finish
 from seatrial.env.client import Client, open_client
@@ -12,6 +12,7 @@ from seatrial.env.decorators import marked_methods, stop
 from seatrial.env.environment import Environment
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages, as_messages
+from seatrial.env.monitors import num_turns
 from seatrial.env.response import Response, as_response
 from seatrial.env.run_row import give_back
 from seatrial.env.state import State, rollout_of
@@ -28,11 +29,16 @@ class MultiTurnEnv(Environment):
     not counted, and once the model has written `max_total_completion_tokens` (-1: no such limit); none is an error.
     """
 
+    asks_once_more: ClassVar[bool] = False
+    """Whether the model is still asked after words of `env_response` that a stop condition holds after, unless they
+    are a `final_env_response`. Environments of verifiers rely on it."""
+
     def __init__(self, max_turns: int = -1, timeout_seconds: float | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_turns = max_turns
         self.timeout_seconds = timeout_seconds
         self.max_total_completion_tokens = -1
+        self.add_monitors(num_turns)
 
     def set_max_total_completion_tokens(self, max_total_completion_tokens: int) -> None:
         """Set how many tokens the model may write in a rollout; the answer that reaches them is its last."""
@@ -184,7 +190,7 @@ class MultiTurnEnv(Environment):
     async def _take_turn(self, state: State) -> None:
         with blaming("get_prompt_messages"):
             prompt = as_messages(await settled(self.get_prompt_messages(state)))
-        if await self.is_completed(state):  # by what the environment has just said
+        if await self._is_over(state):  # by what the environment has just said
             rollout_of(state).unanswered = _after_last_turn(state, prompt)
             return
         try:
@@ -195,6 +201,12 @@ class MultiTurnEnv(Environment):
             return
         with blaming("add_model_response"):
             await settled(self.add_model_response(state, prompt, response))
+
+    async def _is_over(self, state: State) -> bool:
+        """Whether the model is not to be asked any more, now that the environment has spoken."""
+        if self.asks_once_more and state["final_env_response"] is None:
+            return False
+        return await self.is_completed(state)
 
 
 class _noting:  # noqa: N801 - it is used like a function

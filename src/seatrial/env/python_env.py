@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.env.messages import Messages
+from seatrial.env.monitors import python_ready_wait_time
 from seatrial.env.sandbox_env import SandboxEnv
 from seatrial.env.sandbox_values import CommandResult
 from seatrial.env.state import State
@@ -36,11 +37,12 @@ class PythonEnv(SandboxEnv):
         self.max_startup_wait_seconds = max_startup_wait_seconds
         self.add_tool(self.python, args_to_skip=("sandbox_id", "sandbox_state", "python_state"))
         self.remove_tool(self.bash)
+        self.add_monitors(python_ready_wait_time)
 
     async def setup_state(self, state: State) -> State | None:
         """Make the sandbox, with the packages. Raises SandboxError."""
         await super().setup_state(state)
-        state["python_state"] = {"ready": False, "starts": 0, "execution_count": 0}
+        state["python_state"] = {"ready": False, "starts": 0, "execution_count": 0, "ready_wait_time": 0.0}
         if self.pip_install_packages.strip():
             command = f"python3 -m pip install -q {self.pip_install_packages}"
             result = await self.sandbox_client.execute_command(state["sandbox_id"], command, timeout=_INSTALL_SEC)
@@ -54,7 +56,9 @@ class PythonEnv(SandboxEnv):
         """Execute `code` in a Python interpreter that keeps its variables, and see its output and last value."""
         seconds, wait = self.timeout_per_command_seconds, 0.0
         if not python_state["ready"]:
+            began = time.perf_counter()
             await self._start(sandbox_id)
+            python_state["ready_wait_time"] += time.perf_counter() - began
             wait = self.max_startup_wait_seconds
             python_state.update(ready=True, starts=python_state["starts"] + 1)
         request = json.dumps({"code": code, "seconds": seconds})

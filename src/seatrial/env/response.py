@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from seatrial.env.chat_message import chat_message
@@ -39,6 +40,12 @@ class Response:
     def is_truncated(self) -> bool:
         """Whether the model was cut off."""
         return self.finish_reason == "length"
+
+    @property
+    def choices(self) -> list[SimpleNamespace]:
+        """The answer as the only choice of a chat completion, which is how environments of verifiers 0.1 read it."""
+        text = self.message.get("content")
+        return [SimpleNamespace(index=0, message=self.message, finish_reason=self.finish_reason, text=text)]
 
 
 def as_response(value: object) -> Response:

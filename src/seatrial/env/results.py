@@ -16,7 +16,7 @@ _COLUMNS = (
 )
 
 
-_WHERE_KNOWN = ("policy_version",)
+_WHERE_KNOWN = ("policy_version", "step_rewards", "step_metrics")
 _OF_AGENTS = ("agent_exit_code", "agent_timed_out")
 _MAX_STDERR = 2000
 _MAX_CAUSES = 10

@@ -8,6 +8,7 @@ from seatrial.env.arguments import passes_on
 from seatrial.env.decorators import cleanup, stop, teardown
 from seatrial.env.hooks import blaming, settled
 from seatrial.env.messages import Messages
+from seatrial.env.monitors import OF_SANDBOXES
 from seatrial.env.rollout_sandboxes import RolloutSandboxes
 from seatrial.env.sandbox_settings import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.state import State
@@ -45,6 +46,7 @@ class SandboxEnv(StatefulToolEnv):
         self._sandboxes = RolloutSandboxes(settings)
         self.sandbox_client = self._sandboxes.client
         self.add_tool(self.bash, args_to_skip=OF_SANDBOX)
+        self.add_monitors(*OF_SANDBOXES)
 
     async def setup_state(self, state: State) -> State | None:
         """Make the sandbox, then `post_sandbox_setup`. An override calls this one first."""

@@ -109,7 +109,11 @@ async def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: Ro
         if environment.rollouts_are_trials:
             yield await stack.enter_async_context(_open_trials(environment, plan, row_plan))
         elif plan.engine != "local":
-            raise UsageError(f"engine={plan.engine!r} is for rollouts that are trials, as those of HarborEnv")
+            raise UsageError(
+                f"engine={plan.engine!r} is for rollouts that are trials, as those of HarborEnv; those of "
+                f"{type(environment).__name__} run in the process that evaluates: leave the engine out, max_concurrent "
+                "says how many run side by side. On several machines, evaluate in one process on each"
+            )
         elif plan.save_to is None:
             yield unstored
         else:

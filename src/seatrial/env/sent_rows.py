@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from seatrial.env.client import Client, open_client
@@ -18,6 +19,7 @@ from seatrial.env.rollout import RolloutPlace
 from seatrial.env.row_places import RowPlace
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, RowResult, run_row
+from seatrial.env.sent_modules import StandIn, modules_of
 from seatrial.env.state import read_info
 from seatrial.env.stored import ROLLOUT_FILE, dump_output, read_output, write_output
 from seatrial.errors import SandboxError, UsageError
@@ -43,6 +45,15 @@ class SentRollouts:
     environment: "Environment"
     plan: RowPlan
 
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        first = StandIn() if self.environment.keeps_unknown else None
+        return _arrived, (first, self.environment, self.plan)
+
+    @property
+    def modules(self) -> list[ModuleType]:
+        """The modules that go along, because only this machine has them."""
+        return modules_of(self.environment)
+
     @property
     def images(self) -> tuple[str, ...]:
         """The image for tasks that name none."""
@@ -67,6 +78,10 @@ class SentRollouts:
         assert result.record is not None  # noqa: S101 - it has a place
         write_output(folder, await asyncio.to_thread(dump_output, result.output))
         return result.record
+
+
+def _arrived(_: object, environment: "Environment", plan: RowPlan) -> SentRollouts:
+    return SentRollouts(environment, plan)
 
 
 @dataclass(frozen=True, slots=True)

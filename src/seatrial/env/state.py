@@ -24,7 +24,9 @@ import orjson
 from seatrial.env.chat_message import AttributeTable
 from seatrial.env.messages import as_messages
 from seatrial.env.rollout import ROLLOUT, Rollout
+from seatrial.env.tool_tables import as_tool_tables
 
+_TOOLS = ("tool_defs", "oai_tools")
 _STAYS_HERE = (ROLLOUT, "client")
 
 
@@ -33,6 +35,12 @@ class State(dict[str, Any]):
 
     def __copy__(self) -> "State":
         return State(self)
+
+    def __missing__(self, name: str) -> Any:
+        """The tools by the names that environments of verifiers read them by; what they write there goes before."""
+        if name in _TOOLS:
+            return self["tools"]
+        raise KeyError(name)
 
     def __reduce__(self) -> tuple[type["State"], tuple[dict[str, Any]]]:
         return State, ({name: value for name, value in self.items() if name not in _STAYS_HERE},)
@@ -97,6 +105,13 @@ def read_info(row: Mapping[str, Any]) -> Any:
         return orjson.loads(info)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"the row's info is text, expected a table or JSON: {info[:120]!r}") from error
+
+
+def tools_of(state: State) -> list[dict[str, Any]] | None:
+    """What the model of a rollout is offered. Raises UsageError for tools that are none."""
+    written = next((state[name] for name in _TOOLS if isinstance(state.get(name), list | tuple)), None)
+    tools: list[dict[str, Any]] | None = state["tools"] if written is None else as_tool_tables(written)
+    return tools
 
 
 def rollout_of(state: State) -> Rollout:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from seatrial.env.decorators import stop
-from seatrial.env.hooks import blaming, settled
+from seatrial.env.hooks import blaming, is_of_hook, settled
 from seatrial.env.messages import Message, Messages, as_messages
 from seatrial.env.multi_turn import MultiTurnEnv
 from seatrial.env.own_thread import in_own_thread
@@ -122,12 +122,15 @@ class ToolEnv(MultiTurnEnv):
             return as_messages(await settled(self.call_tool(call.name, arguments, call.id)))
         except (InfraError, ModelError):  # says nothing of the model
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            if not is_of_hook(error):
+                raise
             return [self._tool_failure(call, error, ToolCallError)]
 
-    def _tool_failure(self, call: CalledTool, error: Exception | SystemExit, kind: type[ToolError]) -> Message:
+    def _tool_failure(self, call: CalledTool, error: BaseException, kind: type[ToolError]) -> Message:
         """The message that tells the model what went wrong. Raises it where it is to end the rollout."""
-        known = error if isinstance(error, Exception) else RuntimeError(f"the tool wanted to exit: {error}")
+        exits = RuntimeError(f"the tool wanted to exit: {error}".removesuffix(": "))
+        known = error if isinstance(error, Exception) else exits
         if isinstance(known, tuple(self.stop_errors)):
             raise kind(f"the tool {call.name}: {type(known).__name__}: {known}") from error
         with blaming("error_formatter"):

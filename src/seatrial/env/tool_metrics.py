@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from seatrial.env.messages import Messages
-from seatrial.env.rubric import Rubric
-from seatrial.env.state import State
+from seatrial.env.monitors import MonitorRubric
 from seatrial.env.tool_calls import called_tools
 
 
-class ToolMonitorRubric(Rubric):
-    """Counts calls: `total_tool_calls`, and for each tool that it knows `NAME_calls`. The reward is not its concern."""
+class ToolMonitorRubric(MonitorRubric):
+    """Counts calls: `total_tool_calls`, and for each tool that it knows `NAME_calls`."""
 
     def __init__(self, tool_names: Sequence[str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -34,12 +33,6 @@ class ToolMonitorRubric(Rubric):
         if name in self.tool_names:
             at = self.tool_names.index(name) + 1  # behind the total
             del self.tool_names[at - 1], self.funcs[at], self.weights[at]
-
-    async def score_rollout(self, state: State) -> None:
-        """Set the metrics of a state; its reward stays as it is."""
-        reward = state["reward"]
-        await super().score_rollout(state)
-        state["reward"] = reward
 
 
 class _CallsOf:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from seatrial.errors import UsageError
@@ -59,6 +60,11 @@ class PortableTrials(Protocol):
     @property
     def images(self) -> Sequence[str]:
         """The images that its trials may ask for, besides those that their tasks name."""
+        ...
+
+    @property
+    def modules(self) -> Sequence[ModuleType]:
+        """The modules that are sent along; all others that it imports are installed there."""
         ...
 
     def open(self) -> AbstractAsyncContextManager[object]:

@@ -22,12 +22,19 @@ from seatrial.trial.events import Observer
 
 def pack_trials(trials: PortableTrials) -> str:
     """What is sent to nodes. Raises UsageError for what cannot be."""
+    pickle = import_ray().cloudpickle
+    modules = list(trials.modules)
+    for module in modules:
+        pickle.register_pickle_by_value(module)
     try:
-        packed = import_ray().cloudpickle.dumps(trials)
+        packed = pickle.dumps(trials)
     except UsageError:
         raise
     except Exception as error:  # anybody's classes may fail in any way
         raise UsageError(f"this cannot be sent to other machines: {type(error).__name__}: {error}") from error
+    finally:
+        for module in modules:
+            pickle.unregister_pickle_by_value(module)
     return base64.b64encode(packed).decode()
 
 

@@ -21,7 +21,7 @@ def test_a_verdict_is_added_and_all_are_shown(seatrial: Seatrial, job):
     seatrial("annotate", job, "volts", "--judgment", "defer", "--reviewer", "ada")
     shown = seatrial(
         *["annotate", job, "volts", "--judgment", "pass", "--reviewer", " eve ", "--discipline", "civil"],
-        *["--category", "too_strict", "--category", "unit", "--notes", "right \x1b[2Jafter all"],
+        *["--category", "Too strict", "--category", "unit", "--notes", "right \x1b[2Jafter all"],
     )
     assert shown.code == 0
     head, _, _, first, second, *_ = shown.out.splitlines()

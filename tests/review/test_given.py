@@ -1,9 +1,19 @@
+import datetime as dt
+
 import pytest
 from pydantic import ValidationError
 
 from seatrial.errors import UsageError
-from seatrial.model.review import ReviewContext
-from seatrial.review.given import GivenUndo, GivenVerdict, adjudication_entry, undo_entry, verdict_entry
+from seatrial.model.review import ReviewContext, last_words
+from seatrial.review.given import (
+    GivenUndo,
+    GivenVerdict,
+    adjudication_entry,
+    moment_after,
+    undo_entry,
+    verdict_entry,
+)
+from seatrial.review.states import review_of
 from tests.review.journals import drawn, said, taken_back
 
 ID = "0123456789abcdef"
@@ -39,6 +49,19 @@ def test_a_verdict_is_blind_only_for_those_who_have_never_given_one():
         "gone": ("first", False),
     }
     assert not entry_of(blind=False).blind
+
+
+def test_what_is_said_later_stands_even_if_the_clock_was_set_back():
+    ahead = said("t", "ada", "pass", minute=10**9), said("t", "bob", "fail", minute=10**9 + 1)
+    changed = entry_of(ahead, judgment="fail")
+    assert last_words([*ahead, changed])["ada"] is changed
+    settled = adjudication_entry(verdict("pass", notes="why"), "t", ahead, CONTEXT)
+    assert review_of("t", [*ahead, settled]).state == "adjudicated"
+    end = dt.datetime.max.replace(tzinfo=dt.UTC)
+    assert ahead[0].annotation
+    last = ahead[0].model_copy(update={"annotation": ahead[0].annotation.model_copy(update={"timestamp": end})})
+    assert moment_after([last]) == end
+    assert moment_after([]) <= dt.datetime.now(dt.UTC)
 
 
 def test_only_a_disagreement_is_settled_and_only_with_a_reason():

@@ -36,8 +36,9 @@ class World:
         self.truth[made.trial_id] = people
         return made
 
-    def queue(self, number: int, reviewer: str = "ada") -> list[QueueItem]:
-        return make_queue(self.trials, self.reviews, 1.0, reviewer, QueueOptions(number, self.seed))
+    def queue(self, number: int, reviewer: str = "ada", where: str = "") -> list[QueueItem]:
+        chosen = memory_job(self.trials).where(where).trials if where else self.trials
+        return make_queue(chosen, self.reviews, 1.0, reviewer, QueueOptions(number, self.seed, where))
 
     def look(self, chosen: TrialEntry, item: QueueItem | None = None, reviewer: str = "ada") -> None:
         word = "pass" if self.truth[chosen.trial_id] else "fail"
@@ -94,3 +95,53 @@ def test_what_nobody_drew_lots_for_stands_for_itself():
     assert (found.sampled, found.confusion.trials) == (False, 50)
     assert found.confusion.agreement
     assert found.confusion.agreement.effective == pytest.approx(50)
+
+
+def only_the_first_few(world: World) -> None:
+    for item in world.queue(80)[:15]:
+        world.look(item.trial, item)
+
+
+def only_what_failed(world: World) -> None:
+    for item in world.queue(80, where="outcome=fail"):
+        world.look(item.trial, item)
+
+
+def all_that_passed_then_some_of_everything(world: World) -> None:
+    for item in world.queue(400, where="outcome=pass"):
+        world.look(item.trial, item)
+    for item in world.queue(100, "eve"):
+        world.look(item.trial, item, "eve")
+
+
+@pytest.mark.parametrize("review", [only_the_first_few, only_what_failed])
+def test_trials_that_nobody_could_draw_or_got_to_may_be_anything(review: Callable[[World], None]):
+    world = World(1)
+    review(world)
+    found, truth = world.figures(), statistics.fmean(world.truth.values())
+    assert found.powered
+    assert found.powered.trials == TRIALS
+    assert found.powered.low <= truth <= found.powered.high
+    assert found.powered.high - found.powered.low > found.unseen / TRIALS > 0.4
+
+
+def test_reviews_of_some_trials_and_of_all_are_weighted_together():
+    off = []
+    for seed in range(4):
+        world = World(seed)
+        all_that_passed_then_some_of_everything(world)
+        found = world.figures()
+        assert found.powered
+        assert found.unseen == 0
+        off.append(found.powered.value - statistics.fmean(world.truth.values()))
+    assert statistics.fmean(off) == pytest.approx(0.0, abs=0.04)
+
+
+def test_a_filter_that_nobody_can_read_is_that_of_somebody_who_chose():
+    world = World(0)
+    for item in world.queue(80)[:20]:
+        odd = QueueItem(item.trial, item.sampling.model_copy(update={"where": "nonsense"}))
+        world.look(item.trial, odd)
+    found = world.figures().confusion.agreement
+    assert found
+    assert found.effective == pytest.approx(20)

@@ -21,6 +21,7 @@ def said(*rows: str):
         (["pp.", "f.f", ".pf"], "fleiss_kappa", "2 ratings"),
         (["ppf", "ff.", "ppp"], "krippendorff_alpha", "not all items have equally many ratings"),
         (["pp"] * 19 + ["pf"], "gwet_ac1", "98% of what was said is the same"),
+        (["pp"] * 199 + ["pf"], "gwet_ac1", "99% of what was said is the same"),
         (["pp"] * 5, "gwet_ac1", "100% of what was said is the same"),
         (["pp", "p.", ".f"], None, "it takes two items that two raters judged, found 1"),
         ([], None, "found 0"),

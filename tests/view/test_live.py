@@ -155,6 +155,16 @@ def test_two_pages_are_told_the_same_until_the_run_ends(store, monkeypatch):
     asyncio.run(run())
 
 
+def test_who_asks_only_for_the_head_is_told_nothing_and_let_go(store):
+    async def run() -> None:
+        async with viewer(settings_for(store.path.parent)) as client:
+            response = await client.head("/api/jobs/a/events")
+            assert (response.status, response.headers["Content-Type"]) == (200, "text/event-stream")
+            assert client.app[VIEW].live.watched == {}
+
+    asyncio.run(run())
+
+
 def test_a_page_that_goes_away_is_forgotten(store, monkeypatch):
     monkeypatch.setattr(events, "LOOK_SEC", 0.01)
     monkeypatch.setattr(events, "_SIGN_OF_LIFE", 1)

@@ -13,7 +13,9 @@ from seatrial.errors import UsageError
 from seatrial.model.annotation import Annotation, Judgment
 from seatrial.model.review import ReviewEntry, ReviewRole, new_entry_id
 from seatrial.report.text import format_reward, harmless
+from seatrial.review.categories import category_slug
 from seatrial.review.context import context_of
+from seatrial.review.given import moment_after
 from seatrial.store.job_store import JobStore
 
 
@@ -38,7 +40,7 @@ def command(job: Path, trial: str, judgment: str, role: ReviewRole, **said: Any)
     """Add a verdict on TRIAL of the job in folder JOB, then show all there are. The reward stays as it is."""
     store = JobStore.open(job)
     entry = find_trial(store, trial)
-    annotation = _annotation(judgment, said)
+    annotation = _annotation(judgment, said, moment_after(store.reviews().get(entry.trial_id, ())))
     context = context_of(store.revisions(entry.trial_id)[-1].record)
     store.add_reviews(
         ReviewEntry(id=new_entry_id(), trial_id=entry.trial_id, annotation=annotation, role=role, context=context)
@@ -47,13 +49,13 @@ def command(job: Path, trial: str, judgment: str, role: ReviewRole, **said: Any)
     show_annotations(store.annotations_of(entry.trial_id))
 
 
-def _annotation(judgment: str, said: dict[str, Any]) -> Annotation:
+def _annotation(judgment: str, said: dict[str, Any], moment: dt.datetime) -> Annotation:
     values = {
         "reviewer_id": said["reviewer"].strip(),
         "reviewer_discipline": said["discipline"],
-        "timestamp": dt.datetime.now(dt.UTC),
+        "timestamp": moment,
         "judgment": judgment,
-        "categories": list(said["categories"]),
+        "categories": [*dict.fromkeys(filter(None, map(category_slug, said["categories"])))],
         "notes": said["notes"],
     }
     try:

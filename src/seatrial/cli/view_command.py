@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from seatrial.cli.long_run import ending_signals
+from seatrial.descriptors import raise_limit
 from seatrial.errors import UsageError
 from seatrial.view.hosts import root_url
 from seatrial.view.job_folders import check_folders
@@ -70,6 +71,7 @@ def command(  # noqa: PLR0913, PLR0917 - one for each option
         access="read" if read_only else "review",
         password=password,
     )
+    raise_limit()  # every page that watches a run has a connection
     with listen(host, port) as listener:
         address = _address(settings, listener)
         _say_where(settings, address, listener.getsockname()[1])

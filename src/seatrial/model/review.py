@@ -36,10 +36,14 @@ class ReviewContext(StrictModel):
 
 
 class Sampling(StrictModel):
-    """Why the trial was in the queue, and how likely it was to get there, so that estimates can be weighted back."""
+    """Why the trial was in the queue, and how likely it was to get there, so that estimates can be weighted back.
+
+    `where` is the filter of a queue that had only some trials of the job in it; others had no chance to get there.
+    """
 
     stratum: Annotated[str, Field(min_length=1)]
     probability: Probability
+    where: Annotated[str, Field(min_length=1)] | None = None
 
 
 class Retraction(StrictModel):

@@ -172,7 +172,10 @@ def agent_rows(report: AgreementReport) -> list[Row]:
 def sampling_line(verifier: VerifierFigures) -> str:
     """What the reviewed trials stand for."""
     if verifier.sampled:
-        return "Trials were drawn for review; those that were reviewed stand for all that they were drawn from."
+        drawn = "Trials were drawn for review; those that were reviewed stand for all that they were drawn from."
+        rest = counted(verifier.unseen, "trial is of a kind", "trials are of kinds")
+        open_end = "corrected rates take the verifier's word for them, and their intervals leave open what they are."
+        return f"{drawn} {rest} that nobody has looked at: {open_end}" if verifier.unseen else drawn
     return "Trials were not drawn by lot; those that were reviewed are taken for a fair sample of all."
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.tally import SCORED
 from seatrial.model.annotation import Judgment
-from seatrial.model.review import ReviewEntry, not_taken_back
+from seatrial.model.review import ReviewEntry, Sampling, not_taken_back
 from seatrial.review.queue import stratum_of
 from seatrial.review.states import TrialReview, review_of
 from seatrial.store.index import TrialEntry
@@ -37,10 +37,15 @@ class ReviewCase:
         return None if self.review.verdict is None else self.review.verdict is Judgment.PASS
 
     @property
-    def probability(self) -> float | None:
-        """How likely it was to be drawn for its first verdict, None where somebody looked at it on purpose."""
+    def sampling(self) -> Sampling | None:
+        """How it was drawn for its first verdict, None where somebody looked at it on purpose."""
         first = next(iter(not_taken_back(self.entries)), None)
-        return first.sampling.probability if first and first.sampling else None
+        return first.sampling if first else None
+
+    @property
+    def probability(self) -> float | None:
+        """How likely it was to be drawn, None where somebody looked at it on purpose."""
+        return self.sampling.probability if self.sampling else None
 
     @property
     def stratum(self) -> str:

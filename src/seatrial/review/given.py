@@ -4,7 +4,7 @@ The journal decides what an entry is: a first verdict, or a second look of someb
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, TypeVar
 
 from pydantic import Field
@@ -27,6 +27,8 @@ from seatrial.review.categories import category_slug
 from seatrial.review.states import review_of
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+_TICK = dt.timedelta(microseconds=1)
+_LATEST = dt.datetime.max.replace(tzinfo=dt.UTC) - _TICK
 _ADJUDICATED = ("needs", "contested", "adjudicated")
 
 
@@ -67,7 +69,8 @@ def verdict_entry(
     """The entry of a verdict on a trial about which `entries` are in the journal."""
     role: ReviewRole = "second_look" if given.reviewer.strip() in last_words(entries) else "first"
     blind = given.blind and not is_revealed(given.reviewer.strip(), entries)
-    return _entry(given, trial_id, role, context).model_copy(update={"blind": blind, "sampling": sampling})
+    made = _entry(given, trial_id, role, context, moment_after(entries))
+    return made.model_copy(update={"blind": blind, "sampling": sampling})
 
 
 def adjudication_entry(
@@ -81,7 +84,7 @@ def adjudication_entry(
         raise UsageError("a verdict that settles a disagreement needs a reason; write it into the note")
     if given.judgment is Judgment.DEFER:
         raise UsageError("a disagreement is settled by pass or fail; leave it as it is to defer")
-    return _entry(given, trial_id, "adjudication", context)
+    return _entry(given, trial_id, "adjudication", context, moment_after(entries))
 
 
 def undo_entry(given: GivenUndo, trial_id: str, entries: Sequence[ReviewEntry]) -> ReviewEntry:
@@ -93,12 +96,25 @@ def undo_entry(given: GivenUndo, trial_id: str, entries: Sequence[ReviewEntry]) 
     return ReviewEntry(id=given.id, trial_id=trial_id, retraction=taken)
 
 
-def _entry(given: GivenVerdict, trial_id: str, role: ReviewRole, context: ReviewContext) -> ReviewEntry:
+def moment_after(entries: Iterable[ReviewEntry]) -> dt.datetime:
+    """The moment of something that is said now, in answer to `entries`.
+
+    What stands is the last that somebody said. Clocks are set back, and those of two machines differ; so it is never
+    before what it comes after.
+    """
+    latest = max((each.annotation.timestamp for each in entries if each.annotation), default=None)
+    now = _now()
+    return now if latest is None or latest < now else min(latest, _LATEST).astimezone(dt.UTC) + _TICK
+
+
+def _entry(
+    given: GivenVerdict, trial_id: str, role: ReviewRole, context: ReviewContext, moment: dt.datetime
+) -> ReviewEntry:
     slugs = (category_slug(each) for each in given.categories)
     said = Annotation(
         reviewer_id=given.reviewer.strip(),
         reviewer_discipline=given.discipline.strip() or None,
-        timestamp=_now(),
+        timestamp=moment,
         judgment=given.judgment,
         categories=[each for each in dict.fromkeys(slugs) if each],
         notes=given.notes.strip() or None,

@@ -30,10 +30,14 @@ _LOT_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """How many trials the random slice has, and which seed draws it. The same options give everybody the same queue."""
+    """How many trials the random slice has, and which seed draws it. The same options give everybody the same queue.
+
+    `where` is the filter that its trials were chosen by, if they are not all of a job.
+    """
 
     random: int = RANDOM_ITEMS
     seed: int = 0
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +83,15 @@ def make_queue(
     chances = {RANDOM: len(drawn) / len(rest) if rest else 1.0}
     known = {trial_id for trial_id, entries in reviews.items() if _has_gold(entries, reviewer)}
     return [
-        QueueItem(each.trial, Sampling(stratum=each.stratum, probability=chances.get(each.stratum, 1.0)))
+        QueueItem(each.trial, _sampling(each, chances, options))
         for each in _mixed([*taken, *drawn])
         if each.trial.trial_id not in known
     ]
+
+
+def _sampling(drawn: _Candidate, chances: Mapping[str, float], options: QueueOptions) -> Sampling:
+    chance = chances.get(drawn.stratum, 1.0)
+    return Sampling(stratum=drawn.stratum, probability=chance, where=options.where or None)
 
 
 def stratum_of(trial: TrialEntry, entries: Iterable[ReviewEntry], threshold: float) -> str:

@@ -128,7 +128,8 @@ def _chosen(items: Counter[Verdicts], raters: Sequence[str]) -> tuple[Metric | N
     if items.total() < 2:
         return None, f"it takes two items that two raters judged, found {items.total()}"
     if (share := largest_share(items) or 0.0) >= ONE_SIDED:
-        return "gwet_ac1", f"{share:.0%} of what was said is the same, where measures by margins say little"
+        percents = 100 if share == 1.0 else min(99, round(100.0 * share))
+        return "gwet_ac1", f"{percents}% of what was said is the same, where measures by margins say little"
     if len(raters) == 2:
         return "cohen_kappa", "there are two raters"
     if _is_fixed(items):

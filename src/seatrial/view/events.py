@@ -45,6 +45,8 @@ async def _tell(request: web.Request, keys: Sequence[str]) -> web.StreamResponse
     await asyncio.to_thread(lambda: [view.library.folder(key) for key in keys])  # raises for one that is not there
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
+    if request.method == "HEAD":
+        return response
     told: dict[str, LiveState] = {}
     quiet = 0
     with ExitStack() as stack, suppress(ConnectionError):

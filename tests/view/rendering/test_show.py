@@ -11,6 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seatrial.view.rendering import notebooks
 from seatrial.view.rendering.bounded import BoundedContent, bounded
 from seatrial.view.rendering.markdown import show_markdown
 from seatrial.view.rendering.show import RawAddress, show_file
@@ -197,6 +198,23 @@ def test_notebooks_show_sources_texts_and_pictures():
         assert expected in words
     assert '<span class="kn">import</span>' in html
     assert html.count("<img") == 1
+
+
+def test_cells_of_a_large_notebook_are_shown_as_they_are_written_once_enough_are_laid_out(monkeypatch):
+    monkeypatch.setattr(notebooks, "_MAX_LAID_OUT", 20)
+    monkeypatch.setattr(notebooks, "_MAX_PUT_OUT", 60)
+    said = {"cell_type": "code", "source": "x = 1", "outputs": [{"output_type": "stream", "text": "<" * 40}] * 2}
+    cells = [{"cell_type": "markdown", "source": "**loud**"}, said, {"cell_type": "markdown", "source": "**later**"}]
+    shown = show_file("a.ipynb", bounded(json.dumps({"cells": [*cells, said]}).encode()))
+    assert "<strong>loud</strong>" in shown.html
+    assert "**later**" in shown.html
+    assert shown.html.count("&lt;" * 40) == 1
+    assert shown.html.count('<span class="mi">1</span>') == 1
+    assert shown.html.count("x = 1") == 1
+    assert shown.note == (
+        "4 cells; later cells are shown as they are written: there is much in this notebook; "
+        "of what cells put out, the rest is left out"
+    )
 
 
 @pytest.mark.parametrize(

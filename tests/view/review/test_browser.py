@@ -209,3 +209,22 @@ def test_escape_leaves_nobody_without_a_name_and_an_undo_says_that_it_is_done(br
     page.click("#change-who")
     page.keyboard.press("Escape")
     page.locator("#who").wait_for(state="hidden")
+
+
+def test_who_takes_over_in_another_tab_says_nothing_in_the_name_of_whoever_sits_at_this_one(browser, server, tmp_path):
+    ada = Reviewer(browser, server, "Ada")
+    other = ada.context.new_page()
+    other.goto(ada.page.url)
+    other.get_by_text("Ada", exact=True).wait_for()
+    other.click("#change-who")
+    other.fill("#who-name", "Bob")
+    other.click("#who button")
+    other.get_by_text("Bob", exact=True).wait_for()
+    ada.say("2")
+    ada.wait_until_saved()
+    other.wait_for_selector("#item[data-key]")
+    other.keyboard.press("1")
+    other.locator("#said").get_by_text("You said pass").wait_for(timeout=30_000)
+    ada.check(lines(tmp_path, "Ada"))
+    (line,) = lines(tmp_path, "Bob")
+    assert line["annotation"]["judgment"] == "pass"

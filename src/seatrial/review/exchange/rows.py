@@ -26,6 +26,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "takes_back": ("retraction", "entry"),
     "stratum": ("sampling", "stratum"),
     "probability": ("sampling", "probability"),
+    "where": ("sampling", "where"),
     "task_digest": ("context", "task_digest"),
     "tests_digest": ("context", "tests_digest"),
     "rubric_digest": ("context", "rubric_digest"),

@@ -4,6 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -16,6 +17,9 @@ from seatrial.view.rendering.markdown import show_markdown
 from seatrial.view.rendering.text import show_text
 
 _MAX_CELLS, _MAX_OUTPUTS, _MAX_TEXT = 200, 20, 20_000
+# To lay out Markdown and to mark code takes long, so of all cells together it is done for no more than this; what they
+# put out is bounded as a whole too.
+_MAX_LAID_OUT, _MAX_PUT_OUT = 2**17, 2**23
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -30,31 +34,56 @@ def show_notebook(content: BoundedContent) -> tuple[Markup, str]:
     if not isinstance(book, dict) or not isinstance(book.get("cells"), list):
         return show_text(content.text()), "shown as text: it has no list of `cells`, so it is no notebook"
     cells = [cell for cell in book["cells"] if isinstance(cell, dict)]
-    language = _language(book)
-    shown = Markup().join(_cell(cell, language) for cell in cells[:_MAX_CELLS])
+    pages = _Cells(_language(book), _MAX_LAID_OUT, _MAX_PUT_OUT)
+    shown = Markup().join(pages.cell(cell) for cell in cells[:_MAX_CELLS])
     note = f"the first {_MAX_CELLS} of {len(cells):,} cells" if len(cells) > _MAX_CELLS else counted(len(cells), "cell")
-    return Markup('<div class="notebook">{}</div>').format(shown), note
+    return Markup('<div class="notebook">{}</div>').format(shown), "; ".join(filter(None, (note, pages.note)))
+
+
+@dataclass(slots=True)
+class _Cells:
+    """Shows cells, the later ones as they are written if the earlier ones took all that there is room and time for."""
+
+    language: str
+    to_lay_out: int
+    to_put_out: int
+
+    @property
+    def note(self) -> str:
+        """What was not done for want of room."""
+        plain = "later cells are shown as they are written: there is much in this notebook"
+        gone = "of what cells put out, the rest is left out"
+        return "; ".join((*((plain,) if self.to_lay_out < 0 else ()), *((gone,) if self.to_put_out < 0 else ())))
+
+    def cell(self, cell: dict[str, Any]) -> Markup:
+        source = _text(cell.get("source"))
+        self.to_lay_out -= len(source)
+        kind = cell.get("cell_type") if self.to_lay_out >= 0 else None
+        if kind == "markdown":
+            shown = show_markdown(source)[0]
+        else:
+            shown = show_code(source, lexer_for_language(self.language)) if kind == "code" else show_text(source)
+        if cell.get("cell_type") != "code":
+            return Markup('<section class="cell">{}</section>').format(shown)
+        template = Markup('<section class="cell">{}<div class="outputs">{}</div></section>')
+        return template.format(shown, self._outputs(cell.get("outputs")))
+
+    def _outputs(self, found: Any) -> Markup:
+        outputs = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        shown: list[Markup] = []
+        for each in outputs[:_MAX_OUTPUTS]:
+            made = _output(each) if self.to_put_out >= 0 else Markup("")
+            self.to_put_out -= len(made)
+            shown.append(made)
+        if len(outputs) > _MAX_OUTPUTS:
+            shown.append(Markup("<p>… and {} more outputs</p>").format(len(outputs) - _MAX_OUTPUTS))
+        return Markup().join(shown)
 
 
 def _language(book: dict[str, Any]) -> str:
     metadata = _mapping(book.get("metadata"))
     named = _mapping(metadata.get("language_info")).get("name") or _mapping(metadata.get("kernelspec")).get("language")
     return named if isinstance(named, str) else "python"
-
-
-def _cell(cell: dict[str, Any], language: str) -> Markup:
-    source = _text(cell.get("source"))
-    if cell.get("cell_type") == "markdown":
-        return Markup('<section class="cell">{}</section>').format(show_markdown(source)[0])
-    if cell.get("cell_type") != "code":
-        return Markup('<section class="cell">{}</section>').format(show_text(source))
-    found = cell.get("outputs")
-    outputs = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    shown = [_output(each) for each in outputs[:_MAX_OUTPUTS]]
-    if len(outputs) > _MAX_OUTPUTS:
-        shown.append(Markup("<p>… and {} more outputs</p>").format(len(outputs) - _MAX_OUTPUTS))
-    template = Markup('<section class="cell">{}<div class="outputs">{}</div></section>')
-    return template.format(show_code(source, lexer_for_language(language)), Markup().join(shown))
 
 
 def _output(output: dict[str, Any]) -> Markup:

@@ -27,7 +27,7 @@ class AskedQueue(StrictModel):
     @property
     def options(self) -> QueueOptions:
         """How the queue is drawn."""
-        return QueueOptions(self.random, self.seed)
+        return QueueOptions(self.random, self.seed, self.where)
 
 
 @dataclass(frozen=True, slots=True)

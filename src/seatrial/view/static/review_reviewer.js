@@ -1,10 +1,13 @@
-// Who reviews: asked once, kept in this browser, and changed as often as people take turns at it.
+// Who reviews: asked once, kept in this browser, and changed as often as people take turns at it. Each tab has its own:
+// who takes over in another one says nothing in the name of whoever sits here.
 
 const NAME = "seatrial.reviewer";
 const KNOWN = "seatrial.reviewers";
 
 export function reviewer() {
-  return JSON.parse(localStorage.getItem(NAME) ?? "null");
+  const here = sessionStorage.getItem(NAME) ?? localStorage.getItem(NAME);
+  if (here !== null) sessionStorage.setItem(NAME, here);
+  return JSON.parse(here ?? "null");
 }
 
 // Ask who it is, and call `chosen` when somebody has said so. Who is known already may also leave it as it is.
@@ -26,7 +29,7 @@ export function askReviewer(chosen) {
       event.preventDefault();
       return;
     }
-    localStorage.setItem(NAME, JSON.stringify(said));
+    for (const kept of [sessionStorage, localStorage]) kept.setItem(NAME, JSON.stringify(said));
     localStorage.setItem(KNOWN, JSON.stringify({ ...known, [said.name]: said.discipline }));
     chosen();
   };

@@ -151,5 +151,5 @@ def test_an_override_of_env_response_may_leave_the_end_to_its_base():
 
     env = Reminding(backend=world(), image="host", dataset=[{"prompt": "Go."}])
     output = only(evaluate(env, scripted([("bash", {"command": "ls"})], "done")))
-    assert [message["role"] for message in output["completion"]] == ["assistant", "tool", "user", "assistant", "user"]
+    assert [message["role"] for message in output["completion"]] == ["assistant", "tool", "user", "assistant"]
     assert output["stop_condition"] == "has_final_env_response"

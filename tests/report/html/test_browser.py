@@ -74,6 +74,16 @@ def test_numbers_lead_to_their_trials(browser, tmp_path):
     visit.wait_for("3 of 216 trials")
     assert all(".guesser." in trial for trial in visit.rows())
     assert visit.page.input_value("[name=outcome]") == "infrastructure_error"
+    lost = visit.page.locator("#differences tbody tr", has_text="guesser").first.locator("td").nth(6)
+    tasks = int(lost.inner_text())
+    lost.locator("a").click()
+    visit.page.locator("#compared").get_by_text("guesser and careful at tasks that the first did worse at").wait_for()
+    while visit.page.locator("#more").is_visible():
+        visit.page.click("#more")
+    assert len({trial.partition(".")[0] for trial in visit.rows()}) == tasks > 5
+    assert {trial.split(".")[1] for trial in visit.rows()} == {"guesser", "careful"}
+    row.locator("a").last.click()
+    visit.wait_for("3 of 216 trials")
     visit.page.select_option("[name=outcome]", "pass")
     visit.wait_for("16 of 216 trials")
     visit.page.fill("[name=task]", "beam-02")

@@ -94,5 +94,5 @@ def _row(row: TimesRow, short: str, index: int, scale: Scale) -> list[str]:
     drawn = [line(scale.place(spread.least), y, left, y, "whisker"), line(right, y, most, y, "whisker")]
     drawn += [element("rect", box), line(middle, y - 8, middle, y + 8, "median")]
     told = f"{row.label}: half within {format_duration(spread.median)}, all within {format_duration(spread.most)}"
-    shown = words(format_duration(spread.median), WIDTH - 90, y + 4, "value")
-    return [label, linked(row.target, told, *drawn), shown]
+    drawn.append(words(format_duration(spread.median), WIDTH - 90, y + 4, "value"))
+    return [label, linked(row.target, told, *drawn)]

@@ -13,7 +13,7 @@ from seatrial.analysis.columns import COLUMNS, trial_rows
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.reviewed import Reviews
 from seatrial.model.review import ReviewEntry
-from seatrial.report.html.trial_data import notes_of
+from seatrial.report.html.trial_marks import notes_of
 from seatrial.report.text import OUTCOME_WORDS, counted, format_cost, trial_row
 from seatrial.review.states import review_of
 from seatrial.store.index import TrialEntry

@@ -197,7 +197,5 @@ def is_unclassified(tags: tuple[str, ...]) -> bool:
 
 def _total(arm: Arm) -> FailedCount:
     failed = Counter([trial.tags for trial in arm.scored if trial.outcome != "pass"])
-    unclassified = sum(
-        count for tags, count in failed.items() if is_unclassified(tags)
-    )
+    unclassified = sum(count for tags, count in failed.items() if is_unclassified(tags))
     return FailedCount(arm.label, len(arm.scored), failed.total(), unclassified)

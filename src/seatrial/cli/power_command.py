@@ -20,11 +20,19 @@ from seatrial.analysis.planning import (
     variance_of_two,
 )
 from seatrial.cli.job_view import warn_of_uncounted
-from seatrial.cli.render import show_table
+from seatrial.cli.render import show_line, show_table
 from seatrial.cli.statistics_options import level_option
 from seatrial.errors import JobError, UsageError
 from seatrial.report.compared import arm_line
-from seatrial.report.planned import attempts_line, power_columns, power_rows, source_line, split_line, width_line
+from seatrial.report.planned import (
+    attempts_line,
+    power_answer,
+    power_columns,
+    power_rows,
+    source_line,
+    split_line,
+    width_line,
+)
 from seatrial.report.text import harmless
 
 
@@ -104,18 +112,20 @@ def _asked(arms: list[Arm], asked: dict[str, Any]) -> PlanAsked:
 
 
 def _show(plan: PowerPlan, arms: list[Arm], correlation: float) -> None:
+    show_line(power_answer(plan))
+    click.echo()
     for name, arm in zip("AB", arms, strict=False):
-        click.echo(f"{name}  {arm_line(arm)}")
-        click.echo(f"   {split_line(split_of(arm))}")
-    click.echo(source_line(plan.variance, correlation))
+        show_line(f"{name}  {arm_line(arm)}")
+        show_line(f"   {split_line(split_of(arm))}")
+    show_line(source_line(plan.variance, correlation))
     click.echo()
     show_table("", power_columns(plan), power_rows(plan))
     click.echo()
-    click.echo(attempts_line(plan))
+    show_line(attempts_line(plan))
     if line := width_line(plan):
         click.echo(line)
     click.echo(
-        f"seen is what is found in {plan.asked.power:.0%} of such comparisons at a level of {plan.asked.level:g}"
+        f"a difference is seen if {plan.asked.power:.0%} of such comparisons find it, at a level of {plan.asked.level:g}"
     )
 
 

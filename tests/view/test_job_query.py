@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.analysis.tally import Tally
 from seatrial.view.cards import JobCard
 from seatrial.view.job_query import JobQuery, read_job_query
 from tests.analysis.memory_jobs import memory_job, trial
 
 
 def card() -> JobCard:
-    agents: dict[str, Tally] = memory_job([trial("t", "Claude Code", 1.0)]).summary.agents
+    agents = memory_job([trial("t", "Claude Code", 1.0)]).summary.agents
     return JobCard(Path("/jobs/nightly-7"), "Bridge checks", dt.datetime.now(dt.UTC), 1, 1, agents, 0)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import click
 
-from seatrial.cli.program import command_line
 from seatrial.cli.render import show_line, show_table
 from seatrial.report import people
 from seatrial.report.text import counted, harmless
@@ -20,7 +19,6 @@ def show_agreement(report: AgreementReport, ready: Readiness, *, everything: boo
     overall = report.overall
     show_line(people.people_headline(overall))
     if not overall.reviewed:
-        click.echo(f"Review them with: {command_line('view')} FOLDER, then `Review` on the page of a job", err=True)
         return
     for line in people.review_lines(overall):
         show_line(line)

@@ -124,9 +124,8 @@ def _show(plan: PowerPlan, arms: list[Arm], correlation: float) -> None:
     show_line(attempts_line(plan))
     if line := width_line(plan):
         click.echo(line)
-    click.echo(
-        f"a difference is seen if {plan.asked.power:.0%} of such comparisons find it, at a level of {plan.asked.level:g}"
-    )
+    asked = plan.asked
+    show_line(f"a difference is seen if {asked.power:.0%} of such comparisons find it, at a level of {asked.level:g}")
 
 
 def _as_json(plan: PowerPlan, arms: list[Arm]) -> dict[str, Any]:

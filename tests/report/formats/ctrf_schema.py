@@ -18,7 +18,7 @@ def _closed(required: dict[str, Any], optional: dict[str, Any] | None = None) ->
 
 _TOOL = _closed({"name": {"type": "string", "minLength": 1}}, {"version": {"type": "string"}, "extra": {}})
 _SUMMARY = _closed(
-    {name: _COUNT for name in ("tests", *STATUSES, "start", "stop")},
+    dict.fromkeys(("tests", *STATUSES, "start", "stop"), _COUNT),
     {"suites": _COUNT, "flaky": _COUNT, "duration": _COUNT, "extra": {"type": "object"}},
 )
 _TEST = _closed(

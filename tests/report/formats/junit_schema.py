@@ -65,5 +65,5 @@ def _count_faults(parent: ET.Element, cases: list[ET.Element]) -> Iterator[str]:
     ended = {tag: sum(case.find(tag) is not None for case in cases) for tag in ENDINGS}
     found = {"tests": len(cases), "failures": ended["failure"], "errors": ended["error"], "skipped": ended["skipped"]}
     for name, count in found.items():
-        if name in parent.keys() and parent.get(name) != str(count):
+        if name in parent.attrib and parent.get(name) != str(count):
             yield f"{parent.tag} counts {parent.get(name)} {name}, and there are {count}"

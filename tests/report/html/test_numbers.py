@@ -44,9 +44,9 @@ def cells(document: ReportDocument) -> Iterator[tuple[str, PageCell]]:
                     yield head, cell
 
 
-def reached(document: ReportDocument, target: str) -> int:
+def reached(document: ReportDocument, target: str | None) -> int:
     """How many trials the page's list shows for a link, as its script selects them."""
-    asked = {key: values[0] for key, values in parse_qs(target.partition("?")[2]).items()}
+    asked = {key: values[0] for key, values in parse_qs((target or "").partition("?")[2]).items()}
     data = json.loads(trial_data(document.arms, None))
     arms = [arm["label"] for arm, run in zip(data["arms"], data["runs"], strict=True) for _ in range(run)]
     notes = [data["notes"][note] for note in data["note"]] or [[]] * len(arms)

@@ -16,7 +16,7 @@ _MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class DisputedItem:
     """An item on which people disagree, or disagreed."""
 
     key: str
@@ -35,7 +35,7 @@ class Disagreement:
         return [each for each in self.verdicts if each.role != "adjudication"]
 
 
-def disagreements(desk: Desk) -> list[Disagreement]:
+def disputed_items(desk: Desk) -> list[DisputedItem]:
     """What is contested, what is to be settled, and what was settled, in this order."""
     found = []
     for key, trial in desk.trials.items():
@@ -44,13 +44,13 @@ def disagreements(desk: Desk) -> list[Disagreement]:
             continue
         review = review_of(trial.trial_id, entries)
         if review.state in _ORDER:
-            found.append(Disagreement(key, harmless(trial.task_id), review, not_taken_back(entries)))
+            found.append(DisputedItem(key, harmless(trial.task_id), review, not_taken_back(entries)))
     return sorted(found, key=lambda each: (_ORDER.index(each.review.state), each.task, each.key))
 
 
 def settlement_payload(desk: Desk, desk_key: str, reviewer: str, links: Links) -> Payload:
     """Every disagreement as a part of the page. Neither reward nor agent is in it: who decides judges the work too."""
-    found = disagreements(desk)
+    found = disputed_items(desk)
     items = [
         {
             "key": each.key,

@@ -1,6 +1,7 @@
 """`seatrial agree`: the sentence, the tables, JSON for programs, and the exit codes of its gate."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -56,6 +57,7 @@ def test_the_gate_says_1_for_not_ready_and_3_for_nobody_can_tell(seatrial: Seatr
     unseen = reviewed_job(tmp_path / "unseen", {"t1": 1.0}).path
     shown = seatrial("agree", unseen, "--gate")
     assert (shown.code, shown.out) == (3, "Nobody has reviewed any of 1 trial.\n")
+    assert re.fullmatch(r"Review them with: .* view \S+\n", shown.err)
 
 
 @pytest.mark.parametrize("wrong", [["--level", "2"], ["--seed", "-1"]])

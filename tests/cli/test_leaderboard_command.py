@@ -25,7 +25,8 @@ def job(tmp_path):
 def test_a_row_for_each_arm_with_the_ranks_it_may_have(seatrial: Seatrial, job):
     shown = seatrial("leaderboard", job)
     assert shown.code == 0
-    columns, first, second, *lines = shown.out.splitlines()
+    answer, columns, first, second, *lines = shown.out.splitlines()
+    assert answer == "good is first: better than every other, beyond chance."
     assert cells(columns)[:4] == ["rank", "tie", "agent", "mean"]
     assert [*cells(first)[:4], cells(first)[-1]] == ["1", "A", "good [1]", "1.000", "0.2778"]
     assert [*cells(second)[:4], cells(second)[-1]] == ["2", "B", "weak|`@x`", "0.000", "-"]
@@ -73,7 +74,8 @@ def test_jobs_without_verdicts_have_no_ranks(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "broken", record("crc", BROKEN, "agent"))
     shown = seatrial("leaderboard", tmp_path / "empty", tmp_path / "broken")
     assert shown.code == 0
-    assert [cells(line)[:2] for line in shown.out.splitlines()[1:3]] == [["-", "-"], ["-", "-"]]
+    assert shown.out.startswith("No agent has a mean that could be ranked.\n")
+    assert [cells(line)[:2] for line in shown.out.splitlines()[2:4]] == [["-", "-"], ["-", "-"]]
 
 
 def test_usual_names_fit_80_columns(job):

@@ -21,6 +21,8 @@ def test_from_two_agents(seatrial: Seatrial, job):
     shown = seatrial("power", job, "--difference", "0.1")
     assert shown.code == 0
     lines = shown.out.splitlines()
+    needed = cells(next(line for line in lines if line.startswith("2 ")))[2]
+    assert lines[0] == f"To see 10.0 points takes {needed} tasks with 2 attempts each; 4 tasks show nothing."
     assert "B - A varies as the differences of these two agents do" in lines
     assert "variance of a reward: 0.3333 between tasks (100%), 0.0000 between attempts at one task (0%)" in shown.out
     at = next(index for index, line in enumerate(lines) if line.startswith("attempts"))
@@ -41,6 +43,9 @@ def test_without_a_job(seatrial: Seatrial):
     shown = seatrial("power", "--sd", "0.5", "--tasks", "50")
     row = next(cells(line) for line in shown.out.splitlines() if line.startswith("1 "))
     assert row == ["1", "0.500", "795", "21.8 points"]
+    answer = "To see 5.0 points takes 795 tasks with 1 attempt each"
+    assert shown.out.startswith(f"{answer}; 50 tasks show 21.8 points.")
+    assert seatrial("power", "--sd", "0.5", "--tasks", "800").out.startswith(f"{answer}: 800 tasks are enough.")
 
 
 def test_a_difference_beyond_the_range_is_none(seatrial: Seatrial):

@@ -51,7 +51,7 @@ def test_lines_in_a_pipe(seatrial: Seatrial, engine: Engine, tasks, tmp_path):
     assert cells(columns) == ["agent", "mean", "95 % interval", "pass rate", "pass interval", "scored"]
     mean, passed = estimate_cells(estimate_mean([[1.0], [0.25]])), share_cells(estimate_mean([[1.0], [0.0]]))
     assert cells(row) == ["noop", *mean, *passed, "2 of 2"]
-    assert method.startswith("95 % intervals over 2 tasks (t, with two more at each end)")
+    assert method.startswith("95 % intervals over 2 tasks: as if two more were solved and two more failed")
     assert outcomes == "noop: 1 pass, 1 partial"
     assert shown.err == f"Look at it with: seatrial show {tmp_path}/job\n"
 

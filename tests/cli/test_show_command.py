@@ -42,7 +42,7 @@ def test_a_job_is_its_summary_and_its_trials(seatrial: Seatrial, job):
     assert (numbers["pass rate"], numbers["pass interval"]) == share_cells(estimate)
     assert numbers["95 % interval"] == estimate_cells(estimate)[1]
     assert numbers["scored"] == "3 of 6"
-    assert method == "95 % intervals over 3 tasks (t, with two more at each end); docs/statistics.md"
+    assert method == "95 % intervals over 3 tasks: as if two more were solved and two more failed; docs/statistics.md"
     counts = "1 pass, 1 fail, 1 no_output, 1 verifier_error, 1 infrastructure_error, 1 not run yet"
     assert outcomes == f"oracle: {counts}"
     assert missing == "oracle: the mean would be 0.200 with 2 trials without a verdict as 0"

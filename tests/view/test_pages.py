@@ -281,3 +281,17 @@ def test_an_id_that_no_folder_can_have_is_not_found(tmp_path):
             return (await client.get(f"/jobs/job/trials/{'long' * 100}/")).status
 
     assert asyncio.run(visit()) == 404
+
+
+def test_the_list_of_jobs_can_be_searched(tmp_path):
+    stored_job(tmp_path / "a", {"add": [1.0]}, agents=("one",), name="nightly")
+    stored_job(tmp_path / "b", {"add": [1.0]}, agents=("two",), name="weekly")
+    (_, every), (_, narrowed), (_, none) = fetched(tmp_path, "/", "/?find=two", "/?find=%3Cscript%3E&state=running")
+    assert 'role="search"' in every
+    assert "nightly finished" in plain(every)
+    assert "1 of 2 jobs fit." in plain(narrowed)
+    assert "weekly finished" in plain(narrowed)
+    assert "nightly" not in plain(narrowed)
+    assert "0 of 2 jobs fit." in plain(none)
+    assert "<script>" not in none.split("<main")[1]
+    assert "No job yet" not in none

@@ -190,9 +190,12 @@ def _said(trial: TrialEntry) -> str:
     return ", ".join(category for category, _ in _kinds(trial)) or "no reason is known"
 
 
+def is_unclassified(tags: tuple[str, ...]) -> bool:
+    """Whether tags explain no reward: there are none, or a run made all of them."""
+    return all(category in RUN_CATEGORIES for category, _ in _split(tags))
+
+
 def _total(arm: Arm) -> FailedCount:
     failed = Counter([trial.tags for trial in arm.scored if trial.outcome != "pass"])
-    unclassified = sum(
-        count for tags, count in failed.items() if all(category in RUN_CATEGORIES for category, _ in _split(tags))
-    )
+    unclassified = sum(count for tags, count in failed.items() if is_unclassified(tags))
     return FailedCount(arm.label, len(arm.scored), failed.total(), unclassified)

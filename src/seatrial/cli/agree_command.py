@@ -13,6 +13,7 @@ from seatrial.analysis.filters import Filter
 from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
 from seatrial.cli.agree_view import show_agreement
 from seatrial.cli.export_filter import where_option
+from seatrial.cli.program import command_line
 from seatrial.cli.render import show_warning
 from seatrial.errors import UsageError
 from seatrial.review.agreement import agreement_report
@@ -48,6 +49,8 @@ def command(  # noqa: PLR0913, PLR0917 - one for each option
         click.echo(json.dumps(agreement_json(report, ready), indent=2))
     else:
         show_agreement(report, ready, everything=everything)
+        if not report.overall.reviewed:
+            click.echo(f"Review them with: {command_line('view', *map(str, jobs))}", err=True)
     if gate and (code := _EXIT_CODES[ready.state]):
         raise click.exceptions.Exit(code)
 

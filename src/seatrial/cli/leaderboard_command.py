@@ -19,6 +19,7 @@ from seatrial.cli.statistics_options import seed_option
 from seatrial.errors import JobError, UsageError
 from seatrial.report.figure_text import ATTEMPT_COLUMNS, attempt_rows
 from seatrial.report.leaderboard_text import (
+    leaderboard_answer,
     leaderboard_figures,
     leaderboard_lines,
     leaderboard_markdown,
@@ -55,6 +56,7 @@ def command(jobs: tuple[Path, ...], where: Filter, seed: int, as_json: bool, mar
 
 
 def _show(board: Leaderboard) -> None:
+    show_line(leaderboard_answer(board))
     show_table("", *leaderboard_table(board))
     for line in leaderboard_lines(board):
         show_line(line)

@@ -24,7 +24,15 @@ from seatrial.cli.render import show_line, show_table
 from seatrial.cli.statistics_options import level_option
 from seatrial.errors import JobError, UsageError
 from seatrial.report.compared import arm_line
-from seatrial.report.planned import attempts_line, power_columns, power_rows, source_line, split_line, width_line
+from seatrial.report.planned import (
+    attempts_line,
+    power_answer,
+    power_columns,
+    power_rows,
+    source_line,
+    split_line,
+    width_line,
+)
 from seatrial.report.text import harmless
 
 
@@ -106,6 +114,8 @@ def _asked(arms: list[Arm], asked: dict[str, Any]) -> PlanAsked:
 
 
 def _show(plan: PowerPlan, arms: list[Arm], correlation: float) -> None:
+    show_line(power_answer(plan))
+    click.echo()
     for name, arm in zip("AB", arms, strict=False):
         show_line(f"{name}  {arm_line(arm, plan.asked.level)}")
         show_line(f"   {split_line(split_of(arm))}")
@@ -116,7 +126,8 @@ def _show(plan: PowerPlan, arms: list[Arm], correlation: float) -> None:
     show_line(attempts_line(plan))
     if line := width_line(plan):
         show_line(line)
-    show_line(f"seen is what is found in {plan.asked.power:.0%} of such comparisons at a level of {plan.asked.level:g}")
+    asked = plan.asked
+    show_line(f"a difference is seen if {asked.power:.0%} of such comparisons find it, at a level of {asked.level:g}")
 
 
 def _as_json(plan: PowerPlan, arms: list[Arm]) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from seatrial.analysis.figures import Figures
 from seatrial.analysis.leaderboard import Leaderboard, LeaderboardRow
 from seatrial.report.figure_text import ATTEMPT_COLUMNS, attempt_rows
 from seatrial.report.formats.markdown_escape import md_name, md_prose
-from seatrial.report.text import counted, estimate_cells, format_cost, interval_line, share_cells
+from seatrial.report.text import counted, estimate_cells, format_cost, harmless, interval_line, share_cells
 
 _COLUMNS = ("rank", "tie", "agent", "mean", "95 % interval", "pass@1", "its interval")
 _TASKS, _COST = "tasks", "USD/pass"
+_MOST_NAMED = 3
 
 
 def leaderboard_table(board: Leaderboard) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -43,6 +44,21 @@ def rank_text(row: LeaderboardRow) -> str:
     return str(row.rank.best) if row.rank.best == row.rank.worst else f"{row.rank.best}-{row.rank.worst}"
 
 
+def leaderboard_answer(board: Leaderboard) -> str:
+    """Who is ahead, and whether that is certain, in one sentence."""
+    ranked = [row for row in board.rows if row.rank]
+    if not ranked:
+        return "No agent has a mean that could be ranked."
+    first, *others = ranked
+    if not others:
+        return f"{harmless(first.arm.label)} is alone: there is nobody to rank it with."
+    if first.rank and first.rank.worst == 1:
+        return f"{harmless(first.arm.label)} is first: better than every other, beyond chance."
+    level = [harmless(row.arm.label) for row in others if row.tie == first.tie]
+    named = ", ".join(level[:_MOST_NAMED]) + (f" and {len(level) - _MOST_NAMED:,} more" if level[_MOST_NAMED:] else "")
+    return f"No clear winner: {harmless(first.arm.label)} has the highest mean, and cannot be told apart from {named}."
+
+
 def leaderboard_lines(board: Leaderboard) -> Iterator[str]:
     """What the table means, and what must be known of some of its rows."""
     for number, note in enumerate(board.notes, start=1):
@@ -52,8 +68,8 @@ def leaderboard_lines(board: Leaderboard) -> Iterator[str]:
     if board.compared:
         pairs = counted(board.compared, "pair")
         yield (
-            f"a rank is the range that an arm may have: {pairs} compared on the tasks that both were judged on, by "
-            f"sign-flip tests after Holm at {100 * (1 - board.level):g} %; arms with the same letter cannot be told "
+            f"a rank is the range that an agent may have: {pairs} compared on the tasks that both were judged on, by "
+            f"sign-flip tests after Holm at {100 * (1 - board.level):g} %; agents with the same letter cannot be told "
             "apart from the first of them"
         )
 

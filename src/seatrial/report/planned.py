@@ -7,6 +7,19 @@ from seatrial.stats.power import fewest_tasks
 from seatrial.stats.variance import VarianceSplit
 
 
+def power_answer(plan: PowerPlan) -> str:
+    """How many tasks it takes, in one sentence, and what those that there are can show."""
+    asked = plan.asked
+    row = next((each for each in plan.rows if each.attempts == asked.attempts), plan.rows[0])
+    attempts = counted(row.attempts, "attempt") + " each"
+    if row.needed is None:
+        return f"How many tasks show {points(asked.difference)} points cannot be told from this job."
+    wanted = f"To see {points(asked.difference)} points takes {counted(row.needed, 'task')} with {attempts}"
+    if row.needed <= asked.tasks:
+        return f"{wanted}: {counted(asked.tasks, 'task')} are enough."
+    return f"{wanted}; {counted(asked.tasks, 'task')} show {_shown_difference(row.detectable)}."
+
+
 def power_columns(plan: PowerPlan) -> tuple[str, str, str, str]:
     """What the columns of the table are called."""
     asked = plan.asked

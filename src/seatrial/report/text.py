@@ -141,7 +141,8 @@ def interval_line(tallies: Iterable[Tally]) -> str | None:
         return None
     least, most = (pick(each.groups for each in found) for pick in (min, max))
     tasks = counted(most, "task") if least == most else f"{least:,} to {most:,} tasks"
-    return f"{found[0].level * 100:g} % intervals over {tasks} (t, with two more at each end); docs/statistics.md"
+    added = "as if two more were solved and two more failed"
+    return f"{found[0].level * 100:g} % intervals over {tasks}: {added}; docs/statistics.md"
 
 
 def outcome_counts(tally: Tally) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from seatrial.analysis.reviewed import Reviews
 from seatrial.model.annotation import Judgment
 from seatrial.model.review import ReviewEntry, first_words, last_words, not_taken_back
 
@@ -34,6 +35,12 @@ def review_of(trial_id: str, entries: Iterable[ReviewEntry]) -> TrialReview:
     state, verdict = _settled(last, [each for each in every if each.role == "adjudication"])
     gold = [each for each in every if each.role == "gold"]
     return TrialReview(trial_id, first_words(every), last, state, verdict, judgment_of(gold[-1]) if gold else None)
+
+
+def unsettled(reviews: Reviews) -> list[str]:
+    """The trials on which people disagree, or whose settlement somebody doubts."""
+    states = {trial_id: review_of(trial_id, entries).state for trial_id, entries in reviews.items()}
+    return [trial_id for trial_id, state in states.items() if state in ("needs", "contested")]
 
 
 def known_verdict(entries: Iterable[ReviewEntry], reviewer: str) -> Judgment | None:

@@ -30,10 +30,13 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     ),
     "pages.review": (
         "GET /review/{job}/",
+        "GET /settle/{job}/",
         "GET /desk/{desk}/",
+        "GET /desk/{desk}/settle/",
         f"GET {_DESK}queue",
         f"GET {_DESK}categories",
         f"GET {_DESK}adjudication",
+        f"GET {_DESK}settlement",
         f"GET {_ITEM}",
         f"GET {_ITEM}/files/{_NUMBER}",
         f"GET {_ITEM}/raw/{_NUMBER}",

@@ -71,6 +71,14 @@ class Links:
         """Where a job is reviewed, by the key of its desk: nothing in it says which job it is."""
         return _with(f"/desk/{quote(desk, safe='')}/", query)
 
+    def settle(self, job: str) -> str:
+        """What the reviewers of a job disagree about."""
+        return f"/settle/{quote(job, safe='')}/"
+
+    def settle_desk(self, desk: str) -> str:
+        """The same by the key of its desk."""
+        return f"/desk/{quote(desk, safe='')}/settle/"
+
     def review_api(self, desk: str) -> str:
         """Below which the page of a desk finds what it shows, and says what reviewers said."""
         return f"/api/desk/{quote(desk, safe='')}/"

@@ -45,7 +45,7 @@ def make_overview(links: Links, key: str, job: LoadedJob) -> Overview:
         agents_section(document),
         tasks_section(document, _MOST_SQUARES),
         failures_section(document),
-        *([people_section(document.people)] if document.people else []),
+        *([people_section(document, document.people)] if document.people else []),
         denominators_section(document),
     ]
     sections = [aimed(section, aim) for section in made]

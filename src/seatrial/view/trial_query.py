@@ -10,12 +10,11 @@ from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.reviewed import Reviews
 from seatrial.errors import UsageError
 from seatrial.model.review import ReviewEntry
-from seatrial.report.html.trial_data import notes_of
+from seatrial.report.html.trial_marks import STEP, marks_of, notes_of
 from seatrial.report.text import worst_first
 from seatrial.store.index import TrialEntry
 
 PAGE = 100
-_STEP = "step: "
 
 _ORDERS: Mapping[str, Callable[[TrialEntry], Any]] = {
     "trial": lambda trial: (trial.task_id, trial.agent, trial.attempt),
@@ -92,6 +91,8 @@ def select_trials(job: LoadedJob, query: TrialQuery, reviews: Reviews) -> TrialS
     except UsageError as error:
         return TrialSelection(query, (), 0, len(job.trials), str(error))
     fitting = [trial for trial in job.trials if _fits(trial, query)]
+    if query.tag:
+        fitting = [trial for trial in fitting if _has_tag(trial, query.tag, reviews.get(trial.trial_id, ()))]
     if wanted:
         fitting = [trial for trial in fitting if wanted.fits(trial, job.labels_of(trial.task_id))]
     if query.find:
@@ -108,14 +109,13 @@ def _fits(trial: TrialEntry, query: TrialQuery) -> bool:
         (not query.agent or trial.agent == query.agent)
         and (not query.task or query.task.casefold() in trial.task_id.casefold())
         and (not query.outcome or trial.outcome in query.outcome.split(","))
-        and (not query.tag or _has_tag(trial, query.tag))
     )
 
 
-def _has_tag(trial: TrialEntry, tag: str) -> bool:
-    if tag.startswith(_STEP):
-        return trial.failed_step == tag.removeprefix(_STEP)
-    return any(tag in (each, each.partition(":")[2]) for each in (*trial.tags, *trial.warnings))
+def _has_tag(trial: TrialEntry, tag: str, entries: Sequence[ReviewEntry]) -> bool:
+    if tag.startswith(STEP):
+        return trial.failed_step == tag.removeprefix(STEP)
+    return any(tag in (each, each.partition(":")[2]) for each in marks_of(trial, entries))
 
 
 def _with_words(trials: Sequence[TrialEntry], words: str, reviews: Reviews) -> Iterator[TrialEntry]:

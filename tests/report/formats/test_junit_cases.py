@@ -2,6 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 
 from seatrial.analysis.arms import arms_of
@@ -10,10 +11,14 @@ from seatrial.report.formats.junit_cases import write_junit
 from seatrial.report.text import harmless
 from tests.analysis.memory_jobs import memory_job, trial
 from tests.report.formats.hostile import NASTY, arms_named, mixed_arms, names, written
+from tests.report.formats.junit_schema import junit_faults
+from tests.report.sample_reports import sample_job
 
 
 def read(arms):
-    return ET.fromstring(written(write_junit, arms))  # noqa: S314 - our own
+    text = written(write_junit, arms)
+    assert [*junit_faults(text)] == []
+    return ET.fromstring(text)  # noqa: S314 - our own
 
 
 def test_a_low_reward_fails_a_broken_machine_is_an_error_and_no_verdict_is_skipped():
@@ -74,3 +79,25 @@ def test_what_would_end_a_section_or_an_element_is_text():
     assert len(suite) == 1
     assert "]]><script>" in suite[0][0].text
     assert written(write_junit, arms_named(NASTY)) == written(write_junit, arms_named(NASTY))
+
+
+def test_a_whole_report_of_a_job_is_what_build_servers_read():
+    assert len(read(arms_of([sample_job(6, 2)]))) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"<testsuites ", b"<testsuites skipped='9' "),
+        (b'errors="1"', b'errors="2"'),
+        (b"<testcase classname=", b"<testcase class="),
+        (b'time="2.000"', b'time="2s"'),
+        (b"<skipped", b"<pending"),
+        (b'message="not run yet"', b'message=""'),
+    ],
+)
+def test_the_rules_find_what_build_servers_trip_over(before, after):
+    text = written(write_junit, mixed_arms())
+    assert before in text
+    spoilt = text.replace(before, after)
+    assert [*junit_faults(spoilt)]

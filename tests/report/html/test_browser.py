@@ -10,6 +10,7 @@ import pytest
 
 from seatrial.report.document import make_document
 from seatrial.report.html.page import render_html
+from tests.analysis.memory_jobs import memory_job, trial
 from tests.report.sample_reports import HOSTILE, hostile_job, sample_job
 
 CHROMIUM = shutil.which("chromium")
@@ -74,6 +75,16 @@ def test_numbers_lead_to_their_trials(browser, tmp_path):
     visit.wait_for("3 of 216 trials")
     assert all(".guesser." in trial for trial in visit.rows())
     assert visit.page.input_value("[name=outcome]") == "infrastructure_error"
+    lost = visit.page.locator("#differences tbody tr", has_text="guesser").first.locator("td").nth(6)
+    tasks = int(lost.inner_text())
+    lost.locator("a").click()
+    visit.page.locator("#compared").get_by_text("guesser and careful at tasks that the first did worse at").wait_for()
+    while visit.page.locator("#more").is_visible():
+        visit.page.click("#more")
+    assert len({trial.partition(".")[0] for trial in visit.rows()}) == tasks > 5
+    assert {trial.split(".")[1] for trial in visit.rows()} == {"guesser", "careful"}
+    row.locator("a").last.click()
+    visit.wait_for("3 of 216 trials")
     visit.page.select_option("[name=outcome]", "pass")
     visit.wait_for("16 of 216 trials")
     visit.page.fill("[name=task]", "beam-02")
@@ -103,6 +114,31 @@ def test_light_dark_narrow_and_without_a_script(browser, tmp_path):
     assert bare.page.locator("noscript").inner_text().endswith("seatrial show --all /jobs/bridge-checks")
     assert not bare.page.locator("#filters").is_visible()
     assert light.troubles + dark.troubles + bare.troubles == []
+
+
+CONTRASTS = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const light = (element) => {
+    canvas.fillStyle = getComputedStyle(element).fill;
+    canvas.fillRect(0, 0, 1, 1);
+    const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((each) => each / 255);
+    const [red, green, blue] = parts.map((each) => (each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+  };
+  return [...document.querySelectorAll("#tasks .heat:not(.none)")].map((square) => {
+    const both = [light(square), light(square.parentNode.querySelector("text"))];
+    return [square.classList[1], Math.max(...both) / Math.min(...both)];
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_number_of_the_heat_map_can_be_read(browser, tmp_path, scheme):
+    rewards = [0.0, *(step / 9 - 0.05 for step in range(1, 10)), 1.0]
+    job = memory_job([trial(f"t{number}", "a", reward) for number, reward in enumerate(rewards)])
+    found = Visit(browser, write(tmp_path, "report.html", job), color_scheme=scheme).page.evaluate(CONTRASTS)
+    assert {shade for shade, _ in found} == {f"h{number}" for number in range(11)}
+    assert [shade for shade, contrast in found if contrast < 4.5] == []
 
 
 def test_on_paper_no_table_is_cut_off_and_no_short_name_is_broken(browser, tmp_path):

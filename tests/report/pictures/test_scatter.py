@@ -2,7 +2,7 @@ import re
 
 from seatrial.report.pictures.scatter import CostAxis, ScatterPoint, scatter_picture
 
-AXIS = CostAxis("cost of a trial", lambda value: f"${value:g}")
+AXIS = CostAxis("cost of a trial", lambda value: f"${value:g}", lambda value: f"${value:g}")
 
 
 def point(label: str, cost: float, value: float, *, front: bool = True) -> ScatterPoint:

@@ -50,8 +50,9 @@ def _rank_cell(row: LeaderboardRow) -> PageCell:
     notes = " ".join(f"({number})" for number in row.notes)
     if row.rank is None:
         return PageCell("-", note=notes)
+    judged = trials_link(row.arm, outcome=SCORED_OUTCOMES)
     ranks = f"{row.rank.best}" if row.rank.best == row.rank.worst else f"{row.rank.best} to {row.rank.worst}"
-    return PageCell(ranks, note=f"{row.tie} {notes}".strip())
+    return PageCell(ranks, judged, note=f"{row.tie} {notes}".strip())
 
 
 def _most_attempts(document: ReportDocument) -> int:
@@ -123,7 +124,7 @@ def _counts(arm: Arm, seen: list[Outcome]) -> tuple[PageCell, ...]:
     tally = arm.tally
     return (
         name_cell(arm.label, trials_link(arm)),
-        number_cell(f"{tally.planned:,}"),
+        number_cell(f"{tally.planned:,}", trials_link(arm)),
         number_cell(f"{tally.finished:,}", trials_link(arm)),
         number_cell(f"{tally.scored:,}", trials_link(arm, outcome=SCORED_OUTCOMES)),
         *(_outcome(arm, tally, outcome) for outcome in seen),
@@ -146,7 +147,7 @@ def _means(arm: Arm, figures: Figures, corrected: CorrectedMean | None) -> tuple
         estimate_cell(corrected.lowest if corrected else None, every),
         estimate_cell(corrected.highest if corrected else None, every),
         number_cell(f"{mean.groups:,}" if mean else "0", judged),
-        number_cell(alone),
+        number_cell(alone, judged),
     )
 
 

@@ -1,11 +1,12 @@
 """The section about differences between agents: how large, how sure, and at which tasks."""
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from seatrial.analysis.comparison import Comparison, TaskPair
 from seatrial.report.compared import p_text, points
 from seatrial.report.document import AdjustedComparison, ReportDocument
-from seatrial.report.html.links import trials_link
+from seatrial.report.html.links import SCORED_OUTCOMES, trials_link
 from seatrial.report.html.parts import PageCell, PageFigure, PageSection, PageTable, name_cell, number_cell
 from seatrial.report.pictures.flips import FlipRow, flips_picture
 from seatrial.report.text import counted
@@ -37,6 +38,11 @@ def comparing_section(document: ReportDocument) -> PageSection:
     return PageSection("differences", "Where do agents differ?", tuple(paragraphs), figures, tables)
 
 
+def compared_link(comparison: Comparison, tasks: Literal["common", "won", "lost"]) -> str:
+    """The judged trials of both at tasks that both were judged on, or of these at those that the second won or lost."""
+    return trials_link(comparison.second, against=comparison.first.label, tasks=tasks, outcome=SCORED_OUTCOMES)
+
+
 def _names(made: AdjustedComparison) -> str:
     return f"{made.comparison.second.label} against {made.comparison.first.label}"
 
@@ -63,15 +69,23 @@ def _row(made: AdjustedComparison) -> tuple[PageCell, ...]:
     )
     if paired is None:
         return (*names, name_cell("no judged task in common"), *(number_cell("-") for _ in _HEAD[3:]))
+    common, won, lost = (compared_link(comparison, tasks) for tasks in ("common", "won", "lost"))
+    difference = f"{100 * paired.difference:+.1f}"
     return (
         *names,
-        PageCell(f"{100 * paired.difference:+.1f}", note=f"{points(paired.low)} to {points(paired.high)}"),
-        number_cell(p_text(paired.p_value)),
-        number_cell("-" if made.adjusted is None else p_text(made.adjusted)),
-        *(number_cell(f"{tasks:,}") for tasks in (paired.tasks, paired.wins, paired.losses)),
-        number_cell(f"{points(paired.detectable)} points" if paired.sd > 0 and paired.detectable <= 1 else "-"),
+        PageCell(difference, common, note=f"{points(paired.low)} to {points(paired.high)}"),
+        number_cell(_p_value(paired.p_value), common),
+        number_cell(_p_value(made.adjusted), common),
+        number_cell(f"{paired.tasks:,}", common),
+        number_cell(f"{paired.wins:,}", won),
+        number_cell(f"{paired.losses:,}", lost),
+        number_cell(f"{points(paired.detectable)} points" if paired.sd > 0 and paired.detectable <= 1 else "-", common),
         name_cell(comparison.verdict),
     )
+
+
+def _p_value(value: float | None) -> str:
+    return "-" if value is None else p_text(value).removeprefix("p ").removeprefix("= ")
 
 
 def _figure(index: int, comparison: Comparison) -> PageFigure:
@@ -91,5 +105,8 @@ def _task(comparison: Comparison, pair: TaskPair) -> tuple[PageCell, ...]:
         name_cell(pair.task_id, trials_link(task=pair.task_id)),
         number_cell(f"{pair.first:.3f}", trials_link(comparison.first, task=pair.task_id)),
         number_cell(f"{pair.second:.3f}", trials_link(comparison.second, task=pair.task_id)),
-        number_cell(f"{100 * pair.difference:+.1f}"),
+        number_cell(
+            f"{100 * pair.difference:+.1f}",
+            trials_link(comparison.second, against=comparison.first.label, task=pair.task_id),
+        ),
     )

@@ -7,6 +7,7 @@ from seatrial.analysis.taxonomy import FailedCount, StepCount, TagCount, Unjudge
 from seatrial.report.document import ReportDocument
 from seatrial.report.html.links import SCORED_OUTCOMES, trials_link
 from seatrial.report.html.parts import PageCell, PageSection, PageTable, estimate_cell, name_cell, number_cell
+from seatrial.report.html.trial_marks import STEP, UNCLASSIFIED
 from seatrial.report.text import counted
 
 _FAILED = "partial,fail,invalid_output,no_output"
@@ -49,7 +50,9 @@ def _totals(counts: Sequence[FailedCount], arms: dict[str, Arm]) -> tuple[tuple[
             name_cell(count.arm, trials_link(arms[count.arm])),
             number_cell(f"{count.scored:,}", trials_link(arms[count.arm], outcome=SCORED_OUTCOMES)),
             number_cell(f"{count.failed:,}", trials_link(arms[count.arm], outcome=_FAILED)),
-            number_cell(f"{count.unclassified:,}"),
+            number_cell(
+                f"{count.unclassified:,}", trials_link(arms[count.arm], tag=UNCLASSIFIED) if count.failed else None
+            ),
         )
         for count in counts
     )
@@ -77,7 +80,7 @@ def _steps(counts: Sequence[StepCount], arms: dict[str, Arm]) -> tuple[tuple[Pag
         (
             name_cell(count.step),
             name_cell(count.arm),
-            number_cell(f"{count.trials:,}", trials_link(arms[count.arm], tag=f"step: {count.step}")),
+            number_cell(f"{count.trials:,}", trials_link(arms[count.arm], tag=f"{STEP}{count.step}")),
             _example(arms[count.arm], count.example),
         )
         for count in counts

@@ -10,7 +10,7 @@ from seatrial.report.document import ReportDocument
 from seatrial.report.headline import headline
 from seatrial.report.html.agents import agents_section, denominators_section
 from seatrial.report.html.closing import methods_section, reproduce_section
-from seatrial.report.html.comparing import comparing_section
+from seatrial.report.html.comparing import compared_link, comparing_section
 from seatrial.report.html.failures import failures_section
 from seatrial.report.html.parts import PageSection
 from seatrial.report.html.people import people_section
@@ -41,8 +41,9 @@ def render_html(document: ReportDocument, folder: Path | None = None) -> bytes:
     page = environment.get_template("report.html.jinja").render(
         document=document,
         headline=headline(document),
+        lead=compared_link(document.lead.comparison, "common") if document.lead else None,
         covered=_covered(document),
-        sections=_sections(document),
+        sections=page_sections(document),
         policy=_policy(style, script),
         style=style,
         script=script,
@@ -62,9 +63,10 @@ def _policy(style: str, script: str) -> str:
     return f"default-src 'none'; style-src 'sha256-{own[0]}'; script-src 'sha256-{own[1]}'; base-uri 'none'"
 
 
-def _sections(document: ReportDocument) -> list[PageSection]:
+def page_sections(document: ReportDocument) -> list[PageSection]:
+    """What the page says, part by part."""
     several = [comparing_section(document)] if document.comparisons else []
-    reviewed = [people_section(document.people)] if document.people else []
+    reviewed = [people_section(document, document.people)] if document.people else []
     return [
         agents_section(document),
         tasks_section(document),

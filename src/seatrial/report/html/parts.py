@@ -58,8 +58,8 @@ def name_cell(text: str, target: str | None = None) -> PageCell:
 
 
 def number_cell(text: str, target: str | None = None) -> PageCell:
-    """A cell with a number."""
-    return PageCell(text, target)
+    """A cell with a number. A dash stands for none, and leads nowhere."""
+    return PageCell(text, None if text == "-" else target)
 
 
 def estimate_cell(estimate: Estimate | None, target: str | None = None) -> PageCell:

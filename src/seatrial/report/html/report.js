@@ -53,8 +53,32 @@
     return found;
   }
 
+  // The mean reward of an arm at each task that it was judged on.
+  function meansOf(arm) {
+    const sums = new Map();
+    for (let trial = 0; trial < count; trial++) {
+      const reward = armOf[trial] === arm ? valueOf(data.reward, trial) : null;
+      if (reward === null) continue;
+      const [sum, number] = sums.get(taskOf[trial]) || [0, 0];
+      sums.set(taskOf[trial], [sum + reward, number + 1]);
+    }
+    return new Map([...sums].map(([task, [sum, number]]) => [task, sum / number]));
+  }
+
+  // The tasks that both arms were judged on; of these, where asked for, those at which the first is better or worse.
+  function tasksOf(kind, arm, against) {
+    const [own, other] = [meansOf(arm), meansOf(against)];
+    const side = { won: 1, lost: -1 }[kind];
+    const fits = (task) => side === undefined || side * (own.get(task) - other.get(task)) > 1e-9;
+    return new Set([...own.keys()].filter((task) => other.has(task) && fits(task)));
+  }
+
+  const armNamed = (label) => data.arms.findIndex((each) => each.label === label);
+
   function select(filters) {
-    const arm = filters.has("agent") ? data.arms.findIndex((each) => each.label === filters.get("agent")) : null;
+    const arm = filters.has("agent") ? armNamed(filters.get("agent")) : null;
+    const against = filters.has("against") ? armNamed(filters.get("against")) : null;
+    const among = filters.has("tasks") ? tasksOf(filters.get("tasks"), arm, against) : null;
     const task = filters.has("task") ? data.tasks.indexOf(filters.get("task")) : null;
     const part = filters.has("task") && task < 0 ? filters.get("task").toLowerCase() : null;
     const outcomes = filters.has("outcome") ? new Set(filters.get("outcome").split(",")) : null;
@@ -63,7 +87,8 @@
     const find = (filters.get("find") || "").toLowerCase();
     const found = [];
     for (let trial = 0; trial < count; trial++) {
-      if (arm !== null && armOf[trial] !== arm) continue;
+      if (arm !== null && armOf[trial] !== arm && armOf[trial] !== against) continue;
+      if (among && !among.has(taskOf[trial])) continue;
       if (part === null && task !== null && taskOf[trial] !== task) continue;
       if (part !== null && !data.tasks[taskOf[trial]].toLowerCase().includes(part)) continue;
       if (outcomes && !outcomes.has(data.outcomes[data.outcome[trial]])) continue;
@@ -106,7 +131,7 @@
       make("td", reward === null ? "-" : reward, "number"),
       make("td", duration(valueOf(data.time, trial)), "number"),
       make("td", cost === null ? "-" : `$${cost}`, "number"),
-      make("td", notesOf(trial).join(", "), "name"),
+      make("td", notesOf(trial).filter((note) => note !== "unclassified").join(", "), "name"),
       last,
     );
     return made;
@@ -133,11 +158,20 @@
       field.value = value;
     }
     chosen = select(filters);
+    $("compared").textContent = told(filters);
     shown = 0;
     $("list").tBodies[0].replaceChildren();
     $("list").hidden = false;
     showMore();
     if (location.hash.startsWith("#trials")) $("trials").scrollIntoView();
+  }
+
+  // What a link asked for that no field of the form has.
+  function told(filters) {
+    if (!filters.has("against")) return "";
+    const tasks = { won: " at tasks that the first did better at", lost: " at tasks that the first did worse at" };
+    const common = filters.has("tasks") ? " at tasks that both were judged on" : "";
+    return plain(`${filters.get("agent")} and ${filters.get("against")}${tasks[filters.get("tasks")] || common}`);
   }
 
   function ask() {

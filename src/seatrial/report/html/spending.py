@@ -15,7 +15,7 @@ from seatrial.report.html.parts import (
     number_cell,
 )
 from seatrial.report.pictures.scatter import CostAxis, ScatterPoint, scatter_picture
-from seatrial.report.pictures.times import TimeSpread, TimesRow, time_spread, times_picture
+from seatrial.report.pictures.times import TimeSpread, TimesRow, said_time, time_spread, times_picture
 from seatrial.report.text import format_cost, format_duration
 
 _MOST_ARMS = 40
@@ -29,11 +29,11 @@ def cost_section(document: ReportDocument) -> PageSection:
     if not costs:
         costs = {arm.label: figures.times.median for arm, figures in both if figures.times}
         said = ("No cost is known, because no agent called a model with known prices. Here is time instead.",)
-        axis = CostAxis("median time of a trial", format_duration)
+        axis = CostAxis("median time of a trial", format_duration, said_time)
         return _against(both, costs, axis, "time", said)
     if unknown := [arm.label for arm, _ in both if arm.label not in costs]:
         said = (f"Not in the picture, because their cost is not known: {', '.join(unknown)}.",)
-    return _against(both, costs, CostAxis("cost of a trial", _dollars), "cost", said)
+    return _against(both, costs, CostAxis("cost of a trial", _dollars, _dollars), "cost", said)
 
 
 def cost_per_trial(arm: Arm) -> float | None:

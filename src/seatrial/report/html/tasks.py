@@ -52,7 +52,7 @@ def _row(heat: HeatMap, arms: int, start: int, size: int) -> HeatRow:
     tasks, cells = heat.tasks[start : start + size], heat.cells[start : start + size]
     if len(tasks) == 1 and size == 1:
         squares = [_one(heat, at, tasks[0], cells[0][at]) for at in range(arms)]
-        return HeatRow(tasks[0], tuple(squares))
+        return HeatRow(tasks[0], tuple(squares), trials_link(task=tasks[0]))
     label = f"ranks {start + 1:,} to {start + len(tasks):,}"
     return HeatRow(label, tuple(_several(heat, at, label, [row[at] for row in cells]) for at in range(arms)))
 
@@ -72,4 +72,4 @@ def _several(heat: HeatMap, at: int, label: str, cells: Sequence[HeatCell]) -> H
 
 def _cells(row: HeatRow) -> tuple[PageCell, ...]:
     means = [number_cell("-" if each.mean is None else f"{each.mean:.3f}", each.target) for each in row.squares]
-    return (name_cell(row.label), *means)
+    return (name_cell(row.label, row.target), *means)

@@ -4,7 +4,7 @@ A hundred thousand trials take some 2.5 MB that way, and a browser reads them in
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from seatrial.analysis.columns import in_order
 from seatrial.analysis.tally import OUTCOMES, SCORED
 from seatrial.report.formats.clean_text import utf8_text
 from seatrial.report.html.links import LONGEST_NOTE
+from seatrial.report.html.trial_marks import marks_of
 from seatrial.store.index import TrialEntry
 
 _MOST_NOTES = 5_000
@@ -28,7 +29,7 @@ def trial_data(arms: Sequence[Arm], folder: Path | None) -> str:
     """
     entries = [trial for arm in arms for trial in in_order(arm.trials)]
     tasks = sorted({trial.task_id for trial in entries})
-    notes, noted = _numbered(entries)
+    notes, noted = _numbered(_marked(arms))
     data = {
         "arms": [_arm(arm, folder) for arm in arms],
         "tasks": [utf8_text(task) for task in tasks],
@@ -45,6 +46,14 @@ def trial_data(arms: Sequence[Arm], folder: Path | None) -> str:
         "ids": {str(index): utf8_text(trial.trial_id) for index, trial in enumerate(entries) if _has_odd_id(trial)},
     }
     return _for_a_page(orjson.dumps(data).decode())
+
+
+def _marked(arms: Sequence[Arm]) -> Iterator[tuple[TrialEntry, tuple[str, ...]]]:
+    """Trials in the order of the data, with their marks."""
+    for arm in arms:
+        reviews = arm.job.reviews
+        for trial in in_order(arm.trials):
+            yield trial, marks_of(trial, reviews.get(trial.trial_id, ()))
 
 
 def _for_a_page(text: str) -> str:
@@ -94,28 +103,14 @@ def _steps(trials: Sequence[TrialEntry], places: dict[str, int]) -> list[int]:
     return [place - before for place, before in zip(found, [0, *found], strict=False)]
 
 
-def _marks(trial: TrialEntry) -> tuple[str, ...]:
-    """What links ask for: classified failures, warnings, whether the verdict is disputed, the step that failed."""
-    step = (f"step: {trial.failed_step}",) if trial.failed_step else ()
-    disputed = ("disputed",) if trial.disputed_reward is not None else ()
-    return (*trial.tags, *trial.warnings, *disputed, *step)
-
-
-def notes_of(trial: TrialEntry) -> tuple[str, ...]:
-    """What is said beside a trial: what links ask for, and why it could not be run."""
-    marks = _marks(trial)
-    return (*marks, trial.failure) if trial.failure else marks
-
-
-def _numbered(trials: Iterable[TrialEntry]) -> tuple[list[Any], list[int]]:
+def _numbered(trials: Iterable[tuple[TrialEntry, tuple[str, ...]]]) -> tuple[list[Any], list[int]]:
     """What is said beside trials, each note once, and which one each trial has.
 
     Beyond some thousand different ones, why a trial could not be run is left out: often no two of these are the same.
     """
     places: dict[tuple[str, ...], int] = {(): 0}
     found = []
-    for trial in trials:
-        marks = _marks(trial)
+    for trial, marks in trials:
         note = (*marks, trial.failure) if trial.failure else marks
         if note not in places and len(places) < _MOST_NOTES:
             places[note] = len(places)

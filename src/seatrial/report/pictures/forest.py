@@ -48,4 +48,5 @@ def _row(row: ForestRow, short: str, index: int, scale: Scale) -> list[str]:
     low, high = scale.place(row.low), scale.place(row.high)
     drawn = [line(low, y, high, y, "whisker"), line(low, y - 5, low, y + 5, "whisker")]
     drawn += [line(high, y - 5, high, y + 5, "whisker"), mark(0, scale.place(row.value), y)]
-    return [label, linked(row.target, f"{row.label}: {row.told}", *drawn), words(row.told, WIDTH - 140, y + 4, "value")]
+    drawn.append(words(row.told, WIDTH - 140, y + 4, "value"))
+    return [label, linked(row.target, f"{row.label}: {row.told}", *drawn)]

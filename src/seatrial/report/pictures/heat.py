@@ -29,10 +29,11 @@ class HeatSquare:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """A task, or several that are drawn as one, with a square for each agent."""
+    """A task, or several that are drawn as one, with a square for each agent. `target` leads to the trials of one."""
 
     label: str
     squares: tuple[HeatSquare, ...]
+    target: str | None = None
 
 
 def heat_picture(name: str, agents: Sequence[str], rows: Sequence[HeatRow]) -> str:

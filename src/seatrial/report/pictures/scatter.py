@@ -37,10 +37,11 @@ class ScatterPoint:
 
 @dataclass(frozen=True, slots=True)
 class CostAxis:
-    """What the axis of costs is called, and how a value is written beside it."""
+    """What the axis of costs is called, how a value is written, and how a round one is beside the axis."""
 
     title: str
     written: Callable[[float], str]
+    ticked: Callable[[float], str]
 
 
 def scatter_picture(name: str, points: Sequence[ScatterPoint], axis: CostAxis) -> str:
@@ -64,7 +65,7 @@ def _axes(across: Scale, up: Scale, axis: CostAxis) -> list[str]:
     parts = []
     for tick in across.ticks():
         x = across.place(tick)
-        parts += [line(x, _TOP, x, _BOTTOM, "grid"), words(axis.written(tick), x, _BOTTOM + 18, "tick middle")]
+        parts += [line(x, _TOP, x, _BOTTOM, "grid"), words(axis.ticked(tick), x, _BOTTOM + 18, "tick middle")]
     for tick in up.ticks():
         y = up.place(tick)
         parts += [line(_LEFT, y, WIDTH - _RIGHT, y, "grid"), words(f"{tick:.1f}", _LEFT - 8, y + 4, "tick end")]

@@ -1,6 +1,7 @@
 """How long trials took: for each agent the middle half as a box, the median in it, and how far the others reach."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,12 +36,13 @@ class TimesRow:
 
 
 def time_spread(seconds: Sequence[float]) -> TimeSpread | None:
-    """The spread of times, each one that was really seen; None where there is none."""
+    """The spread of times, each but the median one that was really seen; None where there is none."""
     ordered = sorted(seconds)
     if not ordered:
         return None
-    shares = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-    return TimeSpread(*(ordered[max(0, math.ceil(share * len(ordered)) - 1)] for share in shares))
+    shares = (0.0, 0.25, 0.75, 0.9, 1.0)
+    least, quarter, *rest = (ordered[max(0, math.ceil(share * len(ordered)) - 1)] for share in shares)
+    return TimeSpread(least, quarter, statistics.median(ordered), *rest)
 
 
 def times_picture(name: str, rows: Sequence[TimesRow]) -> str:
@@ -52,7 +54,7 @@ def times_picture(name: str, rows: Sequence[TimesRow]) -> str:
     parts = []
     for tick in _ticks(scale):
         x = scale.place(tick)
-        parts += [line(x, _TOP, x, bottom, "grid"), words(_said(tick), x, bottom + 16, "tick middle")]
+        parts += [line(x, _TOP, x, bottom, "grid"), words(said_time(tick), x, bottom + 16, "tick middle")]
     labels = shortened_apart([row.label for row in rows], 26)
     parts += [part for index, row in enumerate(rows) for part in _row(row, labels[index], index, scale)]
     parts.append(words("time of a trial", (scale.start + scale.end) / 2, bottom + 33, "axis middle"))
@@ -74,7 +76,8 @@ def _ticks(scale: Scale) -> list[float]:
     return [mark for mark in _SAID if scale.low <= mark <= scale.high]
 
 
-def _said(seconds: float) -> str:
+def said_time(seconds: float) -> str:
+    """A round length of time, as it stands beside an axis."""
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:g} {unit}"
@@ -94,5 +97,5 @@ def _row(row: TimesRow, short: str, index: int, scale: Scale) -> list[str]:
     drawn = [line(scale.place(spread.least), y, left, y, "whisker"), line(right, y, most, y, "whisker")]
     drawn += [element("rect", box), line(middle, y - 8, middle, y + 8, "median")]
     told = f"{row.label}: half within {format_duration(spread.median)}, all within {format_duration(spread.most)}"
-    shown = words(format_duration(spread.median), WIDTH - 90, y + 4, "value")
-    return [label, linked(row.target, told, *drawn), shown]
+    drawn.append(words(format_duration(spread.median), WIDTH - 90, y + 4, "value"))
+    return [label, linked(row.target, told, *drawn)]

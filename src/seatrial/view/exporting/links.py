@@ -80,6 +80,14 @@ class ExportLinks(Links):
         """Nowhere, likewise."""
         return _NOT_EXPORTED
 
+    def settle(self, job: str) -> str:
+        """Nowhere, likewise."""
+        return _NOT_EXPORTED
+
+    def settle_desk(self, desk: str) -> str:
+        """Nowhere, likewise."""
+        return _NOT_EXPORTED
+
     def review_api(self, desk: str) -> str:
         """Nowhere, likewise."""
         return _NOT_EXPORTED

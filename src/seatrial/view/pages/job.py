@@ -13,9 +13,9 @@ from seatrial.analysis.columns import COLUMNS, trial_rows
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.reviewed import Reviews
 from seatrial.model.review import ReviewEntry
-from seatrial.report.html.trial_data import notes_of
+from seatrial.report.html.trial_marks import notes_of
 from seatrial.report.text import OUTCOME_WORDS, counted, format_cost, trial_row
-from seatrial.review.states import review_of
+from seatrial.review.states import review_of, unsettled
 from seatrial.store.index import TrialEntry
 from seatrial.view.app import VIEW, Viewer, html
 from seatrial.view.cards import run_state
@@ -73,6 +73,7 @@ def job_page(view: Viewer, key: str, query: TrialQuery | None = None) -> str:
         outcomes=outcome_words(card.counts, card.planned),
         outcome_words=OUTCOME_WORDS,
         reviews=review_words(*library.reviewed(key)),
+        to_settle=len(unsettled(job.reviews)),
         events=links.events(key),
         selection=selection,
         lines=[*_lines(selection.trials, job.reviews)],

@@ -12,6 +12,7 @@ from seatrial.errors import SeatrialError
 from seatrial.report.text import counted, estimate_cells
 from seatrial.view.app import CLOSING, VIEW, Viewer, html
 from seatrial.view.cards import JobCard, RunState, run_state
+from seatrial.view.job_query import STATES, JobQuery, read_job_query
 from seatrial.view.outcome_bar import outcome_bar, outcome_words
 from seatrial.view.templating import render
 
@@ -39,19 +40,26 @@ class JobRow:
     reviews: str
 
 
-def jobs_page(view: Viewer, cards: Iterable[Known] | None = None) -> str:
-    """All jobs that are shown, the newest first; or those whose cards are given."""
+def jobs_page(view: Viewer, cards: Iterable[Known] | None = None, query: JobQuery | None = None) -> str:
+    """All jobs that are shown, the newest first, or those whose cards are given; of these, what a query asks for."""
+    query = query or JobQuery()
     found = view.library.cards() if cards is None else cards
     known = [(key, _row_or_trouble(view, key, card)) for key, card in found]
     rows = [row for _, row in known if isinstance(row, JobRow)]
+    every = len(rows)
+    rows = [row for row in rows if query.fits(row.key, row.card, row.state)]
     rows.sort(key=lambda row: (row.state != "running", -row.card.created_at.timestamp(), row.key))
-    damaged = [(key, str(error)) for key, error in known if isinstance(error, SeatrialError)]
+    broken = [(key, str(error)) for key, error in known if isinstance(error, SeatrialError)]
+    damaged = [] if query.is_narrowed else broken
     running = [row.key for row in rows if row.state == "running"][:_MOST_WATCHED]
     return render(
         "jobs.html.jinja",
         view.links,
         title="Jobs",
         rows=rows,
+        every=every,
+        query=query,
+        states=STATES,
         damaged=damaged,
         unread=len(view.library.find()) - len(known),
         folders=view.library.folders,
@@ -125,7 +133,8 @@ def routes() -> list[web.RouteDef]:
 
     async def jobs(request: web.Request) -> web.Response:
         known, is_all = await reading.wait(request.app)
-        response = html(await asyncio.to_thread(jobs_page, request.app[VIEW], known))
+        query = read_job_query(request.query)
+        response = html(await asyncio.to_thread(jobs_page, request.app[VIEW], known, query))
         if not is_all:
             response.headers["Refresh"] = "1"
         return response

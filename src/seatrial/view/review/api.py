@@ -35,6 +35,7 @@ from seatrial.view.review.revealed_payloads import (
     reveal_payload,
     verdicts_payload,
 )
+from seatrial.view.review.settling import settlement_payload
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -68,6 +69,7 @@ class ReviewApi:
             web.get(f"{desk}queue", self._answering(_queue)),
             web.get(f"{desk}categories", self._answering(lambda it: categories_payload(it.desk))),
             web.get(f"{desk}adjudication", self._answering(lambda it: adjudication_payload(it.desk))),
+            web.get(f"{desk}settlement", self._answering(self._settlement)),
             web.get(item, self._answering(self._item)),
             web.get(f"{item}/files/{{number:[0-9]{{1,6}}}}", self._answering(_file)),
             web.get(f"{item}/raw/{{number:[0-9]{{1,6}}}}", self._raw),
@@ -120,6 +122,12 @@ class ReviewApi:
         if not self._knows(it):
             return shown
         return {**shown, **reveal_payload(it.desk, asked.item, asked.reviewer, links)}
+
+    def _settlement(self, it: Question) -> Payload:
+        """All disagreements. Who has read what others said of an item judges it no more without knowing."""
+        found = settlement_payload(it.desk, it.asked.desk, it.asked.reviewer, it.view.links)
+        self.peeked.update((each["key"], it.asked.reviewer) for each in found["items"])
+        return found
 
     def _difference(self, it: Question) -> Payload:
         material = material_of(it.desk, it.asked.item)

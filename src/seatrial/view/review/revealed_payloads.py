@@ -10,7 +10,7 @@ from seatrial.model.record import TrialRecord
 from seatrial.model.review import ReviewEntry, last_words, not_taken_back
 from seatrial.report.text import harmless
 from seatrial.report.trial import breakdown_rows, evidence, headline, tag_rows, validity_lines
-from seatrial.review.states import review_of
+from seatrial.review.states import unsettled
 from seatrial.view.links import Links
 from seatrial.view.rendering.bounded import read_bounded
 from seatrial.view.rendering.show import show_file
@@ -21,7 +21,6 @@ from seatrial.view.templating import render
 
 _MOST_OUTPUT = 2**16
 _MOST_OTHERS = 5
-_TO_SETTLE = ("needs", "contested")
 
 
 def reveal_payload(desk: Desk, key: str, reviewer: str, links: Links) -> Payload:
@@ -62,11 +61,10 @@ def other_attempt_payload(desk: Desk, key: str) -> Payload:
 def adjudication_payload(desk: Desk) -> Payload:
     """The items on which people disagree, or whose settlement somebody doubts."""
     keys = {trial.trial_id: key for key, trial in desk.trials.items()}
-    states = {trial_id: review_of(trial_id, entries).state for trial_id, entries in desk.reviews.items()}
     items = [
         {"key": keys[trial_id], "task": harmless(desk.trials[keys[trial_id]].task_id), "state": "open"}
-        for trial_id, state in states.items()
-        if state in _TO_SETTLE and trial_id in keys
+        for trial_id in unsettled(desk.reviews)
+        if trial_id in keys
     ]
     return {"items": items}
 

@@ -33,11 +33,12 @@ async function start() {
   queue.current = item = null;
   // Whoever takes over begins blind, whatever the one before wanted to see.
   blind = true;
-  queue.filter = "open";
+  const wanted = new URLSearchParams(location.search).get("settle");
+  queue.filter = wanted ? "settle" : "open";
   history.length = 0;
   await refresh();
   outbox.flush();
-  open(queue.nextOpen() ?? queue.items[0]?.key ?? null);
+  open(wanted ?? queue.nextOpen() ?? queue.items[0]?.key ?? null);
 }
 
 // Read the queue again; while the viewer does not answer, keep asking.

@@ -117,6 +117,7 @@ export async function ask(address, body) {
   throw Object.assign(new Error(answer.error ?? `the viewer answers with ${response.status}`), { status: response.status });
 }
 
-function newId() {
+// An id that no other entry has.
+export function newId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

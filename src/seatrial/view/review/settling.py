@@ -1,0 +1,69 @@
+"""What is sent to the page on which disagreements are settled: who said what of each item, and what was decided."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seatrial.model.review import ReviewEntry, not_taken_back
+from seatrial.report.text import harmless
+from seatrial.review.states import ReviewState, TrialReview, review_of
+from seatrial.view.links import Links
+from seatrial.view.review.blind_payloads import Payload
+from seatrial.view.review.desk import Desk
+from seatrial.view.templating import render
+
+_ORDER: tuple[ReviewState, ...] = ("contested", "needs", "adjudicated")
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DisputedItem:
+    """An item on which people disagree, or disagreed."""
+
+    key: str
+    task: str
+    review: TrialReview
+    verdicts: Sequence[ReviewEntry]
+
+    @property
+    def decision(self) -> ReviewEntry | None:
+        """The last verdict that settled it, None where nobody has yet."""
+        return next((each for each in reversed(self.verdicts) if each.role == "adjudication"), None)
+
+    @property
+    def opinions(self) -> list[ReviewEntry]:
+        """What reviewers said of it, without what was decided."""
+        return [each for each in self.verdicts if each.role != "adjudication"]
+
+
+def disputed_items(desk: Desk) -> list[DisputedItem]:
+    """What is contested, what is to be settled, and what was settled, in this order."""
+    found = []
+    for key, trial in desk.trials.items():
+        entries = desk.reviews.get(trial.trial_id)
+        if not entries:
+            continue
+        review = review_of(trial.trial_id, entries)
+        if review.state in _ORDER:
+            found.append(DisputedItem(key, harmless(trial.task_id), review, not_taken_back(entries)))
+    return sorted(found, key=lambda each: (_ORDER.index(each.review.state), each.task, each.key))
+
+
+def settlement_payload(desk: Desk, desk_key: str, reviewer: str, links: Links) -> Payload:
+    """Every disagreement as a part of the page. Neither reward nor agent is in it: who decides judges the work too."""
+    found = disputed_items(desk)
+    items = [
+        {
+            "key": each.key,
+            "state": each.review.state,
+            "html": render(
+                "settle_item.html.jinja",
+                links,
+                item=each,
+                is_party=any(said.reviewer_id == reviewer for said in each.opinions),
+                own=each.decision if each.decision and each.decision.reviewer_id == reviewer else None,
+                work=links.review_desk(desk_key, settle=each.key),
+            ),
+        }
+        for each in found[:_MOST]
+    ]
+    return {"items": items, "left_out": len(found) - len(items)}

@@ -1,0 +1,107 @@
+"""The page of disagreements: everybody's words side by side, and a decision that the journal has as such."""
+
+import re
+
+import pytest
+
+from seatrial.report.text import harmless
+from seatrial.review.states import review_of, unsettled
+from seatrial.store.job_store import JobStore
+from tests.report.html.test_browser import browser as browser  # noqa: PLC0414 - the fixture
+from tests.review.journals import said
+from tests.view.review.marked import many_trials
+from tests.view.review.reviewing import Reviewer
+from tests.view.review.test_api import journal, review
+from tests.view.viewers import TOKEN, serving
+
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def store(tmp_path) -> JobStore:
+    """Three trials: of the first, two people say different things, and one of them in an attack's words."""
+    store = many_trials(tmp_path, 3)
+    one, other = sorted(entry.trial_id for entry in store.entries())[:2]
+    store.add_reviews(
+        said(one, "ada", "p", notes="looks fine", blind=True),
+        said(one, "bob", "f", notes=MARKUP, categories=["wrong_unit"], reviewer_discipline="beams"),
+        said(other, "ada", "p"),
+        said(other, "bob", "p"),
+    )
+    return store
+
+
+def test_both_verdicts_stand_side_by_side_without_reward_or_agent(store):
+    async def act(reviewer: Reviewer) -> None:
+        reviewer.name = "eve"
+        payload = await reviewer.get("settlement")
+        (item,) = payload["items"]
+        assert (item["state"], payload["left_out"]) == ("needs", 0)
+        for word in ("ada", "bob", "beams", "looks fine", "wrong_unit", "to settle", harmless("img src=x")):
+            assert word in item["html"]
+        assert "<img" not in item["html"]
+        assert not re.search(r"noop|reward|one of those who judged", item["html"])
+        reviewer.name = "ada"
+        assert "You are one of those who judged this." in (await reviewer.get("settlement"))["items"][0]["html"]
+
+    review(store.path, act)
+
+
+def test_a_decision_is_in_the_journal_as_such_and_can_be_taken_back(store):
+    async def act(reviewer: Reviewer) -> None:
+        reviewer.name = "eve"
+        (item,) = (await reviewer.get("settlement"))["items"]
+        status, answer = await reviewer.say(f"items/{item['key']}/adjudication", judgment="fail", notes=" ")
+        assert (status, "needs a reason" in answer["error"]) == (400, True)
+        decision = {"judgment": "fail", "notes": "the unit is wrong", "blind": False, "seconds": 3.0}
+        _, answer = await reviewer.say(f"items/{item['key']}/adjudication", **decision)
+        (settled,) = (await reviewer.get("settlement"))["items"]
+        assert settled["state"] == "adjudicated"
+        assert "eve decided: fail." in settled["html"]
+        assert f'data-undo="{answer["entry"]}"' in settled["html"]
+        reviewer.name = "ada"
+        assert "data-undo" not in (await reviewer.get("settlement"))["items"][0]["html"]
+        reviewer.name = "eve"
+        await reviewer.say(f"items/{item['key']}/undo", entry=answer["entry"])
+        assert (await reviewer.get("settlement"))["items"][0]["state"] == "needs"
+
+    review(store.path, act)
+    decided, gone = journal(store)[2:4]
+    assert (decided.role, decided.annotation.reviewer_id, decided.annotation.notes) == (
+        "adjudication",
+        "eve",
+        "the unit is wrong",
+    )
+    assert gone.retraction.entry == decided.id
+    assert len(unsettled(JobStore.open(store.path).reviews())) == 1
+
+
+def test_who_has_read_what_others_said_judges_no_more_blind(store):
+    async def act(reviewer: Reviewer) -> bool:
+        reviewer.name = "eve"
+        (item,) = (await reviewer.get("settlement"))["items"]
+        _, answer = await reviewer.say(f"items/{item['key']}/verdict", judgment="pass", blind=True)
+        return bool(answer["blind"])
+
+    assert review(store.path, act) is False
+
+
+def test_a_decision_in_a_browser(browser, store):
+    with serving(store.path) as address:
+        page = browser.new_context(viewport={"width": 360, "height": 800}).new_page()
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{address}/?token={TOKEN}")
+        page.goto(f"{address}/jobs/job/")
+        page.get_by_text("Settle 1 disagreement").click(timeout=30_000)
+        page.fill("#who-name", "eve")
+        page.keyboard.press("Enter")
+        page.get_by_text("1 to settle, 0 settled.").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        page.fill("textarea", "the unit is wrong")
+        page.get_by_role("button", name="It fails").click()
+        page.get_by_text("0 to settle, 1 settled.").wait_for()
+        page.get_by_text("eve decided: fail.").wait_for()
+        assert errors == []
+    (trial_id, entries) = next(iter(JobStore.open(store.path).reviews().items()))
+    assert review_of(trial_id, entries).state == "adjudicated"

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -223,10 +222,7 @@ def test_interrupting_a_notebook_cancels_the_work_and_waits_for_its_end():
     work = Work()
 
     async def interrupted() -> None:
-        main = threading.main_thread().ident or 0
-        while sys._current_frames()[main].f_code.co_name != "wait":  # noqa: ASYNC110 - nobody tells when it waits
-            await asyncio.sleep(0)
-        signal.pthread_kill(main, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         await work.run()
 
     async def cell() -> None:  # a notebook's loop leaves the signal to Python

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+
+_LOOK_UP_SEC = 1.0
+"""Python does not see a signal that comes in the moment before it begins to wait for a lock, until the wait ends."""
 
 
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
@@ -87,6 +90,8 @@ def complete(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         try:
             running = thread.submit(run)
             told.set_result(True)  # not before: an executor that is interrupted as it starts a thread forgets it
+            while not wait((running,), _LOOK_UP_SEC).done:
+                pass
             return cast("T", running.result())
         except BaseException:
             if not told.done():

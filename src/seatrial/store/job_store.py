@@ -7,6 +7,7 @@
     damaged/<trial id>.<n> what was in the place of a record and did not count, since the trial was run again
     annotations.jsonl      what reviewers said
     index.jsonl            a cache of the records
+    index.checkpoint       a cache of that cache, of large jobs
     .drafts/  .lock        trials being written; who is at work
 
 A trial exists once its folder is in trials/, and never before. Where it has later revisions, the newest counts.
@@ -32,7 +33,7 @@ from seatrial.store.census import Census, Records, Uncounted
 from seatrial.store.draft import Draft
 from seatrial.store.files import remove_tree, replace_file, storing
 from seatrial.store.index import Index, TrialEntry, forget_line
-from seatrial.store.index_file import INDEX, IndexFile
+from seatrial.store.index_file import CHECKPOINT, INDEX, IndexFile
 from seatrial.store.job_file import check_size, ensure_free, make_folders, read_job_file
 from seatrial.store.job_mark import JOB
 from seatrial.store.lock import locked
@@ -116,6 +117,7 @@ class JobStore:
                 yield
             finally:
                 self._counted = None
+            self._mark_index()
 
     def update(self, file: JobFile) -> None:
         """Replace job.json, all at once. It stays this user's own if it was."""
@@ -132,7 +134,7 @@ class JobStore:
         if self.finished():
             return
         with suppress(OSError):
-            for name in (JOB, SEAL, INDEX, ".lock"):
+            for name in (JOB, SEAL, INDEX, CHECKPOINT, ".lock"):
                 (self.path / name).unlink(missing_ok=True)
             for name in _FOLDERS:
                 remove_tree(self.path / name)
@@ -265,7 +267,7 @@ class JobStore:
         for name in ("trials", REVISIONS):
             self._refuse_link(self.path / name)
         with storing(self.path / "trials"):
-            return self._sources.count(self._index.read())
+            return self._sources.count(self._index.read(), self._index.read_checkpoint())
 
     def entries(self) -> list[TrialEntry]:
         """All trials that count, in the order of their ids."""
@@ -348,6 +350,13 @@ class JobStore:
             with suppress(OSError):
                 self._index.append((b"\n" if torn else b"") + b"".join(census.unindexed))
         return {entry.trial_id for entry in census.entries}
+
+    def _mark_index(self) -> None:
+        """Leave a checkpoint where much was added to the index, for all who will read it."""
+        made = self._sources.checkpoint(self._index.read(), self._index.read_checkpoint())
+        if made is not None:
+            with suppress(OSError):
+                self._index.write_checkpoint(made)
 
 
 def _annotations(entries: Iterable[ReviewEntry]) -> list[Annotation]:

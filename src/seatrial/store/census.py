@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,6 +25,7 @@ from seatrial.store.roster import Roster
 
 _MAX_RECORD_BYTES = 256 * 2**20
 _WORTH_A_CHECKPOINT = 2**18  # bytes of the index: about a thousand trials, which take a few hundredths of a second
+_trial_id = attrgetter("trial_id")
 _OUR_OWN_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -68,14 +70,18 @@ class Records:
         has, add = self._roster.has, census.entries.append  # asked of every trial
         with collector_paused():
             known = self._index.read(content, self._newest_stamps(later), checkpoint)
-            for name in sorted({**known, **folders}):  # those of a checkpoint are in order already
-                entry, is_folder = known.get(name), folders.get(name)
+            for name, entry in known.items():
+                is_folder = folders.pop(name, None)
                 if entry is not None and is_folder and has(entry.task_id, entry.agent, entry.attempt):
                     add(entry)
                 elif is_folder is not None:
                     self._count_record(name, later.get(name, ()), census)
                 elif self._roster.wants(name):
                     census.uncounted.append(self._uncounted(name, "its folder is gone, though the index names it"))
+            for name in folders:
+                self._count_record(name, later.get(name, ()), census)
+        census.entries.sort(key=_trial_id)
+        census.uncounted.sort(key=_trial_id)
         return census
 
     def checkpoint(self, content: bytes, last: bytes) -> bytes | None:

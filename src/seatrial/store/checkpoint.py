@@ -21,8 +21,9 @@ _FORMAT = f"{sys.implementation.cache_tag} {marshal.version}".encode()
 
 def make_checkpoint(signing: "hashlib.blake2b", beginning: bytes, values: list[Any]) -> bytes:
     """A checkpoint for an index that begins like this; `values` are plain ones, such as tuples and texts."""
-    some = [marshal.dumps(values[at : at + _AT_ONCE]) for at in range(0, len(values), _AT_ONCE)]
-    body = len(beginning).to_bytes(_LENGTH) + marshal.dumps(some)
+    some = (marshal.dumps(values[at : at + _AT_ONCE]) for at in range(0, len(values), _AT_ONCE))
+    parts = (part for each in some for part in (len(each).to_bytes(_LENGTH), each))
+    body = b"".join((len(beginning).to_bytes(_LENGTH), *parts))
     return _sign(signing, memoryview(beginning), memoryview(body)) + body
 
 
@@ -30,7 +31,7 @@ def read_checkpoint(signing: "hashlib.blake2b", checkpoint: bytes, index: bytes)
     """How many bytes of an index a checkpoint is about, and its values; None if it is not about this index."""
     body = memoryview(checkpoint)[_SIGNATURE:]
     length = int.from_bytes(body[:_LENGTH])
-    if len(body) <= _LENGTH or length > len(index):
+    if len(body) < _LENGTH or length > len(index):
         return None
     if not hmac.compare_digest(checkpoint[:_SIGNATURE], _sign(signing, memoryview(index)[:length], body)):
         return None
@@ -38,8 +39,10 @@ def read_checkpoint(signing: "hashlib.blake2b", checkpoint: bytes, index: bytes)
 
 
 def _values(body: memoryview) -> Iterator[Any]:
-    for some in marshal.loads(body):  # noqa: S302 - it is as this user wrote it
-        yield from marshal.loads(some)  # noqa: S302 - likewise
+    while body:
+        end = _LENGTH + int.from_bytes(body[:_LENGTH])
+        yield from marshal.loads(body[_LENGTH:end])  # noqa: S302 - it is as this user wrote it
+        body = body[end:]
 
 
 def _sign(signing: "hashlib.blake2b", beginning: memoryview, body: memoryview) -> bytes:

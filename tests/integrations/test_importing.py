@@ -1,5 +1,7 @@
 """import_job: records that say what their source says, both means, and nothing half-written. Also its records."""
 
+import errno
+
 import pytest
 
 from seatrial.analysis.loaded import load_job
@@ -9,6 +11,7 @@ from seatrial.integrations import importing
 from seatrial.integrations.importing import ImportOptions, import_job
 from seatrial.integrations.records import RewardRange
 from seatrial.integrations.sources import open_source
+from seatrial.store.files import sync_file_system
 from tests.integrations.samples import ERROR, harbor_trial, rollout, write_harbor, write_verifiers
 
 
@@ -103,6 +106,28 @@ def test_nothing_is_left_of_an_import_that_breaks_off(tmp_path, monkeypatch):
 
     monkeypatch.setattr(importing, "commit_together", break_off)
     with pytest.raises(StoreError, match="full"):
+        imported(tmp_path, rollout(0, 1.0))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_the_disk_has_all_of_it_before_it_is_in_its_place(tmp_path, monkeypatch):
+    def look(aside):
+        sync_file_system(aside)
+        records = [*aside.glob("job/trials/*/record.json")]
+        seen.append((len(records), (tmp_path / "job").exists()))
+
+    seen: list[tuple[int, bool]] = []
+    monkeypatch.setattr(importing, "sync_file_system", look)
+    imported(tmp_path, rollout(0, 1.0), rollout(1, 0.0))
+    assert seen == [(2, False)]
+
+
+def test_nothing_is_left_of_an_import_that_the_disk_does_not_take(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(importing, "sync_file_system", full)
+    with pytest.raises(StoreError, match="No space left"):
         imported(tmp_path, rollout(0, 1.0))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 

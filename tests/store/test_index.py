@@ -11,7 +11,7 @@ from seatrial.store.index import Index, TrialEntry, forget_line, stamp_of
 from tests.jobs.samples import job_file
 
 KEY = b"k" * 32
-STAMP = [1, 2, 3, 4]
+STAMP = (1, 2, 3, 4)
 INDEX = Index(job_file(), KEY)
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -79,6 +79,12 @@ def test_garbage_is_passed_over(garbage, entry):
     assert believed(garbage + b"\n" + line(entry))[entry.trial_id] == entry
 
 
+@pytest.mark.parametrize("trial", [b"5", b"null", b"[]", b"{}"])
+def test_a_line_about_no_trial_is_passed_over(trial):
+    assert INDEX.read(b"-" * 32 + b'[1,2,3,4,%s,"add"]\n' % trial, lambda _: STAMP) == {}
+    assert INDEX.read(line(ENTRY) + b"-" * 32 + b"[%s]\n" % trial, lambda _: STAMP) == {"add.noop.1": ENTRY}
+
+
 @given(entries, entries)
 def test_the_last_line_about_a_trial_counts(first, second):
     second = second._replace(trial_id=first.trial_id)
@@ -114,7 +120,7 @@ def test_a_line_of_another_user_job_or_task_is_not_believed(other):
 
 @pytest.mark.parametrize("place", range(4))
 def test_a_line_about_another_file_is_not_believed(place):
-    stamp = [value + (number == place) for number, value in enumerate(STAMP)]
+    stamp = tuple(value + (number == place) for number, value in enumerate(STAMP))
     assert INDEX.read(line(ENTRY), lambda _: STAMP) == {"add.noop.1": ENTRY}
     assert INDEX.read(line(ENTRY), lambda _: stamp) == {"add.noop.1": None}
     assert INDEX.read(line(ENTRY), lambda _: None) == {"add.noop.1": None}

@@ -79,8 +79,9 @@ def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSum
         groups[entry.agent].append(entry)
     names = [*planned, *sorted(set(groups).difference(planned))]
     everything = [entry for group in groups.values() for entry in group]
-    broken = frozenset(entry.task_id for entry in everything if entry.broken)
-    were = frozenset(entry.task_id for entry in everything if _first_broken(entry))
+    broken = frozenset([entry.task_id for entry in everything if entry.broken])
+    again = [entry for entry in everything if entry.revision]
+    were = frozenset([entry.task_id for entry in everything if _first_broken(entry)]) if again else broken
     gathered = {name: gather(groups.get(name, []), broken) for name in names}
     agents = {name: tally_of(found, planned.get(name, 0), were) for name, found in gathered.items()}
     count_all = partial(_count_all, [*gathered.values()], sum(planned.values()), were)

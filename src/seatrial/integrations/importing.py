@@ -23,7 +23,7 @@ from seatrial.jobs.lock import make_job_file
 from seatrial.model.imported import IMPORTED_BACKEND, UNKNOWN, ImportedJob
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
 from seatrial.store.draft import Commit, commit_together
-from seatrial.store.files import storing, sync_folder
+from seatrial.store.files import storing, sync_file_system, sync_folder
 from seatrial.store.job_file import ensure_free
 from seatrial.store.job_store import JobStore
 
@@ -94,6 +94,7 @@ def import_job(source: ForeignSource, folder: Path, options: ImportOptions | Non
     try:
         _write(JobStore.create(aside / "job", file), source, plan, options)
         with storing(folder):
+            sync_file_system(aside)  # once for all of it: to wait for the disk with each trial takes most of the time
             ensure_free(folder)
             (aside / "job").rename(folder)
             sync_folder(folder.parent)
@@ -204,7 +205,7 @@ def _draft(stack: ExitStack, store: JobStore, trial: ForeignTrial, place: JobPla
     with storing(draft.path), CallLog(draft.path) as log:
         for call in trial.calls:
             log.write(call)
-    return Commit(draft, record)
+    return Commit(draft, record, syncing="later")
 
 
 def _batches(trials: Iterator[ForeignTrial]) -> Iterator[list[ForeignTrial]]:

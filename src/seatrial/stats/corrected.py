@@ -6,6 +6,7 @@ have been worth anything. Nothing is assumed about which of it is true.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from seatrial.stats.estimates import Estimate, estimate_mean
 
@@ -16,11 +17,6 @@ class Possible:
 
     least: float
     most: float
-
-    @property
-    def sure(self) -> bool:
-        """Whether both are the same."""
-        return self.least == self.most
 
 
 FAILED = Possible(0.0, 1.0)
@@ -40,6 +36,7 @@ class CorrectedMean:
     unsure: int
 
 
+@lru_cache(maxsize=1024)  # most rewards are one of a few
 def known(reward: float, believed: float | None = None) -> Possible:
     """A trial with a verdict; `believed` is the other one if it is disputed."""
     return Possible(min(reward, believed), max(reward, believed)) if believed is not None else Possible(reward, reward)
@@ -49,9 +46,9 @@ def corrected_mean(
     tasks: Sequence[Sequence[Possible]], clusters: Sequence[Hashable] | None = None, level: float = 0.95
 ) -> CorrectedMean | None:
     """Both means of trials, given task by task; None where there is no trial."""
+    unsure = sum([trial.least != trial.most for task in tasks for trial in task])
     lowest = estimate_mean([[trial.least for trial in task] for task in tasks], clusters, level)
-    highest = estimate_mean([[trial.most for trial in task] for task in tasks], clusters, level)
+    highest = estimate_mean([[trial.most for trial in task] for task in tasks], clusters, level) if unsure else lowest
     if lowest is None or highest is None:
         return None
-    unsure = sum(not trial.sure for task in tasks for trial in task)
     return CorrectedMean(lowest, highest, lowest.values, unsure)

@@ -8,10 +8,10 @@ import errno
 import gc
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,6 +24,8 @@ from seatrial.store.revisions import REVISIONS, Revisions, revision_name
 from seatrial.store.roster import Roster
 
 _MAX_RECORD_BYTES = 256 * 2**20
+_WORTH_A_CHECKPOINT = 2**18  # bytes of the index: about a thousand trials, which take a few hundredths of a second
+_trial_id = attrgetter("trial_id")
 _OUR_OWN_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -62,26 +64,36 @@ class Records:
         self._roster = roster
         self._index = index
 
-    def count(self, content: bytes) -> Census:
-        """Count what is in the folder, with the help of what its index says. Raises OSError for the folder itself."""
+    def count(self, content: bytes, checkpoint: bytes = b"") -> Census:
+        """Count what is in the folder, with the help of its index and a checkpoint. Raises OSError for the folder."""
         census, folders, later = Census([], [], []), self._folders(), self.revisions.numbers()
         has, add = self._roster.has, census.entries.append  # asked of every trial
         with collector_paused():
-            known = self._index.read(content, partial(self._newest_stamp, later))
-            for name in sorted(folders):
-                entry = known.pop(name, None)
-                if entry is not None and folders[name] and has(entry.task_id, entry.agent, entry.attempt):
+            known = self._index.read(content, self._newest_stamps(later), checkpoint)
+            for name, entry in known.items():
+                is_folder = folders.pop(name, None)
+                if entry is not None and is_folder and has(entry.task_id, entry.agent, entry.attempt):
                     add(entry)
-                else:
+                elif is_folder is not None:
                     self._count_record(name, later.get(name, ()), census)
-        gone = [name for name in known if self._roster.wants(name)]
-        census.uncounted.extend(self._uncounted(name, "its folder is gone, though the index names it") for name in gone)
-        census.uncounted.sort(key=lambda found: found.trial_id)
+                elif self._roster.wants(name):
+                    census.uncounted.append(self._uncounted(name, "its folder is gone, though the index names it"))
+            for name in folders:
+                self._count_record(name, later.get(name, ()), census)
+        census.entries.sort(key=_trial_id)
+        census.uncounted.sort(key=_trial_id)
         return census
+
+    def checkpoint(self, content: bytes, last: bytes) -> bytes | None:
+        """A checkpoint of an index; None where the last one is about nearly all of it."""
+        if self._index.bytes_after(last, content) < _WORTH_A_CHECKPOINT:
+            return None
+        with collector_paused():
+            return self._index.checkpoint(content, last)
 
     def believed(self, content: bytes) -> list[TrialEntry]:
         """The trials that lines of the index are about, as far as those can be believed."""
-        known = self._index.read(content, partial(self._newest_stamp, self.revisions.numbers()))
+        known = self._index.read(content, self._newest_stamps(self.revisions.numbers()))
         found = [entry for entry in known.values() if entry is not None]
         return [entry for entry in found if self._roster.has(entry.task_id, entry.agent, entry.attempt)]
 
@@ -125,10 +137,16 @@ class Records:
             # Names with a dot in front are not ours: desktops and network file systems leave them.
             return {each.name: each.is_dir(follow_symlinks=False) for each in found if each.name[0] != "."}
 
-    def _newest_stamp(self, later: Mapping[str, Sequence[int]], trial_id: str) -> Stamp | None:
-        if trial_id in later:
-            return self._stamp(trial_id, later[trial_id][-1])
-        return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
+    def _newest_stamps(self, later: Mapping[str, Sequence[int]]) -> Callable[[str], Stamp | None]:
+        """The stamp of a trial's newest record, to be asked of every trial."""
+        folder, stamp = self._folder, stamp_of
+
+        def newest(trial_id: str) -> Stamp | None:
+            if trial_id in later:
+                return self._stamp(trial_id, later[trial_id][-1])
+            return stamp(f"{folder}/{trial_id}/{RECORD}")
+
+        return newest
 
     def _stamp(self, trial_id: str, revision: int) -> Stamp | None:
         if revision:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Literal
 
 from seatrial.errors import StoreError
 from seatrial.model.base import to_json
@@ -19,6 +20,9 @@ from seatrial.store.revisions import REVISIONS, revision_name
 
 RECORD = "record.json"
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+
+Syncing = Literal["now", "later"]
+"""When what is written is seen to the disk: with its commit, or later by the caller, before anybody is told of it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -58,11 +62,12 @@ class Commit:
     draft: Draft
     record: TrialRecord
     counts: bool = True
+    syncing: Syncing = "now"
     error: StoreError | None = None
     _folders: Sequence[str] = ()
 
     def write(self) -> None:
-        """Complete the folder, see its files to the disk."""
+        """Complete the folder, and see its files to the disk."""
         if self.record.trial_id != self.draft.trial_id:
             raise StoreError(f"the record of {self.record.trial_id!r} was given for the trial {self.draft.trial_id!r}")
         if self.record.revision != self.draft.revision:
@@ -70,6 +75,9 @@ class Commit:
         if self.record.job_id is None and self.draft.job_id is not None:
             self.record = self.record.model_copy(update={"job_id": self.draft.job_id})
         share_contents(self.draft.path, Path(self.draft.job))
+        if self.syncing == "later":
+            (self.draft.path / RECORD).write_bytes(to_json(self.record))
+            return
         self._folders = sync_files(str(self.draft.path))
         create_file(f"{self.draft.path}/{RECORD}", to_json(self.record))
 
@@ -100,7 +108,8 @@ class Commit:
 
     def confirm(self) -> None:
         """See its place to the disk, for it and all that were moved before."""
-        sync_folder(self.shelf)
+        if self.syncing == "now":
+            sync_folder(self.shelf)
 
 
 def commit_together(commits: Sequence[Commit]) -> None:

@@ -137,6 +137,22 @@ def sync_folder(path: Path | str) -> None:
         os.close(folder)
 
 
+def sync_file_system(path: Path) -> None:
+    """See all that was written to the file system that a folder is on safely on the disk."""
+    import ctypes  # noqa: PLC0415 - hardly anybody needs it
+
+    sync = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if sync is None:
+        os.sync()
+        return
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if sync(folder):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    finally:
+        os.close(folder)
+
+
 def sync_files(root: str) -> list[str]:
     """See every file below a folder safely on the disk. Returns the folders, whose names are still to be seen to.
 

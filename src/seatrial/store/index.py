@@ -6,8 +6,8 @@ is still the one it was written about; any other line, and any that is torn or m
 
 import hashlib
 import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import orjson
 
 from seatrial.model.job import JobFile
 from seatrial.model.record import Outcome, TrialRecord
+from seatrial.store.checkpoint import make_checkpoint, read_checkpoint
 from seatrial.store.entry_facts import (
     digest_of_tests,
     dimensions_of,
@@ -33,8 +34,13 @@ _UNSIGNED = b"-" * _SIGNATURE  # to forget a line costs the reading of a record,
 _TRIAL, _TASK = 4, 5
 """Where the ids of trial and task are in a line; the stamp is before them."""
 
-Stamp = list[int]
+Stamp = tuple[int, ...]
 """Inode, size, and when content and inode were last changed: no file is edited or replaced and keeps all four."""
+
+_Said = tuple[Stamp, tuple[Any, ...]]
+"""What a line says: the stamp of a record's file, and the values of its entry."""
+
+_FORGOTTEN: _Said = ((), ())
 
 
 class TrialEntry(NamedTuple):
@@ -103,7 +109,7 @@ def stamp_of(path: str) -> Stamp | None:
         status = os.lstat(path)
     except OSError:
         return None
-    return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
@@ -172,29 +178,65 @@ class Index:
         body = orjson.dumps([*stamp, *_without_usual(entry)])
         return self._sign(entry.task_id, body) + body + b"\n"
 
-    def read(self, content: bytes, stamp: Callable[[str], Stamp | None]) -> dict[str, TrialEntry | None]:
+    def read(
+        self, content: bytes, stamp: Callable[[str], Stamp | None], checkpoint: bytes = b""
+    ) -> dict[str, TrialEntry | None]:
         """What the last line about each trial says; None where that is not to be believed.
 
-        `stamp` tells the one that a trial's record has now.
+        `stamp` tells the one that a trial's record has now. A `checkpoint` of the same index saves time, if it has one.
         """
         found: dict[str, TrialEntry | None] = {}
-        for line in BytesIO(content):  # one at a time: a list of them is as large as the file once more
+        for trial, said in self._read(content, checkpoint):
+            if said is _FORGOTTEN:
+                found.pop(trial, None)
+            else:
+                found[trial] = _make_entry(said[1]) if said and said[0] == stamp(trial) else None
+        return found
+
+    def checkpoint(self, content: bytes, last: bytes = b"") -> bytes:
+        """A checkpoint of all whole lines. The `last` one may help to make it."""
+        content = content[: content.rfind(b"\n") + 1]
+        found = dict(self._read(content, last))
+        known = sorted((trial, said) for trial, said in found.items() if said is not _FORGOTTEN)
+        return make_checkpoint(self._signing_all, content, known)
+
+    def bytes_after(self, checkpoint: bytes, content: bytes) -> int:
+        """How much of an index a checkpoint does not save the reading of."""
+        found = read_checkpoint(self._signing_all, checkpoint, content)
+        return len(content) - (found[0] if found else 0)
+
+    def _read(self, content: bytes, checkpoint: bytes) -> Iterator[tuple[str, _Said | None]]:
+        """What the lines say of which trial, one after the other; None from those that this user did not write."""
+        said: _Said | None
+        added = BytesIO(content)
+        if found := read_checkpoint(self._signing_all, checkpoint, content):
+            added.seek(found[0])
+            yield from found[1]
+        for line in added:  # one at a time: a list of them is as large as the file once more
             body = line[_SIGNATURE:].rstrip(b"\n")
             try:
                 values = orjson.loads(body)
                 if len(values) == 1:
-                    found.pop(values[0], None)
-                    continue
-                trial = values[_TRIAL]
-                is_ours = line.startswith(self._sign(values[_TASK], body)) and values[:_TRIAL] == stamp(trial)
-                found[trial] = self._entry(values) if is_ours else None
+                    trial, said = values[0], _FORGOTTEN
+                else:
+                    trial = values[_TRIAL]
+                    is_ours = line.startswith(self._sign(values[_TASK], body))
+                    said = self._values(values) if is_ours else None
             except (orjson.JSONDecodeError, TypeError, LookupError):
                 continue
-        return found
+            if isinstance(trial, str):
+                yield trial, said
 
-    def _entry(self, values: list[Any]) -> TrialEntry:
-        """The entry of a line: tuples for the lists of JSON, and one object for what many entries have."""
-        del values[:_TRIAL]
+    @cached_property
+    def _signing_all(self) -> "hashlib.blake2b":
+        """For what is about trials of all tasks, whatever these contain."""
+        signing = self._signing.copy()
+        signing.update(orjson.dumps([(task, digest.decode()) for task, digest in self._digests.items()]))
+        return signing
+
+    def _values(self, values: list[Any]) -> _Said:
+        """What a line says: tuples for the lists of JSON, and one object for what many entries have."""
+        stamp, values = tuple(values[:_TRIAL]), values[_TRIAL:]
         values += _USUAL[len(values) :]
         for place in _TUPLES:
             values[place] = tuple(values[place])
@@ -202,7 +244,7 @@ class Index:
         for place in _REPEATED:
             value = values[place]
             values[place] = known.setdefault(value, value)
-        return _make_entry(values)
+        return stamp, tuple(values)
 
     def _sign(self, task_id: str, body: bytes) -> bytes:
         begun = self._begun.get(task_id)

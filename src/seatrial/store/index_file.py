@@ -1,13 +1,14 @@
-"""The file that the lines of a job's index are in. It is a cache: what cannot be read is as good as not there."""
+"""The files of a job's index: its lines, and a checkpoint. They are a cache: what cannot be read is not there."""
 
 import os
 from pathlib import Path
 
-from seatrial.store.files import check_plain, read_plain, write_all
+from seatrial.store.files import check_plain, read_plain, replace_file, write_all
 
 _MAX_BYTES = 2**31
 
 INDEX = "index.jsonl"
+CHECKPOINT = "index.checkpoint"
 
 
 class IndexFile:
@@ -15,13 +16,19 @@ class IndexFile:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / INDEX
+        self._checkpoint = folder / CHECKPOINT
 
     def read(self) -> bytes:
-        """All that is written, nothing where there is no such file."""
-        try:
-            return read_plain(self._path, _MAX_BYTES)
-        except OSError:
-            return b""
+        """All lines that are written, nothing where there is no such file."""
+        return _read(self._path)
+
+    def read_checkpoint(self) -> bytes:
+        """The checkpoint, nothing where there is none."""
+        return _read(self._checkpoint)
+
+    def write_checkpoint(self, checkpoint: bytes) -> None:
+        """Put a checkpoint in the place of the last one. Raises OSError."""
+        replace_file(self._checkpoint, checkpoint)
 
     def read_from(self, start: int, limit: int) -> bytes:
         """Whole lines from a byte on, of at most so many bytes together; nothing where there are none."""
@@ -42,3 +49,10 @@ class IndexFile:
             write_all(file, lines)
         finally:
             os.close(file)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_plain(path, _MAX_BYTES)
+    except OSError:
+        return b""

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from seatrial.store.annotations import ANNOTATIONS
-from seatrial.store.index_file import INDEX
+from seatrial.store.index_file import CHECKPOINT, INDEX
 from seatrial.store.job_mark import JOB
 from seatrial.store.open_regrade import REGRADE
 from seatrial.store.revisions import REVISIONS
 from seatrial.store.seal import SEAL
 
-_FILES = (JOB, SEAL, INDEX, ANNOTATIONS, REGRADE, ".lock")
+_FILES = (JOB, SEAL, INDEX, CHECKPOINT, ANNOTATIONS, REGRADE, ".lock")
 _PARTS = frozenset({*_FILES, REVISIONS, "trials", "tries", ".drafts", "contents", "damaged"})
 
 

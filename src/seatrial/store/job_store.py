@@ -7,6 +7,7 @@
     damaged/<trial id>.<n> what was in the place of a record and did not count, since the trial was run again
     annotations.jsonl      what reviewers said
     index.jsonl            a cache of the records
+    index.checkpoint       a cache of that cache, of large jobs
     .drafts/  .lock        trials being written; who is at work
 
 A trial exists once its folder is in trials/, and never before. Where it has later revisions, the newest counts.
@@ -14,7 +15,6 @@ A trial exists once its folder is in trials/, and never before. Where it has lat
 
 import os
 import secrets
-import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -30,9 +30,11 @@ from seatrial.model.review import ReviewEntry, new_entry_id, not_taken_back
 from seatrial.store.annotations import AnnotationJournal, ignore_damage, with_annotations
 from seatrial.store.census import Census, Records, Uncounted
 from seatrial.store.draft import Draft
+from seatrial.store.explained import explain
 from seatrial.store.files import remove_tree, replace_file, storing
-from seatrial.store.index import Index, TrialEntry, forget_line
-from seatrial.store.index_file import INDEX, IndexFile
+from seatrial.store.index import Index, TrialEntry
+from seatrial.store.index_file import CHECKPOINT, INDEX
+from seatrial.store.index_keeper import IndexKeeper
 from seatrial.store.job_file import check_size, ensure_free, make_folders, read_job_file
 from seatrial.store.job_mark import JOB
 from seatrial.store.lock import locked
@@ -42,7 +44,6 @@ from seatrial.store.seal import SEAL, add_seal, has_seal, signing_key
 from seatrial.store.setting_aside import DAMAGED, move_to_damaged, move_trial_to_tries, refuse_result
 
 _FOLDERS = ("trials", "tries", ".drafts")
-_JUDGE_AGAIN = "`seatrial regrade` judges the trial again"
 
 
 class StoredRevision(NamedTuple):
@@ -59,7 +60,6 @@ class JobStore:
         self.path = path
         self.file = file
         self._content = content
-        self._index = IndexFile(path)
         self._journal = AnnotationJournal(path)
         self._records: Records | None = None
         self._counted: set[str] | None = None  # while the lock is held, and nobody else adds to it
@@ -111,11 +111,14 @@ class JobStore:
                     (self.path / name).mkdir(exist_ok=True)
                 for draft in (self.path / ".drafts").iterdir():
                     remove_tree(draft)
-            self._counted = self._mend_index()
+            census = self.census()
+            self._index.mend(census)
+            self._counted = {entry.trial_id for entry in census.entries}
             try:
                 yield
             finally:
                 self._counted = None
+            self._index.mark()
 
     def update(self, file: JobFile) -> None:
         """Replace job.json, all at once. It stays this user's own if it was."""
@@ -132,7 +135,7 @@ class JobStore:
         if self.finished():
             return
         with suppress(OSError):
-            for name in (JOB, SEAL, INDEX, ".lock"):
+            for name in (JOB, SEAL, INDEX, CHECKPOINT, ".lock"):
                 (self.path / name).unlink(missing_ok=True)
             for name in _FOLDERS:
                 remove_tree(self.path / name)
@@ -239,19 +242,7 @@ class JobStore:
 
     def explain(self, found: Uncounted) -> str:
         """What is the matter with a trial that does not count, and what to do about it."""
-        if found.revision:
-            name = revision_name(found.trial_id, found.revision)
-            return f"revision {name} does not count: {found.reason}; the one before it does; {_JUDGE_AGAIN}"
-        if not found.planned:
-            advice = f"it is no trial of this job, so move it out of {self.path / 'trials'}"
-        elif self.file.driver == "environment":
-            advice = "evaluate again with `resume=True`, which keeps what is there and runs the trial again"
-        elif self.file.driver == "import":
-            advice = "import the job again, into another folder"
-        else:
-            resume = shlex.join(("seatrial", "resume", str(self.path)))
-            advice = f"`{resume}` keeps what is there in {DAMAGED}/ and runs the trial again"
-        return f"{found.trial_id} does not count: {found.reason}; {advice}"
+        return explain(self.path, self.file, found)
 
     def trial_folder(self, trial_id: str) -> Path:
         """Where everything about a finished trial is. Raises JobError with similar ids when there is no such trial."""
@@ -265,7 +256,7 @@ class JobStore:
         for name in ("trials", REVISIONS):
             self._refuse_link(self.path / name)
         with storing(self.path / "trials"):
-            return self._sources.count(self._index.read())
+            return self._index.count()
 
     def entries(self) -> list[TrialEntry]:
         """All trials that count, in the order of their ids."""
@@ -276,8 +267,7 @@ class JobStore:
 
         Costs as much as there is new, whatever a job's size; more than `limit` bytes are left for the next time.
         """
-        content = self._index.read_from(start, limit)
-        return self._sources.believed(content), start + len(content)
+        return self._index.added_since(start, limit)
 
     def set_uncounted_aside(self, trial_ids: Collection[str]) -> None:
         """Move what is in the place of these trials' records to `damaged/`, so that they can be run again.
@@ -288,7 +278,7 @@ class JobStore:
         if not trial_ids:
             return
         for trial_id in trial_ids:
-            self._forget(trial_id)
+            self._index.forget(trial_id)
         move_to_damaged(self.path, self._sources, trial_ids)
         if self._counted is not None:
             self._counted.difference_update(trial_ids)
@@ -301,7 +291,7 @@ class JobStore:
         """
         record = self.revisions(trial_id)[-1].record
         refuse_result(record)
-        self._forget(trial_id)
+        self._index.forget(trial_id)
         move_trial_to_tries(self.path, self._sources, record)
         if self._counted is not None:
             self._counted.discard(trial_id)
@@ -322,14 +312,7 @@ class JobStore:
             self._sources.revisions.forget()
         if self._counted is not None:
             self._counted.update(record.trial_id for record in records)
-        # The trials are stored already; the cache is no reason to say they were not.
-        with suppress(OSError):
-            self._index.append(b"".join(map(self._sources.line, records)))
-
-    def _forget(self, trial_id: str) -> None:
-        """Keep the index from naming a trial whose folder is about to go. First: after a crash, its record is read."""
-        with suppress(OSError):
-            self._index.append(forget_line(trial_id))
+        self._index.note(records)
 
     @property
     def _sources(self) -> Records:
@@ -337,17 +320,9 @@ class JobStore:
             self._records = Records(self.path, Roster(self.file), Index(self.file, signing_key()))
         return self._records
 
-    def _mend_index(self) -> set[str]:
-        """Add the lines a crash has kept from being written, so that only the next reader pays for them.
-
-        Returns the ids of all trials that count.
-        """
-        census, content = self.census(), self._index.read()
-        torn = bool(content) and not content.endswith(b"\n")
-        if census.unindexed or torn:
-            with suppress(OSError):
-                self._index.append((b"\n" if torn else b"") + b"".join(census.unindexed))
-        return {entry.trial_id for entry in census.entries}
+    @property
+    def _index(self) -> IndexKeeper:
+        return IndexKeeper(self.path, self._sources)
 
 
 def _annotations(entries: Iterable[ReviewEntry]) -> list[Annotation]:

@@ -14,6 +14,7 @@ from seatrial.view.hosts import host_names
 from seatrial.view.late_pages import LatePages
 from seatrial.view.links import Links
 from seatrial.view.settings import ViewSettings
+from seatrial.view.templating import prepare
 
 if TYPE_CHECKING:
     from seatrial.view.library import Library
@@ -80,6 +81,7 @@ async def _read_ahead(app: web.Application) -> AsyncIterator[None]:
 
     def read() -> None:
         view.pages.load("pages.jobs", "pages.job")
+        prepare("jobs.html.jinja", "job.html.jinja", "overview.html.jinja")
         for _ in view.library.cards():
             if closing.is_set():
                 return

@@ -41,6 +41,12 @@ def _folder(package: str, name: str) -> str:
     return str(files(package) / name)
 
 
+def prepare(*templates: str) -> None:
+    """Compile templates, so that the first page of each need not."""
+    for template in templates:
+        _environment().get_template(template)
+
+
 def render(template: str, links: Links, **values: Any) -> str:
     """A page, or a part of one, from a template and values."""
     return _environment().get_template(template).render(links=links, **values)

@@ -76,6 +76,36 @@ def test_a_decision_is_in_the_journal_as_such_and_can_be_taken_back(store):
     assert len(unsettled(JobStore.open(store.path).reviews())) == 1
 
 
+def test_where_two_decide_otherwise_both_are_seen_and_each_can_take_their_own_back(store):
+    async def act(reviewer: Reviewer) -> None:
+        (item,) = (await reviewer.get("settlement"))["items"]
+        entries = {}
+        for reviewer.name, word in (("eve", "fail"), ("dan", "pass")):
+            decision = {"judgment": word, "notes": f"{reviewer.name}'s reason"}
+            _, answer = await reviewer.say(f"items/{item['key']}/adjudication", **decision)
+            entries[reviewer.name] = answer["entry"]
+        for reviewer.name, entry in entries.items():
+            (found,) = (await reviewer.get("settlement"))["items"]
+            assert found["state"] == "contested"
+            assert "eve decided: fail." in found["html"]
+            assert "dan decided: pass." in found["html"]
+            assert re.findall(r'data-undo="(.*?)"', found["html"]) == [entry]
+
+    review(store.path, act)
+
+
+def test_what_is_refused_is_said_also_where_the_form_is_hidden(store):
+    async def act(reviewer: Reviewer) -> str:
+        reviewer.name = "eve"
+        (item,) = (await reviewer.get("settlement"))["items"]
+        await reviewer.say(f"items/{item['key']}/adjudication", judgment="fail", notes="the unit is wrong")
+        return str((await reviewer.get("settlement"))["items"][0]["html"])
+
+    form, _, after = review(store.path, act).partition("</form>")
+    assert '<form class="settle-form" hidden>' in form
+    assert 'class="settle-said"' in after
+
+
 def test_who_has_read_what_others_said_judges_no_more_blind(store):
     async def act(reviewer: Reviewer) -> bool:
         reviewer.name = "eve"

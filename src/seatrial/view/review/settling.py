@@ -71,4 +71,5 @@ def settlement_payload(desk: Desk, desk_key: str, reviewer: str, links: Links) -
         }
         for each in found[:_MOST]
     ]
-    return {"items": items, "left_out": len(found) - len(items)}
+    settled = sum(each.review.state == "adjudicated" for each in found)
+    return {"items": items, "to_settle": len(found) - settled, "settled": settled}

@@ -41,6 +41,14 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())
 
 
+def test_a_filter_that_leaves_nothing_of_a_single_job_says_so(tmp_path):
+    stored_job(tmp_path / "a", {"add": [1.0]}, name="nightly")
+    ((_, page), (_, every)) = fetched(tmp_path, "/?state=running", "/")
+    assert "0 of 1 job fit." in plain(page)
+    assert "All jobs" in plain(page)
+    assert 'role="search"' not in every
+
+
 def test_the_list_names_jobs_with_their_progress_and_means(tmp_path):
     stored_job(tmp_path / "a", REWARDS, agents=("one", "two"), name="nightly")
     open_job = stored_job(tmp_path / "night" / "b", {"add": [1.0], "sort": []}, name="second")

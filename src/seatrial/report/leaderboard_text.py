@@ -46,17 +46,27 @@ def rank_text(row: LeaderboardRow) -> str:
 
 def leaderboard_answer(board: Leaderboard) -> str:
     """Who is ahead, and whether that is certain, in one sentence."""
-    ranked = [row for row in board.rows if row.rank]
+    ranked = [(harmless(row.arm.label), row.rank) for row in board.rows if row.rank]
     if not ranked:
         return "No agent has a mean that could be ranked."
-    first, *others = ranked
+    (name, rank), *others = ranked
     if not others:
-        return f"{harmless(first.arm.label)} is alone: there is nobody to rank it with."
-    if first.rank and first.rank.worst == 1:
-        return f"{harmless(first.arm.label)} is first: better than every other, beyond chance."
-    level = [harmless(row.arm.label) for row in others if row.tie == first.tie]
-    named = ", ".join(level[:_MOST_NAMED]) + (f" and {len(level) - _MOST_NAMED:,} more" if level[_MOST_NAMED:] else "")
-    return f"No clear winner: {harmless(first.arm.label)} has the highest mean, and cannot be told apart from {named}."
+        return f"{name} is alone: there is nobody to rank it with."
+    if rank.worst == 1:
+        return f"{name} is first: better than every other, beyond chance."
+    alone = all(other.mean < rank.mean for _, other in others)
+    highest = f"{name} {'has' if alone else 'and others have'} the highest mean"
+    if rank.behind:
+        better = f"{_named(rank.behind)} {'is' if len(rank.behind) == 1 else 'are'} better"
+        return f"No clear winner: {highest}, but {better}, beyond chance, at tasks that both have."
+    return (
+        f"No clear winner: {highest}, and {'' if alone else f'{name} '}cannot be told apart from {_named(rank.even)}."
+    )
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _MOST_NAMED:,} more" if labels[_MOST_NAMED:] else ""
+    return ", ".join(map(harmless, labels[:_MOST_NAMED])) + more
 
 
 def leaderboard_lines(board: Leaderboard) -> Iterator[str]:

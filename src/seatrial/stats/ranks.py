@@ -20,7 +20,8 @@ _RESAMPLES = 20_000
 class Rank:
     """An agent's mean over its tasks, and the ranks it may have.
 
-    Agents in one `group` cannot be told apart from the first in it.
+    Agents in one `group` cannot be told apart from the first in it. `even` are all that it cannot be told apart from,
+    `behind` those that are better than it, beyond chance, at the tasks that both have.
     """
 
     agent: str
@@ -29,6 +30,8 @@ class Rank:
     best: int
     worst: int
     group: int
+    even: tuple[str, ...]
+    behind: tuple[str, ...]
 
 
 def rank_agents(
@@ -53,6 +56,8 @@ def rank_agents(
             best=1 + sum((other, agent) in beaten for other in order),
             worst=len(order) - sum((agent, other) in beaten for other in order),
             group=groups[agent],
+            even=tuple(other for other in order if other != agent and not {(agent, other), (other, agent)} & beaten),
+            behind=tuple(other for other in order if (other, agent) in beaten),
         )
         for agent in order
     ]
@@ -88,11 +93,13 @@ def _compared(
 
 
 def _groups(order: list[str], beaten: set[tuple[str, str]]) -> dict[str, int]:
-    """A new group starts where one is worse than the first of the group before."""
+    """A new group starts where one is told apart from the first of the group before: it is worse, or better at the
+    tasks that both have.
+    """
     groups: dict[str, int] = {}
     leader, number = "", 0
     for agent in order:
-        if not number or (leader, agent) in beaten:
+        if not number or {(leader, agent), (agent, leader)} & beaten:
             leader, number = agent, number + 1
         groups[agent] = number
     return groups

@@ -100,6 +100,22 @@ def test_numbers_lead_to_their_trials(browser, tmp_path):
     assert (visit.troubles, visit.requests) == ([], [file.as_uri()])
 
 
+def test_links_of_several_jobs_and_of_rounded_rewards_reach_what_they_count(browser, tmp_path):
+    thirds = [trial("t0", "a", 1 / 3, attempt) for attempt in (1, 2, 3)]
+    thirds += [trial("t0", "b", float(attempt == 1), attempt) for attempt in (1, 2, 3)]
+    steady = [trial("t1", agent, reward) for agent, reward in (("a", 0.25), ("b", 0.5))]
+    file = write(tmp_path, "report.html", memory_job(thirds + steady, name="x"), memory_job(steady, name="y"))
+    visit = Visit(browser, file)
+    for link, found in (
+        ("agent=a", 5),
+        ("agent=b%20(x)", 4),
+        ("agent=b%20(x)&against=a%20(x)&tasks=won", 2),
+        ("agent=b%20(x)&against=a%20(x)&tasks=lost", 0),
+    ):
+        visit.page.evaluate(f"location.hash = '#trials?{link}'")
+        visit.wait_for(f"{found} of 10 trials")
+
+
 def test_light_dark_narrow_and_without_a_script(browser, tmp_path):
     file = write(tmp_path, "report.html", sample_job())
     light = Visit(browser, file, color_scheme="light")

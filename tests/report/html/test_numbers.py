@@ -7,12 +7,13 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from seatrial.analysis.loaded import LoadedJob
 from seatrial.report.document import ReportDocument, make_document
 from seatrial.report.html.page import page_sections
 from seatrial.report.html.parts import PageCell, PageTable
 from seatrial.report.html.trial_data import trial_data
 from seatrial.report.html.trial_marks import marks_of, notes_of
-from tests.analysis.memory_jobs import trial
+from tests.analysis.memory_jobs import memory_job, trial
 from tests.report.sample_reports import sample_job
 from tests.review.journals import reviewed_job, said
 
@@ -49,12 +50,13 @@ def reached(document: ReportDocument, target: str | None) -> int:
     asked = {key: values[0] for key, values in parse_qs((target or "").partition("?")[2]).items()}
     data = json.loads(trial_data(document.arms, None))
     arms = [arm["label"] for arm, run in zip(data["arms"], data["runs"], strict=True) for _ in range(run)]
+    agents = [arm["agent"] for arm, run in zip(data["arms"], data["runs"], strict=True) for _ in range(run)]
     notes = [data["notes"][note] for note in data["note"]] or [[]] * len(arms)
     return sum(
-        asked.get("agent", arm) == arm
+        asked.get("agent", arm) in (arm, agent)
         and data["outcomes"][outcome] in asked.get("outcome", data["outcomes"][outcome]).split(",")
         and ("tag" not in asked or asked["tag"] in marks)
-        for arm, outcome, marks in zip(arms, data["outcome"], notes, strict=True)
+        for arm, agent, outcome, marks in zip(arms, agents, data["outcome"], notes, strict=True)
     )
 
 
@@ -82,5 +84,32 @@ def test_what_people_say_is_a_mark_that_can_be_asked_for():
     entries = [said(failed.trial_id, "ada", "p"), said(failed.trial_id, "eve", "f")]
     assert marks_of(failed) == ("unclassified",)
     assert marks_of(failed, entries[:1]) == ("unclassified", "reviewed", "people: pass")
-    assert marks_of(failed, entries) == ("unclassified", "reviewed", "reviewed by several", "people: disagree")
-    assert notes_of(failed, entries) == ("reviewed", "reviewed by several", "people: disagree")
+    assert marks_of(failed, entries) == ("unclassified", "reviewed by several", "people: disagree")
+    assert notes_of(failed, entries) == ("reviewed by several", "people: disagree")
+
+
+@pytest.mark.parametrize("names", [("one",), ("one", "two"), ("one", "two", "three")])
+def test_what_was_reviewed_of_an_agent_is_what_it_leads_to_in_any_number_of_jobs(names):
+    document = make_document([_reviewed_in_memory(name) for name in names])
+    (table,) = [each for each in tables(document) if "corrected" in each.caption]
+    found = [[reached(document, cell.target) for cell in (row[1], row[4])] for row in table.rows]
+    assert [row[4].text for row in table.rows] == [f"{3 * len(names)} of {6 * len(names)}"] * 2
+    assert found == [[6 * len(names), 3 * len(names)]] * 2
+
+
+def _reviewed_in_memory(name: str) -> LoadedJob:
+    """Two agents at six tasks each; people agree on three, disagree on one, and defer on one."""
+    trials = [trial(f"t{number}", agent, float(number % 2)) for number in range(6) for agent in ("a", "b")]
+    job = memory_job(trials, name=name)
+    words = {"t0": "pp", "t1": "pp", "t2": "ff", "t3": "pf", "t4": "dd"}
+    job.__dict__["reviews"] = {
+        f"{task}.{agent}.1": [said(f"{task}.{agent}.1", who, word) for who, word in zip("xy", both, strict=True)]
+        for task, both in words.items()
+        for agent in ("a", "b")
+    }
+    return job
+
+
+def test_a_reward_of_nearly_one_is_no_one_in_the_list():
+    arms = make_document([memory_job([trial("t", "a", 0.99999999), trial("u", "a", 1 / 3)])]).arms
+    assert json.loads(trial_data(arms, None))["reward"] == [0.99999999, 0.333333]

@@ -7,6 +7,7 @@ import pytest
 from seatrial.report.text import harmless
 from seatrial.review.states import review_of, unsettled
 from seatrial.store.job_store import JobStore
+from seatrial.view.review import settling
 from tests.report.html.test_browser import browser as browser  # noqa: PLC0414 - the fixture
 from tests.review.journals import said
 from tests.view.review.marked import many_trials
@@ -36,7 +37,7 @@ def test_both_verdicts_stand_side_by_side_without_reward_or_agent(store):
         reviewer.name = "eve"
         payload = await reviewer.get("settlement")
         (item,) = payload["items"]
-        assert (item["state"], payload["left_out"]) == ("needs", 0)
+        assert (item["state"], payload["to_settle"], payload["settled"]) == ("needs", 1, 0)
         for word in ("ada", "bob", "beams", "looks fine", "wrong_unit", "to settle", harmless("img src=x")):
             assert word in item["html"]
         assert "<img" not in item["html"]
@@ -74,6 +75,48 @@ def test_a_decision_is_in_the_journal_as_such_and_can_be_taken_back(store):
     )
     assert gone.retraction.entry == decided.id
     assert len(unsettled(JobStore.open(store.path).reviews())) == 1
+
+
+def test_where_two_decide_otherwise_both_are_seen_and_each_can_take_their_own_back(store):
+    async def act(reviewer: Reviewer) -> None:
+        (item,) = (await reviewer.get("settlement"))["items"]
+        entries = {}
+        for reviewer.name, word in (("eve", "fail"), ("dan", "pass")):
+            decision = {"judgment": word, "notes": f"{reviewer.name}'s reason"}
+            _, answer = await reviewer.say(f"items/{item['key']}/adjudication", **decision)
+            entries[reviewer.name] = answer["entry"]
+        for reviewer.name, entry in entries.items():
+            (found,) = (await reviewer.get("settlement"))["items"]
+            assert found["state"] == "contested"
+            assert "eve decided: fail." in found["html"]
+            assert "dan decided: pass." in found["html"]
+            assert re.findall(r'data-undo="(.*?)"', found["html"]) == [entry]
+
+    review(store.path, act)
+
+
+def test_counts_are_of_all_also_where_only_some_are_sent(store, monkeypatch):
+    monkeypatch.setattr(settling, "_MOST", 1)
+    second = sorted(entry.trial_id for entry in store.entries())[1]
+    store.add_reviews(said(second, "eve", "f"), said(second, "eve", "f", role="adjudication", notes="no"))
+
+    async def act(reviewer: Reviewer) -> tuple[int, int, int]:
+        payload = await reviewer.get("settlement")
+        return len(payload["items"]), payload["to_settle"], payload["settled"]
+
+    assert review(store.path, act) == (1, 1, 1)
+
+
+def test_what_is_refused_is_said_also_where_the_form_is_hidden(store):
+    async def act(reviewer: Reviewer) -> str:
+        reviewer.name = "eve"
+        (item,) = (await reviewer.get("settlement"))["items"]
+        await reviewer.say(f"items/{item['key']}/adjudication", judgment="fail", notes="the unit is wrong")
+        return str((await reviewer.get("settlement"))["items"][0]["html"])
+
+    form, _, after = review(store.path, act).partition("</form>")
+    assert '<form class="settle-form" hidden>' in form
+    assert 'class="settle-said"' in after
 
 
 def test_who_has_read_what_others_said_judges_no_more_blind(store):

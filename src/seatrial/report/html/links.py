@@ -26,8 +26,9 @@ LONGEST_NOTE = 200
 def trials_link(arm: Arm | None = None, **wanted: str) -> str:
     """A fragment that shows the trials of an arm, or of all, with these values of `task`, `outcome`, `tag`, `trial`.
 
-    `against` is the label of a second arm whose trials are shown too, and `tasks` of `common`, `won` or `lost` leaves
-    the tasks that both were judged on, or those of them that the first one did better or worse at.
+    An `agent` that is no arm's label is the name of one that several arms have. `against` is the label of a second arm
+    whose trials are shown too, and `tasks` of `common`, `won` or `lost` leaves the tasks that both were judged on, or
+    those of them that the first one did better or worse at.
     """
     chosen = {"agent": arm.label, **wanted} if arm else wanted
     if "tag" in chosen:

@@ -8,6 +8,7 @@ from seatrial.report.document import ReportDocument
 from seatrial.report.html.links import SCORED_OUTCOMES, trials_link
 from seatrial.report.html.parts import PageCell, PageSection, PageTable, name_cell, number_cell
 from seatrial.report.html.trial_marks import REVIEWED, REVIEWED_BY_SEVERAL, people_mark
+from seatrial.report.text import harmless
 from seatrial.review.agreement import AgreementReport
 
 _VERIFIER = ("pass", "partial,fail,invalid_output,no_output")
@@ -33,10 +34,11 @@ def people_section(document: ReportDocument, report: AgreementReport) -> PageSec
 
 
 def _agent(row: people.Row, arms: Sequence[Arm]) -> tuple[PageCell, ...]:
-    """The row of an agent: its trials are those of one arm, or of several in as many jobs."""
-    same = [arm for arm in arms if arm.agent == row[0]]
-    arm = same[0] if len(same) == 1 else None
-    judged, reviewed = trials_link(arm, outcome=SCORED_OUTCOMES), trials_link(arm, tag=REVIEWED)
+    """The row of an agent: its trials are those of one arm, or of several in as many jobs, asked for by its name."""
+    same = [arm for arm in arms if harmless(arm.agent) == row[0]]
+    wanted = {"agent": same[0].label if len(same) == 1 else same[0].agent} if same else {}
+    judged = trials_link(None, **wanted, outcome=SCORED_OUTCOMES)
+    reviewed = trials_link(None, **wanted, outcome=SCORED_OUTCOMES, tag=REVIEWED)
     return _cells(row, [judged, reviewed, reviewed, reviewed])
 
 

@@ -69,13 +69,21 @@
   function tasksOf(kind, arm, against) {
     const [own, other] = [meansOf(arm), meansOf(against)];
     const side = { won: 1, lost: -1 }[kind];
-    const fits = (task) => side === undefined || side * (own.get(task) - other.get(task)) > 1e-9;
+    // Rewards have six digits here, so that thirds of 1 and three times a third are not quite the same.
+    const fits = (task) => side === undefined || side * (own.get(task) - other.get(task)) > 1e-6;
     return new Set([...own.keys()].filter((task) => other.has(task) && fits(task)));
   }
 
   const armNamed = (label) => data.arms.findIndex((each) => each.label === label);
 
+  // Which arms an agent's name asks for: the one with this label, or all in which an agent of this name ran.
+  function armsNamed(name) {
+    const arm = armNamed(name);
+    return new Set(arm >= 0 ? [arm] : data.arms.flatMap((each, index) => (each.agent === name ? [index] : [])));
+  }
+
   function select(filters) {
+    const arms = filters.has("agent") ? armsNamed(filters.get("agent")) : null;
     const arm = filters.has("agent") ? armNamed(filters.get("agent")) : null;
     const against = filters.has("against") ? armNamed(filters.get("against")) : null;
     const among = filters.has("tasks") ? tasksOf(filters.get("tasks"), arm, against) : null;
@@ -87,7 +95,7 @@
     const find = (filters.get("find") || "").toLowerCase();
     const found = [];
     for (let trial = 0; trial < count; trial++) {
-      if (arm !== null && armOf[trial] !== arm && armOf[trial] !== against) continue;
+      if (arms && !arms.has(armOf[trial]) && armOf[trial] !== against) continue;
       if (among && !among.has(taskOf[trial])) continue;
       if (part === null && task !== null && taskOf[trial] !== task) continue;
       if (part !== null && !data.tasks[taskOf[trial]].toLowerCase().includes(part)) continue;

@@ -94,7 +94,10 @@ def _column(values: Iterable[float | None], digits: int) -> list[float | None]:
 
 
 def _short(value: float, digits: int) -> float:
+    """A value with so many digits; but what is nearly 1 is no 1, for as a reward it is no pass."""
     short = float(f"{value:.{digits}g}")
+    if short == 1.0 and value < 1.0:
+        return value
     return int(short) if short.is_integer() else short
 
 

@@ -12,6 +12,8 @@ UNCLASSIFIED = "unclassified"
 """It is asked for by links and shown nowhere: most failures that nobody has looked at have it."""
 
 REVIEWED = "reviewed"
+"""People have a verdict on it; not where they disagree, or all defer."""
+
 REVIEWED_BY_SEVERAL = "reviewed by several"
 STEP = "step: "
 _UNDECIDED: dict[ReviewState, str] = {"needs": "disagree", "contested": "contested", "open": "deferred"}
@@ -46,5 +48,6 @@ def _people(trial: TrialEntry, entries: Sequence[ReviewEntry]) -> tuple[str, ...
         return ()
     found = review_of(trial.trial_id, entries)
     several = (REVIEWED_BY_SEVERAL,) if sum(map(is_decided, found.first.values())) > 1 else ()
-    verdict = found.verdict.value if found.verdict else _UNDECIDED[found.state]
-    return (REVIEWED, *several, people_mark(verdict))
+    if found.verdict is None:
+        return (*several, people_mark(_UNDECIDED[found.state]))
+    return (REVIEWED, *several, people_mark(found.verdict.value))

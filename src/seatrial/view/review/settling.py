@@ -25,9 +25,14 @@ class DisputedItem:
     verdicts: Sequence[ReviewEntry]
 
     @property
-    def decision(self) -> ReviewEntry | None:
-        """The last verdict that settled it, None where nobody has yet."""
-        return next((each for each in reversed(self.verdicts) if each.role == "adjudication"), None)
+    def decisions(self) -> list[ReviewEntry]:
+        """What everybody who settled it says now, the last one last: where two decide at once, both are to be seen."""
+        last: dict[str | None, ReviewEntry] = {}
+        for each in self.verdicts:
+            if each.role == "adjudication":
+                last.pop(each.reviewer_id, None)
+                last[each.reviewer_id] = each
+        return [*last.values()]
 
     @property
     def opinions(self) -> list[ReviewEntry]:
@@ -60,10 +65,11 @@ def settlement_payload(desk: Desk, desk_key: str, reviewer: str, links: Links) -
                 links,
                 item=each,
                 is_party=any(said.reviewer_id == reviewer for said in each.opinions),
-                own=each.decision if each.decision and each.decision.reviewer_id == reviewer else None,
+                reviewer=reviewer,
                 work=links.review_desk(desk_key, settle=each.key),
             ),
         }
         for each in found[:_MOST]
     ]
-    return {"items": items, "left_out": len(found) - len(items)}
+    settled = sum(each.review.state == "adjudicated" for each in found)
+    return {"items": items, "to_settle": len(found) - settled, "settled": settled}

@@ -35,9 +35,10 @@ async function refresh(changed = null) {
     const known = drawn.get(item.key);
     return known && item.key !== changed && known.dataset.state === item.state ? known : cardOf(item);
   }));
-  const open = found.items.filter((item) => item.state !== "adjudicated").length;
-  at("progress").textContent = found.items.length ? `${open} to settle, ${found.items.length - open} settled.` : "There is nothing to settle.";
-  at("more").textContent = found.left_out ? `${found.left_out} more follow when these are settled.` : "";
+  const left = found.to_settle + found.settled - found.items.length;
+  const follow = found.to_settle > found.items.length ? "more follow when some of these are settled" : "more are settled, and not shown";
+  at("progress").textContent = found.items.length ? `${found.to_settle} to settle, ${found.settled} settled.` : "There is nothing to settle.";
+  at("more").textContent = left ? `${left} ${follow}.` : "";
   clock.restart();
 }
 

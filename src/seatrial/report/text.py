@@ -52,9 +52,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 def harmless(text: str) -> str:
     """A stranger's text on one line, without what would steer a terminal, and not endless."""
-    if (
-        len(text) <= _WIDEST_LINE and text.isprintable()
-    ):  # as nearly all are
+    if len(text) <= _WIDEST_LINE and text.isprintable():  # as nearly all are
         return text
     shown = "".join(character if character.isprintable() else " " for character in text[: _WIDEST_LINE + 1])
     return shown if len(text) <= _WIDEST_LINE else f"{shown[:_WIDEST_LINE]}…"

@@ -1,11 +1,14 @@
 """Checkpoints of an index: they say what its lines say, or nothing; and a job leaves one for those who read it."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.store import census
 from seatrial.store.index import Index, forget_line
+from seatrial.store.index_file import IndexFile
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import job_file, record
 from tests.store.test_index import ENTRY, INDEX, KEY, STAMP
@@ -126,3 +129,19 @@ def test_what_is_run_again_is_no_longer_in_it(left):
         left.set_uncounted_aside(["add.noop.1"])
     assert counted(left) == ["sort.noop.1"]
     assert not JobStore.open(left.path).census().uncounted
+
+
+def test_one_that_is_far_too_large_is_not_even_read(left):
+    checkpoint = left.path / "index.checkpoint"
+    os.truncate(checkpoint, 2**30)
+    assert IndexFile(left.path).read_checkpoint((left.path / "index.jsonl").read_bytes()) == b""
+    assert counted(left) == ["add.noop.1", "sort.noop.1"]
+    keep(left, record(attempt=2))
+    assert checkpoint.stat().st_size < 2**20
+
+
+def test_one_of_the_shortest_lines_is_not_too_large():
+    """Short lines leave out what is usual, and a checkpoint does not."""
+    short = [ENTRY._replace(trial_id=str(number), started_at=None, failure=None) for number in range(1000)]
+    content = b"".join(INDEX.line(entry, (1, 1, 1, 1)) for entry in short)
+    assert len(INDEX.checkpoint(content)) < 2 * len(content)

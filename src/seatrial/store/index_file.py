@@ -6,6 +6,8 @@ from pathlib import Path
 from seatrial.store.files import check_plain, read_plain, replace_file, write_all
 
 _MAX_BYTES = 2**31
+_MOST_OF_A_CHECKPOINT = 4
+"""So many times as large as its index is no checkpoint: it says what the lines say. A larger one was made by others."""
 
 INDEX = "index.jsonl"
 CHECKPOINT = "index.checkpoint"
@@ -22,9 +24,9 @@ class IndexFile:
         """All lines that are written, nothing where there is no such file."""
         return _read(self._path)
 
-    def read_checkpoint(self) -> bytes:
-        """The checkpoint, nothing where there is none."""
-        return _read(self._checkpoint)
+    def read_checkpoint(self, index: bytes) -> bytes:
+        """The checkpoint, nothing where there is none that can be about this index."""
+        return _read(self._checkpoint, _MOST_OF_A_CHECKPOINT * len(index))
 
     def write_checkpoint(self, checkpoint: bytes) -> None:
         """Put a checkpoint in the place of the last one. Raises OSError."""
@@ -51,8 +53,8 @@ class IndexFile:
             os.close(file)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, limit: int = _MAX_BYTES) -> bytes:
     try:
-        return read_plain(path, _MAX_BYTES)
+        return read_plain(path, limit)
     except OSError:
         return b""

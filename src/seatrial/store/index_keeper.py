@@ -22,7 +22,8 @@ class IndexKeeper:
 
     def count(self) -> Census:
         """Count the records with the help of the index. Raises OSError for the folder of trials itself."""
-        return self._records.count(self._file.read(), self._file.read_checkpoint())
+        content = self._file.read()
+        return self._records.count(content, self._file.read_checkpoint(content))
 
     def added_since(self, start: int, limit: int) -> tuple[list[TrialEntry], int]:
         """What lines from a byte on say, of at most so many bytes, and where they end."""
@@ -49,7 +50,8 @@ class IndexKeeper:
 
     def mark(self) -> None:
         """Leave a checkpoint where much was added to the index, for all who will read it."""
-        made = self._records.checkpoint(self._file.read(), self._file.read_checkpoint())
+        content = self._file.read()
+        made = self._records.checkpoint(content, self._file.read_checkpoint(content))
         if made is not None:
             with suppress(OSError):
                 self._file.write_checkpoint(made)

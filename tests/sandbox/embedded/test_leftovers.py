@@ -35,3 +35,12 @@ def test_a_run_in_whose_group_a_process_lives_is_none(groups, tmp_path: Path):
 def test_groups_of_somebody_else_are_theirs_to_remove(groups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "geteuid", lambda: groups[DEAD][0].stat().st_uid + 1)
     assert orphans_among(groups, tmp_path / "state") == []
+
+
+def test_a_group_that_goes_while_we_look_is_no_trouble(groups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (groups[DEAD][0] / "cgroup.procs").unlink()
+    assert orphans_among(groups, tmp_path / "state") == []
+    owner = tmp_path.stat().st_uid or 1
+    monkeypatch.setattr(os, "geteuid", lambda: owner)
+    groups[DEAD] = [tmp_path / "gone"]
+    assert orphans_among(groups, tmp_path / "state") == []

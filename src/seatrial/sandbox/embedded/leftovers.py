@@ -30,8 +30,7 @@ async def clear_sandboxes() -> Cleared:
 
 def orphans_among(groups: Mapping[str, list[Path]], root: Path) -> list[str]:
     """The dead runs of this user whose directory is gone, by the control groups of all runs on this machine."""
-    without = [run for run in groups if not (root / run).exists() and _is_ours(groups[run])]
-    return [run for run in without if _is_orphaned(run, groups[run])]
+    return [run for run in groups if not (root / run).exists() and _is_left(run, groups[run])]
 
 
 def _groups(hierarchy: Hierarchy) -> dict[str, list[Path]]:
@@ -43,6 +42,14 @@ def _groups(hierarchy: Hierarchy) -> dict[str, list[Path]]:
                 for run in children:
                     found.setdefault(run, []).append(Path(top, run))
     return found
+
+
+def _is_left(run: str, groups: Iterable[Path]) -> bool:
+    """Whether a run is ours and orphaned. One whose groups go while we look is not: somebody clears them away."""
+    try:
+        return _is_ours(groups) and _is_orphaned(run, groups)
+    except OSError:
+        return False
 
 
 def _is_ours(groups: Iterable[Path]) -> bool:

@@ -58,3 +58,16 @@ def test_where_python_itself_raises_it_for_ctrl_c_it_is_the_user_s():
         loop.run_until_complete(blamed())
     finally:
         loop.close()
+
+
+def test_ctrl_c_pressed_once_more_is_the_user_s_too():
+    async def hook():  # which lets nobody else have the word
+        with blaming("a hook"):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    async def waiting():
+        await asyncio.create_task(hook())
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(waiting())

@@ -61,13 +61,20 @@ def test_where_python_itself_raises_it_for_ctrl_c_it_is_the_user_s():
 
 
 def test_ctrl_c_pressed_once_more_is_the_user_s_too():
+    raised = []
+
     async def hook():  # which lets nobody else have the word
-        with blaming("a hook"):
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
+        try:
+            with blaming("a hook"):
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raised.append(type(error))
 
     async def waiting():
-        await asyncio.create_task(hook())
+        async with asyncio.TaskGroup() as group:  # which hears of it when the hook has ended
+            group.create_task(hook())
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(waiting())
+    assert raised == [KeyboardInterrupt]

@@ -80,3 +80,13 @@ def test_results_of_other_programs_are_read_too():
     theirs.append({"example_id": 1, "reward": 0.0, "error": "SandboxError()"})
     figures = figures_of(theirs, 2)
     assert (figures.mean, figures.mean_failed_as_zero, figures.usage["input_tokens"]) == (1.0, 0.5, 7)
+
+
+@pytest.mark.parametrize(
+    "nonsense", [float("nan"), float("inf"), 10**400, "text", None], ids=["nan", "inf", "huge", "text", "none"]
+)
+def test_what_is_no_number_is_in_no_mean(nonsense):
+    found = figures_of(
+        [output(0, 1.0, metrics={"a": nonsense}), output(0, 0.0, metrics={"a": 2}), output(1, nonsense)], 3
+    )
+    assert (found.metrics["a"].mean, found.metrics["a"].rollouts, found.mean, found.scored) == (2.0, 1, 0.5, 2)

@@ -58,3 +58,23 @@ def test_where_python_itself_raises_it_for_ctrl_c_it_is_the_user_s():
         loop.run_until_complete(blamed())
     finally:
         loop.close()
+
+
+def test_ctrl_c_pressed_once_more_is_the_user_s_too():
+    raised = []
+
+    async def hook():  # which lets nobody else have the word
+        try:
+            with blaming("a hook"):
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raised.append(type(error))
+
+    async def waiting():
+        async with asyncio.TaskGroup() as group:  # which hears of it when the hook has ended
+            group.create_task(hook())
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(waiting())
+    assert raised == [KeyboardInterrupt]

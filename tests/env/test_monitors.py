@@ -1,7 +1,10 @@
 """Metrics of how an agent fared, beside whatever the rubric of an environment says."""
 
+import pytest
+
 import seatrial as vf
 from seatrial.testing.fake import answer
+from tests.env.games import counting
 from tests.env.worlds import ask, cli_env, evaluate, only
 
 
@@ -37,3 +40,45 @@ def test_metrics_without_a_rubric_leave_a_rollout_worth_what_its_hooks_say():
 
     output = only(evaluate(cli_env(crashing, Own)))
     assert (output["reward"], output["metrics"]["agent_error"]) == (0.5, 1.0)
+
+
+class Fixed(vf.Rubric):
+    async def advantages(self, states):
+        return [42.0 for _ in states]
+
+
+class Together(vf.Rubric):
+    async def score_group(self, states):
+        for state in states:
+            state.update(reward=0.5, metrics={}, advantage=7.0)
+
+
+@vf.advantage
+def marked(rewards):
+    return [3.0 for _ in rewards]
+
+
+@pytest.mark.parametrize(
+    ("rubric", "advantage"), [(Fixed([one]), 42.0), (Together(), 7.0), (vf.Rubric([one, marked]), 3.0)]
+)
+def test_metrics_leave_the_advantages_that_a_rubric_gives_in_its_own_way(rubric, advantage):
+    env = vf.SingleTurnEnv(dataset=[{"question": "q"}], rubric=rubric)
+    outputs = env.evaluate_sync(counting, "m", rollouts_per_example=2)["outputs"]
+    assert [(output["advantage"], output["metrics"]["num_turns"]) for output in outputs] == [(advantage, 1.0)] * 2
+
+
+def test_advantages_of_one_rubric_are_not_those_of_a_sum():
+    env = vf.SingleTurnEnv(dataset=[{"question": "q"}], rubric=vf.RubricGroup([Together(), vf.Rubric([one])]))
+    outputs = env.evaluate_sync(counting, "m", rollouts_per_example=2)["outputs"]
+    assert [(output["reward"], output["advantage"]) for output in outputs] == [(1.5, 0.0)] * 2
+
+
+def test_a_group_with_a_reward_that_is_no_number_has_no_advantages():
+    class Endless(vf.Rubric):
+        async def score_group(self, states):
+            for state in states:
+                state.update(reward=float("inf"), metrics={}, advantage=None)
+
+    env = vf.SingleTurnEnv(dataset=[{"question": "q"}], rubric=Endless())
+    outputs = env.evaluate_sync(counting, "m", rollouts_per_example=2)["outputs"]
+    assert [(output["reward"], output["advantage"]) for output in outputs] == [(None, None)] * 2

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from seatrial.env.rubric_calls import FIRST_PROOFS, QUICK_SEC, SLOW_SEC, Pace, RewardCall, new_name
+from seatrial.env.rubric_calls import FIRST_PROOFS, MOST_THREADS, QUICK_SEC, SLOW_SEC, Pace, RewardCall, new_name
 from seatrial.errors import RewardError, UsageError
 
 
@@ -119,3 +119,25 @@ def test_code_of_a_model_that_a_function_runs_cannot_end_the_program(error):
 
     with pytest.raises(RewardError, match=error.__name__):
         value_of(runs_code, completion=[])
+
+
+def test_nobody_waits_for_the_thread_of_a_function_when_the_program_ends():
+    assert value_of(lambda: threading.current_thread().daemon)
+
+
+def test_only_so_many_functions_are_in_threads_at_once():
+    most, at_once, lock = [0], [0], threading.Lock()
+
+    def busy():
+        with lock:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+        threading.Event().wait(0.002)
+        with lock:
+            at_once[0] -= 1
+
+    async def all_of_them():
+        await asyncio.gather(*(RewardCall(busy).value({}) for _ in range(3 * MOST_THREADS)))
+
+    asyncio.run(all_of_them())
+    assert 1 < most[0] <= MOST_THREADS

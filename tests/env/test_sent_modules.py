@@ -69,3 +69,12 @@ class Late:
 
 def imported():
     return "Seatrial" if "+seatrial" in import_module("verifiers").__version__ else "verifiers"
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_folder_that_is_called_like_that_of_python_or_lies_in_it_goes_along(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))  # as /usr is, for environments in /usr/src
+    (tmp_path / "of_test_near.py").write_text("PRIZE = 1.0")
+    (tmp_path / "of_test_within.py").write_text(MODULE.format(beside="of_test_near"))
+    env = load_environment(str(tmp_path / "of_test_within.py"))
+    assert {module.__name__ for module in modules_of(env)} == {"of_test_within", "of_test_near"}

@@ -4,11 +4,14 @@ import asyncio
 import atexit
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Self
 
 from seatrial.compat.prime_sandboxes import AsyncSandboxClient
+from seatrial.errors import SandboxError
 
 
 class SandboxClient:
@@ -18,7 +21,7 @@ class SandboxClient:
     """
 
     def __init__(self, *_args: Any, **_options: Any) -> None:
-        self._client = _shared_client()
+        self._client = _background().client
 
     def __getattr__(self, name: str) -> Any:
         """A method by its name. Raises AttributeError where AsyncSandboxClient has none."""
@@ -43,12 +46,16 @@ class _Background:
     """An event loop in a thread of its own, until the program ends; what was made on it is closed then."""
 
     def __init__(self) -> None:
+        self.client = AsyncSandboxClient()
         self._loop, self._ended = asyncio.new_event_loop(), asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="seatrial-sandboxes", daemon=True)
         self._thread.start()
         _when_ending(self._end)
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        if self._loop.is_closed():
+            work.close()
+            raise SandboxError("the program is ending, and every sandbox of SandboxClient has been closed already")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _run(self) -> None:
@@ -56,7 +63,8 @@ class _Background:
             runner.run(self._ended.wait())
 
     def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
+        with suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join()
 
 
@@ -66,11 +74,14 @@ def _when_ending(call: Callable[[], None]) -> None:
     register(call)
 
 
-@functools.cache
+_first_one = threading.Lock()
+
+
 def _background() -> _Background:
-    return _Background()
+    with _first_one:
+        return _of_process(os.getpid())
 
 
 @functools.cache
-def _shared_client() -> AsyncSandboxClient:
-    return AsyncSandboxClient()
+def _of_process(_: int) -> _Background:  # a fork has none of the threads
+    return _Background()

@@ -193,7 +193,7 @@ class Environment(Lifecycle):
             engine=options.engine,
             address=options.address,
             row_retries=options.max_retries or 0,
-            in_groups=self.requires_group_rollouts and not options.independent_scoring,
+            in_groups=(self.requires_group_rollouts or self.provides_advantages) and not options.independent_scoring,
             order=options.order,
             base_url=_address_of(asked.client),
             on_start=options.on_start,

@@ -3,6 +3,7 @@
 Each mean stands beside what it is a mean of. A rollout that failed, or that nothing judged, is in none of them.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def _counted(outputs: Sequence[Output]) -> list[Output]:
     broken = {output.get("task") for output in outputs if output.get("verifier_broken")}
     judged = (None, *SCORED_OUTCOMES)
     found = [each for each in outputs if each.get("outcome") in judged and each.get("task") not in broken]
-    return [each for each in found if each.get("error") is None and isinstance(each.get("reward"), int | float)]
+    return [each for each in found if each.get("error") is None and _is_number(each.get("reward"))]
 
 
 def _rewards_by_example(counted: Sequence[Output]) -> list[list[float]]:
@@ -181,4 +182,12 @@ def _cost(outputs: Sequence[Output], model: str) -> float | None:
 def _numbers(table: object) -> dict[str, float]:
     """What is a number in a table, which hooks may have written what they like to."""
     items = table.items() if isinstance(table, Mapping) else ()
-    return {name: value for name, value in items if isinstance(value, int | float)}
+    return {name: value for name, value in items if _is_number(value)}
+
+
+def _is_number(value: object) -> bool:
+    """Whether there can be a mean of it: not of what is infinite, or larger than any float."""
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        return False

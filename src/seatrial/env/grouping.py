@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Protocol, cast
 
+from seatrial.env.group_scoring import set_error
 from seatrial.env.hooks import blaming
 from seatrial.env.results import Output, make_output
 from seatrial.env.rollout import ROLLOUT
@@ -79,7 +80,7 @@ class Groups:
         except SeatrialError as error:
             _log.warning("the rollouts of %s were not scored: %s", judged[0]["task"], error)
             for state in judged:
-                state["error"] = state["error"] or error
+                set_error(state, state["error"] or error)
         for state in judged:
             await self._release(state)
         return [(work, _rescored(output, state, self.plan)) for (work, output), state in zip(done, states, strict=True)]

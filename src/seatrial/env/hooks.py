@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import signal
 import threading
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import CoroutineType, TracebackType
@@ -56,20 +57,21 @@ async def within(minutes: float | None, late: str) -> AsyncIterator[None]:
 def is_of_hook(error: BaseException | None) -> bool:
     """Whether an error is the doing of the code that raised it: also one that is meant to end the program.
 
-    Ctrl-C raises KeyboardInterrupt in the main thread only, and not where asyncio cancels instead, unless it is pressed
-    once more while that is under way.
+    Ctrl-C raises KeyboardInterrupt in the main thread only, out of what handles the signal there. Python's own handler
+    leaves no trace of itself; that of asyncio, which cancels first and raises when it is pressed once more, does.
     """
     if not isinstance(error, KeyboardInterrupt):
         return isinstance(error, Exception | SystemExit)
     if threading.current_thread() is not threading.main_thread():
         return True
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        return False
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no event loop runs
-        return False
-    return task is not None and not task.cancelling()
+    handler = signal.getsignal(signal.SIGINT)
+    return handler is not signal.default_int_handler and not _comes_out_of(handler, error)
+
+
+def _comes_out_of(handler: object, error: BaseException) -> bool:
+    """Whether an error was raised in a handler of signals, or further in."""
+    code = getattr(getattr(handler, "func", handler), "__code__", None)  # that of asyncio is a partial one
+    return code is not None and any(frame.f_code is code for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 async def call_hook(hook: Callable[..., Any], **offered: Any) -> Any:

@@ -107,8 +107,8 @@ class Rubric:
 
     @property
     def has_advantages(self) -> bool:
-        """Whether a function marked `advantage` says what the advantages are."""
-        return self._advantage_func() is not None
+        """Whether a function marked `advantage`, or a subclass, says what the advantages are."""
+        return type(self).advantages is not Rubric.advantages or self._advantage_func() is not None
 
     def score_objects(self, state: State) -> dict[str, Any]:
         """What a function may ask for, of one rollout."""

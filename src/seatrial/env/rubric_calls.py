@@ -9,12 +9,15 @@ import asyncio
 import inspect
 import itertools
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, get_origin
+from weakref import WeakKeyDictionary
 
 from seatrial.env.hooks import blaming
-from seatrial.env.own_thread import harmless
+from seatrial.env.own_thread import in_own_thread
 from seatrial.errors import RewardError
 
 RewardFunc = Callable[..., Any]
@@ -31,6 +34,15 @@ QUICK_SEC = 50e-6
 SLOW_SEC = 1e-3
 FIRST_PROOFS = 3
 MOST_PROOFS = 3072
+MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
+"""As many as a pool of Python's own has."""
+
+_all_seats: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _seats(loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+    """How many functions of an event loop may be in threads at once. No pool: when Python ends, it waits for those."""
+    return _all_seats.setdefault(loop, asyncio.Semaphore(MOST_THREADS))
 
 
 class Pace:
@@ -85,7 +97,7 @@ class RewardCall:
         try:
             if self.is_async:
                 return await self.func(**wanted)
-            value = self._timed(wanted) if self.pace.on_loop else await asyncio.to_thread(self._in_thread, wanted)
+            value = self._timed(wanted) if self.pace.on_loop else await self._aside(wanted)
             return await value if inspect.isawaitable(value) else value
         except BaseException:  # only now, since it is asked for each function of each rollout
             with blaming(f"the reward function {self.name}", RewardError):
@@ -99,11 +111,9 @@ class RewardCall:
             with blaming(f"the reward function {self.name}", RewardError):
                 raise
 
-    def _in_thread(self, wanted: Mapping[str, Any]) -> Any:
-        try:
-            return self._timed(wanted)
-        except BaseException as error:  # noqa: BLE001 - of code that a model wrote, for all we know
-            raise harmless(error) from error.__cause__
+    async def _aside(self, wanted: Mapping[str, Any]) -> Any:
+        async with _seats(asyncio.get_running_loop()):
+            return await in_own_thread(partial(self._timed, wanted))
 
     def _timed(self, wanted: Mapping[str, Any]) -> Any:
         began = time.perf_counter()

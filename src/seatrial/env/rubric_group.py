@@ -4,8 +4,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from seatrial.env.group_scoring import set_error, unscathed
+from seatrial.env.monitors import MonitorRubric
 from seatrial.env.parsers.parser import Parser
-from seatrial.env.rubric import GroupProvider, Provider, Rubric
+from seatrial.env.rubric import GroupProvider, Provider, Rubric, as_reward
 from seatrial.env.rubric_calls import RewardFunc, new_name
 from seatrial.env.state import State
 from seatrial.errors import SeatrialError, UsageError
@@ -82,6 +83,8 @@ class RubricGroup(Rubric):
     async def measure_group(self, states: list[State]) -> None:
         """Score the rollouts of one row by each rubric, without their advantages."""
         totals = [_Total(state) for state in unscathed(states)]
+        for total in totals:
+            total.state["advantage"] = None
         for rubric in self.rubrics:
             measured = [total for total in totals if total.state.get("error") is None]
             for total in measured:
@@ -95,10 +98,17 @@ class RubricGroup(Rubric):
                 set_error(total.state, total.state["error"])
 
     async def advantages(self, states: list[State]) -> list[float]:
-        """What the first rubric with a function for it says, else how far each is above the mean."""
+        """What the first rubric that says so says, else how far each is above the mean.
+
+        Where a rubric scores groups in a way of its own, beside metrics only, the advantages it gave stay.
+        """
         for rubric in self.rubrics:
             if rubric.has_advantages:
                 return await rubric.advantages(states)
+        judges = [rubric for rubric in self.rubrics if not isinstance(rubric, MonitorRubric)]
+        given = [state["advantage"] for state in states if state.get("advantage") is not None]
+        if len(judges) == 1 and len(given) == len(states):
+            return [as_reward(advantage) for advantage in given]
         return await super().advantages(states)
 
     async def cleanup(self, state: State) -> None:

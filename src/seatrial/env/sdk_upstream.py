@@ -1,12 +1,13 @@
 """SdkUpstream: a client of an SDK that has `chat.completions.create` as an upstream of the gateway."""
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from seatrial.env.hooks import settled
+from seatrial.env.own_thread import in_own_thread
 from seatrial.errors import ProviderError, SeatrialError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.upstreams.answers import answer, error_reply, side_answer
@@ -65,7 +66,7 @@ class SdkUpstream:
         if inspect.iscoroutinefunction(self._create):
             return await self._create(**arguments)
         # A client that is not async would keep everybody waiting; of some that are, this is the only way to tell.
-        return await settled(await asyncio.to_thread(self._create, **arguments))
+        return await settled(await in_own_thread(partial(self._create, **arguments)))
 
     def _arguments(self, payload: dict[str, Any]) -> dict[str, Any]:
         """The request as keywords; what the SDK has no name for goes the way it has for that."""

@@ -1,6 +1,7 @@
 """What of an environment's code goes along to other machines: modules that were loaded from files of this one."""
 
 import sys
+import sysconfig
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
+
+_INSTALLED = ("site-packages", "dist-packages")
+_OF_PYTHON = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 
 
 def modules_of(environment: "Environment") -> list[ModuleType]:
@@ -35,9 +39,9 @@ def stand_in() -> StandIn:
 def _file_of(module: ModuleType | None) -> Path | None:
     """The file of a module, where it is no part of Python or of an installed package."""
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or "site-packages" in file or file.startswith((sys.prefix, sys.base_prefix)):
+    if not isinstance(file, str) or any(part in _INSTALLED for part in Path(file).parts):
         return None
-    return Path(file)
+    return None if any(Path(file).is_relative_to(folder) for folder in _OF_PYTHON) else Path(file)
 
 
 def _lies_in(folders: set[Path], file: Path | None) -> bool:

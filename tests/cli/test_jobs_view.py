@@ -53,7 +53,7 @@ def test_a_row_for_each_category_and_agent(seatrial: Seatrial, job):
     table = {(row[0], row[1]): row[2:] for row in shown[2:8]}
     assert [*table["maths", "good"][:2], *table["maths", "good"][3:]] == ["1", "1.000", "100.0%", "2 of 2"]
     assert table["(none)", "good"][-1] == "1 of 2"
-    assert shown[8][0].startswith("95 % intervals over 1 task ")
+    assert shown[8][0].startswith("95 % intervals over 1 task:")
 
 
 def test_a_task_with_several_tags_counts_in_each_and_that_is_said(seatrial: Seatrial, job):

@@ -2,7 +2,9 @@
 
 import asyncio
 import functools
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -141,3 +143,16 @@ def test_only_so_many_functions_are_in_threads_at_once():
 
     asyncio.run(all_of_them())
     assert 1 < most[0] <= MOST_THREADS
+
+
+def test_an_event_loop_that_has_ended_is_not_kept():
+    loops = []
+
+    async def crowd():
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await asyncio.gather(*(RewardCall(lambda: 1.0).value({}) for _ in range(2 * MOST_THREADS)))
+
+    for _ in range(3):
+        asyncio.run(crowd())
+    gc.collect()
+    assert sum(loop() is not None for loop in loops) <= 1

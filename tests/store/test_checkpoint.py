@@ -10,8 +10,8 @@ from seatrial.store import census
 from seatrial.store.index import Index, forget_line
 from seatrial.store.index_file import IndexFile
 from seatrial.store.job_store import JobStore
-from tests.jobs.samples import job_file, record
-from tests.store.test_index import ENTRY, INDEX, KEY, STAMP
+from tests.jobs.samples import record
+from tests.store.test_index import ENTRY, INDEX, OTHERS, STAMP
 
 GARBAGE = b"-" * 32 + b'[1,2,3,4,"add.noop.2","add"]\n'
 ENTRIES = [ENTRY, ENTRY._replace(reward=1.0), ENTRY._replace(trial_id="ä", tags=("a:b",), dimensions={"x": 0.5})]
@@ -61,16 +61,7 @@ def test_cut_short_it_says_nothing(length):
     assert read(CONTENT[:length], INDEX.checkpoint(CONTENT)) == read(CONTENT[:length])
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        Index(job_file(), b"x" * 32),
-        Index(job_file(name="weekly"), KEY),
-        Index(job_file().model_copy(update={"id": "another"}), KEY),
-        Index(job_file(tasks=["sort"]), KEY),
-    ],
-    ids=["user", "name", "job", "task"],
-)
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_of_another_user_job_or_task_it_says_nothing(other):
     assert other.bytes_after(INDEX.checkpoint(CONTENT), CONTENT) == len(CONTENT)
     assert read(CONTENT, INDEX.checkpoint(CONTENT), other)[ENTRY.trial_id] is None

@@ -103,16 +103,15 @@ def test_a_line_that_somebody_changed_is_not_believed(old, new):
     assert believed(written.replace(old, new)) == {}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        Index(job_file(), b"x" * 32),
-        Index(job_file(name="weekly"), KEY),
-        Index(job_file().model_copy(update={"id": "another"}), KEY),
-        Index(job_file(tasks=["sort"]), KEY),
-    ],
-    ids=["user", "name", "job", "task"],
-)
+OTHERS = {
+    "user": Index(job_file(), b"x" * 32),
+    "name": Index(job_file(name="weekly"), KEY),
+    "job": Index(job_file().model_copy(update={"id": "another"}), KEY),
+    "task": Index(job_file(tasks=["sort"]), KEY),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_a_line_of_another_user_job_or_task_is_not_believed(other):
     assert believed(line(ENTRY)) == {"add.noop.1": ENTRY}
     assert believed(line(ENTRY), other) == {}

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, get_origin
-from weakref import WeakKeyDictionary
 
 from seatrial.env.hooks import blaming
 from seatrial.env.own_thread import in_own_thread
@@ -37,11 +36,14 @@ MOST_PROOFS = 3072
 MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
 """As many as a pool of Python's own has."""
 
-_all_seats: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_all_seats: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 
 def _seats(loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
     """How many functions of an event loop may be in threads at once. No pool: when Python ends, it waits for those."""
+    if loop not in _all_seats:
+        for ended in [each for each in list(_all_seats) if each.is_closed()]:
+            _all_seats.pop(ended, None)
     return _all_seats.setdefault(loop, asyncio.Semaphore(MOST_THREADS))
 
 

@@ -74,3 +74,9 @@ def test_damaged_lines_are_told(seatrial: Seatrial, job):
 
 def test_only_some_trials(seatrial: Seatrial, job):
     assert "looked at 2 of 2 trials" in seatrial("agree", job, "--where", "task=t1|t2").out
+
+
+def test_a_job_that_cannot_be_read_is_no_verdict_of_the_gate(seatrial: Seatrial, job):
+    (job / "trials").rename(job / "elsewhere")
+    shown = seatrial("agree", job, "--gate")
+    assert (shown.code, "trials: cannot be stored or read" in shown.err) == (2, True)

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 from seatrial.analysis.filters import Filter
-from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
+from seatrial.analysis.loaded import LoadedJob
 from seatrial.cli.agree_view import show_agreement
 from seatrial.cli.export_filter import where_option
+from seatrial.cli.gates import readable_job
 from seatrial.cli.program import command_line
 from seatrial.cli.render import show_warning
 from seatrial.errors import UsageError
@@ -39,7 +40,7 @@ def command(  # noqa: PLR0913, PLR0917 - one for each option
         raise UsageError(f"--level is {level:g}, expected at least 0.5 and less than 1, such as 0.95")
     if seed < 0:
         raise UsageError(f"--seed is {seed}, expected 0 or more")
-    loaded = [filter_job(load_job(folder), where) for folder in jobs]
+    loaded = [readable_job(folder, where) for folder in jobs]
     _refuse_copies(loaded)
     for job in loaded:
         job.store.reviews(show_warning)

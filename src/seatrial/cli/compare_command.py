@@ -15,11 +15,11 @@ from seatrial.analysis.comparison_json import set_json
 from seatrial.analysis.contrasts import LABELS, Label
 from seatrial.analysis.filters import Filter, parse_filter
 from seatrial.analysis.gate import GateResult, judge_gate, worst_verdict
-from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
 from seatrial.cli.compare_view import show_comparisons
+from seatrial.cli.gates import readable_job
 from seatrial.cli.job_view import warn_of_uncounted
 from seatrial.cli.statistics_options import level_option, seed_option
-from seatrial.errors import JobError, StoreError, UsageError
+from seatrial.errors import UsageError
 from seatrial.report.compared_markdown import comparisons_markdown
 
 _WORSE, _INCONCLUSIVE = 1, 3
@@ -67,7 +67,7 @@ def command(first: Path, second: Path | None, agents: tuple[str, ...], by: tuple
     """Compare the agents of job folders A and B, or those of job A alone, task by task."""
     options = _options(asked)
     wanted = _filter(asked["where"])
-    one, other = (_loaded(each, wanted) if each else None for each in (first, second))
+    one, other = (readable_job(each, wanted) if each else None for each in (first, second))
     assert one is not None  # noqa: S101 - click asks for it
     warn_of_uncounted(each for each in (one, other) if each)
     gc.freeze()  # what was read stays to the end: to look through 200,000 trials for garbage took half a second
@@ -76,14 +76,6 @@ def command(first: Path, second: Path | None, agents: tuple[str, ...], by: tuple
     _show(made, by, gates, asked)
     if asked["gate"] and (code := _exit_code(gates, asked["inconclusive"])):
         raise click.exceptions.Exit(code)
-
-
-def _loaded(folder: Path, wanted: Filter) -> LoadedJob:
-    """A job that cannot be read is no verdict, so it must not exit as one."""
-    try:
-        return filter_job(load_job(folder), wanted)
-    except StoreError as error:
-        raise JobError(str(error)) from error
 
 
 def _show(made: ComparisonSet, by: tuple[Label, ...], gates: list[GateResult], asked: dict[str, Any]) -> None:

@@ -1,12 +1,16 @@
-"""Whether a finished job is good enough: the exit code and the reasons for it. Values in, values out."""
+"""Whether a finished job is good enough: the exit code and the reasons for it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from seatrial.analysis.filters import Filter
+from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
 from seatrial.analysis.summary import JobSummary
+from seatrial.errors import JobError, StoreError
 from seatrial.report.text import harmless
 
 _ROUNDING = 1e-9  # three times 0.7 may have a mean a hair below 0.7
@@ -24,6 +28,14 @@ class Gates:
     fail_under: float | None = None
     max_failed: float = 0.0
     max_invalid: float = 0.0
+
+
+def readable_job(folder: Path, wanted: Filter) -> LoadedJob:
+    """A job whose gate is asked for. Raises JobError where it cannot be read, which must not exit as a verdict does."""
+    try:
+        return filter_job(load_job(folder), wanted)
+    except StoreError as error:
+        raise JobError(str(error)) from error
 
 
 def gate_options(command: Command) -> Command:

@@ -1,5 +1,6 @@
 """The documentation, tried: commands print what they are said to, Python examples run, links lead somewhere."""
 
+import ast
 import asyncio
 import os
 import re
@@ -7,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from seatrial.cli.main import COMMANDS
+from seatrial.cli.main import COMMANDS, cli
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.verifier_kit import fenced_blocks
 from tests.conftest import REPOSITORY
@@ -91,3 +93,93 @@ def test_every_lint_code_is_documented():
     found = re.findall(r'(?:_problem|_fail|\.add)\(\s*"([a-z-]+)"|code="([a-z-]+)"', "\n".join(sources))
     page = (REPOSITORY / "docs/tasks.md").read_text()
     assert {code for pair in found for code in pair if code and f"`{code}`" not in page} == set()
+
+
+OF_DOCKERFILES = {"--mount", "--chmod"}
+_ADVISED = re.compile(r"\bseatrial ([a-z]+)\b([^`\n#|]*)")
+_OPTION = re.compile(r"(?<![\w/-])(--[a-z][a-z-]+[a-z]|-[a-z](?= |$))(?![\w-]*[.*])")
+
+
+def options_of(command):
+    """Every option of a command, and of those below it."""
+    mine = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {"--help", "-h"}
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    return mine.union(*map(options_of, below))
+
+
+WHOLE = click.Context(cli)
+OPTIONS = {name: options_of(cli.get_command(WHOLE, name)) for name in COMMANDS}
+SOURCES = sorted((REPOSITORY / "src/seatrial").rglob("*.py"))
+
+
+def unknown_in(text):
+    """The command lines in a text that the program would refuse, by their options."""
+    for name, rest in _ADVISED.findall(text):
+        ours = re.sub(r"'[^']*'", "…", rest.split(" -- ")[0])  # less what is quoted, and is another program's
+        if name in OPTIONS and (strange := set(_OPTION.findall(ours)) - OPTIONS[name]):
+            yield f"seatrial {name}: {', '.join(sorted(strange))}"
+
+
+def lines_advised(tree):
+    """The texts of a module: words that are joined to a command line count as one, and so does what is added to it."""
+    for scope in (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)):
+        known = {
+            each.targets[0].id: written(each.value, {})
+            for each in ast.walk(scope)
+            if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+        }
+        yield from (written(each, known) for each in ast.walk(scope) if isinstance(each, WRITTEN))
+
+
+WRITTEN = (ast.Constant, ast.JoinedStr, ast.Tuple, ast.Call)
+
+
+def written(node, known):
+    """What an expression writes as far as that can be read from it; … for the rest."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Name(id=name):
+            return known.get(name, "…")
+        case ast.FormattedValue(value=inner) | ast.Starred(value=inner):
+            return written(inner, known)
+        case ast.JoinedStr(values=parts):
+            return "".join(written(part, known) for part in parts)
+        case ast.Tuple(elts=words) | ast.List(elts=words) | ast.Call(func=ast.Attribute(attr="join"), args=words):
+            start = []
+        case ast.Call(func=ast.Name(id="command_line"), args=words):
+            start = ["seatrial"]
+        case ast.Call(func=ast.Name(id="_line"), args=words):
+            start = []
+        case _:
+            start, words = ["…"], []
+    return " ".join([*start, *(written(word, known) for word in words)])
+
+
+def test_every_command_line_that_a_message_advises_is_understood():
+    refused = {
+        f"{path.name}: {line}"
+        for path in SOURCES
+        for text in lines_advised(ast.parse(path.read_text()))
+        for line in unknown_in(text)
+    }
+    assert refused == set()
+
+
+def test_every_option_that_an_error_names_exists():
+    named = {
+        option
+        for path in SOURCES
+        for each in ast.walk(ast.parse(path.read_text()))
+        if isinstance(each, ast.Raise)
+        for inner in ast.walk(each)
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+        for option in _OPTION.findall(inner.value)
+    }
+    assert "--keep" in named
+    assert named - OF_DOCKERFILES - set().union(*OPTIONS.values()) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_line_on_a_page_is_understood(page):
+    assert list(unknown_in(page.read_text().replace("\\\n", " "))) == []

@@ -67,6 +67,16 @@ def test_a_job_that_was_stopped_by_its_agent_goes_on_as_its_message_says(seatria
     assert len(list((job / "tries").iterdir())) == 3
 
 
+def test_a_stopped_job_is_told_to_keep_going_when_it_is_resumed(seatrial: Seatrial, machine, tmp_path):
+    job = tmp_path / "job"
+    line = ("run", "-p", tmp_path / "tasks", "--image", "host", "--command", "my-agent", "-k", 2, "-n", 1, "-o", job)
+    stopped = seatrial(*line, "--no-preflight")
+    assert f"seatrial resume {job} --keep-going" in stopped.err
+    assert seatrial("resume", job, "--no-preflight").code == 1
+    again = seatrial("resume", job, "--no-preflight", "--keep-going")
+    assert (again.code, len(JobStore.open(job).finished())) == (0, 10)
+
+
 def test_a_job_that_is_told_to_keep_going_counts_them(seatrial: Seatrial, machine, tmp_path):
     line = ("run", "-p", tmp_path / "tasks", "--image", "host", "--command", "my-agent", "-o", tmp_path / "job")
     shown = seatrial(*line, "--no-preflight", "--keep-going")

@@ -278,7 +278,11 @@ def only_options(group: OptionGroup, *names: str) -> OptionGroup:
 _OF_RESUMED_JOB = (
     only_options(TASKS, "paths", "attempts"),
     AGENTS,
-    only_options(LIMITS, "concurrent", "engine", "address", "retries", "max_trials", "max_wall_sec"),
+    only_options(
+        LIMITS,
+        *("concurrent", "engine", "address", "retries", "max_trials", "max_wall_sec"),
+        *("host_wait_sec", "preflight", "keep_going"),
+    ),
 )
 RESUMED_JOB = (*_OF_RESUMED_JOB, OptionGroup("Output", (*DISPLAY.options, gate_options)))
 

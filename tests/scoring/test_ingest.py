@@ -77,6 +77,10 @@ def test_a_guessed_path_never_costs_the_reward():
 
 
 MISSING = RawFile("out.json", "missing")
+BROKEN = RawFile("out.json", "ok", b"{", 1)
+FOLDER = RawFile("out.json", "directory")
+WITHOUT_KEY = RawFile("out.json", "ok", b"{}", 2)
+GOOD_OUTPUT = RawFile("out.json", "ok", b'{"a": 1}', 8)
 
 
 @pytest.mark.parametrize("source", ["declared", "inferred", "guessed"])
@@ -87,24 +91,73 @@ def test_a_silent_verifier_has_no_verdict_whatever_the_agent_left(source, output
 
 
 @pytest.mark.parametrize(
-    ("output", "tag", "outcome"),
+    ("case", "expected"),
     [
-        (MISSING, "output_missing", "no_output"),
-        (RawFile("out.json", "ok", b"{", 1), "output_unparseable", "invalid_output"),
+        (("declared", GOOD_OUTPUT, 1.0), (1.0, "YYY", [], "pass")),
+        (("declared", GOOD_OUTPUT, 0.5), (0.5, "YYY", [], "partial")),
+        (("declared", GOOD_OUTPUT, 0.0), (0.0, "YYY", [], "fail")),
+        (("declared", GOOD_OUTPUT, None), (0.0, "YYn", ["verifier_error"], "verifier_error")),
+        (("declared", MISSING, 1.0), (0.0, "nnY", ["no_output", "reward_gated"], "no_output")),
+        (("declared", MISSING, 0.0), (0.0, "nnY", ["no_output"], "no_output")),
+        (("declared", MISSING, None), (0.0, "nnn", ["no_output", "verifier_error"], "verifier_error")),
+        (("declared", BROKEN, 0.5), (0.0, "nnY", ["unparseable", "reward_gated"], "invalid_output")),
+        (("declared", BROKEN, 0.0), (0.0, "nnY", ["unparseable"], "invalid_output")),
+        (("declared", WITHOUT_KEY, 1.0), (1.0, "YnY", ["schema_mismatch"], "pass")),
+        (("declared", WITHOUT_KEY, 0.0), (0.0, "YnY", ["schema_mismatch"], "fail")),
+        (("inferred", GOOD_OUTPUT, 1.0), (1.0, "YYY", [], "pass")),
+        (("inferred", GOOD_OUTPUT, 0.0), (0.0, "YYY", [], "fail")),
+        (("inferred", MISSING, 1.0), (1.0, "YYY", ["note"], "pass")),
+        (("inferred", MISSING, 0.5), (0.5, "YYY", ["note"], "partial")),
+        (("inferred", MISSING, 0.0), (0.0, "nnY", ["output_missing"], "no_output")),
+        (("inferred", MISSING, None), (0.0, "nnn", ["output_missing", "verifier_error"], "verifier_error")),
+        (("inferred", BROKEN, 1.0), (1.0, "YYY", ["note"], "pass")),
+        (("inferred", BROKEN, 0.0), (0.0, "nnY", ["output_unparseable"], "invalid_output")),
+        (("inferred", FOLDER, 0.0), (0.0, "nnY", ["output_unparseable"], "invalid_output")),
+        (("inferred", WITHOUT_KEY, 1.0), (1.0, "YnY", ["schema_mismatch"], "pass")),
+        (("inferred", WITHOUT_KEY, 0.0), (0.0, "YnY", ["schema_mismatch"], "fail")),
+        (("guessed", MISSING, 1.0), (1.0, "YYY", ["note"], "pass")),
+        (("guessed", MISSING, 0.0), (0.0, "YYY", ["note"], "fail")),
+        (("guessed", MISSING, None), (0.0, "YYn", ["note", "verifier_error"], "verifier_error")),
+        (("guessed", BROKEN, 0.0), (0.0, "YYY", ["note"], "fail")),
+        (("guessed", WITHOUT_KEY, 1.0), (1.0, "YYY", ["note"], "pass")),
+        (("guessed", WITHOUT_KEY, 0.0), (0.0, "YYY", ["note"], "fail")),
+        (("declared", None, 0.0), (0.0, "YYY", ["note"], "fail")),
+        (("inferred", None, 1.0), (1.0, "YYY", ["note"], "pass")),
     ],
 )
-def test_an_inferred_path_informs_and_takes_no_reward_away(output, tag, outcome):
-    def given(reward):
-        content = json.dumps({"reward": reward}).encode()
-        files = {"reward.json": RawFile("reward.json", "ok", content, len(content))}
-        return ingest(judged(source="inferred"), RawArtifacts(files, output))
+@pytest.mark.parametrize("claim", [None, "no_output", "output_missing", "unparseable", "output_unparseable"])
+def test_flags_tags_and_outcome_agree(case, expected, claim):
+    """Flags are those of the output, its shape and the verifier. A verifier's own tag of that kind changes nothing."""
+    source, output, given = case
+    claimed = json.dumps({"error_taxonomy": [claim]} if claim else {}).encode()
+    said = {} if given is None else {"reward_json": json.dumps({"reward": given}).encode()}
+    shape = ShapeSpec(source="example", required_keys=("a",))
+    files = raw(details_json=claimed, **said).files
+    result = ingest(judged(source=source, shape=shape), RawArtifacts(files, output))
+    validity = result.validity
+    marks = (validity.output_parseable, validity.schema_valid, validity.verifier_completed)
+    flags = "".join("Y" if mark else "n" for mark in marks)
+    codes = [line.partition(": ")[0] for line in validity.errors if "`error_taxonomy`" not in line]
+    assert (result.reward, flags, codes, outcome_of(result)) == expected
+    ours = [code for code in codes if code != "note"]
+    assert tags(result)[: len(ours)] == ours
+    assert len(tags(result)) <= len(ours) + bool(claim)
 
-    right, wrong = given(1.0), given(0.0)
-    assert (right.reward, right.validity.output_parseable, outcome_of(right)) == (1.0, True, "pass")
-    assert tags(right) == [tag]
-    assert right.validity.errors[0].startswith("note: /workspace/out.json ")
-    assert "the verifier's word counts" in right.validity.errors[0]
-    assert (wrong.reward, outcome_of(wrong), outcome_of(given(0.5))) == (0.0, outcome, "partial")
+
+@pytest.mark.parametrize(
+    ("source", "output", "outcome"),
+    [
+        ("declared", MISSING, "no_output"),
+        ("declared", BROKEN, "invalid_output"),
+        ("inferred", MISSING, "no_output"),
+        ("inferred", BROKEN, "invalid_output"),
+        ("guessed", MISSING, "fail"),
+        ("inferred", GOOD_OUTPUT, "fail"),
+    ],
+)
+def test_the_zero_of_a_verifier_that_was_silenced_is_explained_in_the_same_way(source, output, outcome):
+    result = ingest(judged(source=source), RawArtifacts(output=output))
+    assert outcome_of(result, baseline="judged") == outcome
 
 
 @pytest.mark.parametrize(("source", "reward"), [("declared", 0.0), ("inferred", 0.0), ("guessed", 0.7)])

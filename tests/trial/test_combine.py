@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.record import outcome_of
 from seatrial.trial.combine import combine
 
 
@@ -16,6 +17,15 @@ def evaluation(reward: float = 1.0, *errors: str, parseable: bool = True, comple
     return EvaluationResult(reward=reward, validity=validity, error_taxonomy=tags or None)
 
 
+RIGHT, WRONG, NOTHING = "right", "wrong", "nothing"
+
+
+def of_kind(kind: str, code: str) -> EvaluationResult:
+    if kind == NOTHING:
+        return evaluation(0.0, f"{code}: nothing", parseable=False)
+    return evaluation(1.0 if kind == RIGHT else 0.0)
+
+
 def test_the_mean_rests_on_all_steps_and_the_final_reward_on_the_last():
     steps = {"a": evaluation(0.0, "no_output: nothing", parseable=False, completed=False), "b": evaluation(1.0)}
     mean, final = combine(steps, "mean"), combine(steps, "final")
@@ -23,6 +33,30 @@ def test_the_mean_rests_on_all_steps_and_the_final_reward_on_the_last():
     assert (mean.validity.verifier_completed, final.validity.verifier_completed) == (False, True)
     assert mean.validity.errors == final.validity.errors == ["no_output: step a: nothing"]
     assert [tag.category for tag in mean.error_taxonomy or ()] == ["no_output"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "strategy", "flag", "outcome"),
+    [
+        (NOTHING, WRONG, "mean", False, "no_output"),
+        (WRONG, NOTHING, "mean", False, "no_output"),
+        (NOTHING, RIGHT, "mean", True, "partial"),
+        (WRONG, WRONG, "mean", True, "fail"),
+        (NOTHING, WRONG, "final", True, "fail"),
+        (NOTHING, RIGHT, "final", True, "pass"),
+        (WRONG, NOTHING, "final", False, "no_output"),
+    ],
+)
+@pytest.mark.parametrize("code", ["no_output", "output_missing"])
+def test_a_step_without_an_output_explains_only_a_zero_that_rests_on_it(first, last, strategy, flag, outcome, code):
+    steps = {"a": of_kind(first, code), "b": of_kind(last, code)}
+    combined = combine(steps, strategy)
+    assert (combined.validity.output_parseable, outcome_of(combined)) == (flag, outcome)
+
+
+def test_a_verdict_that_is_believed_for_once_counts_whatever_the_output_was():
+    believed = of_kind(NOTHING, "output_missing").model_copy(update={"reward": 1.0})
+    assert combine({"a": believed}, "mean").reward == 1.0
 
 
 @pytest.mark.parametrize("strategy", ["mean", "final"])

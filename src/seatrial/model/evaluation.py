@@ -10,7 +10,7 @@ from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegative
 
 OUTPUT_MISSING = "output_missing"
 OUTPUT_UNPARSEABLE = "output_unparseable"
-"""What is said of an output that only the instruction asks for. It costs no reward, but it explains a zero."""
+"""What is wrong with an output that only the instruction asks for. It costs no reward, but it explains a zero."""
 
 NONDETERMINISTIC = "nondeterministic_verifier"
 """What is said of a verifier that, asked again about the same end state, says something else."""

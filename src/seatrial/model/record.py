@@ -331,6 +331,10 @@ class TrialRecord(StrictModel):
         return found.pop() if len(found) == 1 else None
 
 
+_OF_DECLARED: dict[str, Outcome] = {"no_output": "no_output", "unparseable": "invalid_output"}
+_OF_INFERRED: dict[str, Outcome] = {OUTPUT_MISSING: "no_output", OUTPUT_UNPARSEABLE: "invalid_output"}
+
+
 def outcome_of(evaluation: EvaluationResult, pass_threshold: float = 1.0, baseline: Baseline | None = None) -> Outcome:
     """The outcome a finished evaluation stands for.
 
@@ -351,10 +355,11 @@ def _completed(evaluation: EvaluationResult) -> bool:
 
 
 def _why_zero(evaluation: EvaluationResult) -> Outcome:
-    """An output that is missing or cannot be read explains a zero, also where it could not have cost a reward."""
-    categories = {tag.category for tag in evaluation.error_taxonomy or ()}
-    if not evaluation.validity.output_parseable:
-        return "no_output" if "no_output" in categories else "invalid_output"
-    if OUTPUT_MISSING in categories:
-        return "no_output"
-    return "invalid_output" if OUTPUT_UNPARSEABLE in categories else "fail"
+    """An output that is missing or cannot be read explains a zero; of several tags the first one does, which is ours.
+
+    Earlier versions left `output_parseable` True where only the instruction asks for the output.
+    """
+    parseable = evaluation.validity.output_parseable
+    explained = _OF_INFERRED if parseable else _OF_INFERRED | _OF_DECLARED
+    found = [explained[tag.category] for tag in evaluation.error_taxonomy or () if tag.category in explained]
+    return next(iter(found), "fail" if parseable else "invalid_output")

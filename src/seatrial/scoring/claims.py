@@ -9,7 +9,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seatrial.model.evaluation import RUN_CATEGORIES, ConfidenceMetadata, ErrorSource, ErrorTag
+from seatrial.model.evaluation import (
+    OUTPUT_MISSING,
+    OUTPUT_UNPARSEABLE,
+    RUN_CATEGORIES,
+    ConfidenceMetadata,
+    ErrorSource,
+    ErrorTag,
+)
 from seatrial.scoring.findings import Finding, excerpt, note
 from seatrial.verifier_kit import TAGS_KEY
 
@@ -20,6 +27,7 @@ _MAX_DESCRIPTION = 2000
 _MAX_NAMED = 5
 _SOURCES = {source.value: source for source in ErrorSource}
 _CLAIMED = "verifier:"
+_OURS = RUN_CATEGORIES | {OUTPUT_MISSING, OUTPUT_UNPARSEABLE}
 
 
 def claimed_tags(declared: Any, findings: list[Finding]) -> tuple[ErrorTag, ...]:
@@ -49,7 +57,7 @@ def _tag(entry: Any, complaints: list[str]) -> Iterator[ErrorTag]:
     if len(category) > _MAX_CATEGORY:
         complaints.append(f"has a category of {len(category):,} characters, expected up to {_MAX_CATEGORY}")
         return
-    if category in RUN_CATEGORIES:
+    if category in _OURS:
         complaints.append(f"has the category {excerpt(category)}, which only Seatrial gives: kept as {_CLAIMED}…")
         category = f"{_CLAIMED}{category}"
     text = description[:_MAX_DESCRIPTION] if isinstance(description, str) else None

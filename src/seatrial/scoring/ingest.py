@@ -23,8 +23,9 @@ def ingest(
     """
     verdict = read_verdict(raw, task.verifier, policy, source)
     details = read_details(raw, task.verifier, verdict.extras)
-    output = check_output(task.output, raw.output)
-    reward, gated = apply_gates(verdict.value or 0.0, task.output, output)
+    given = verdict.value or 0.0
+    output = check_output(task.output, raw.output, given)
+    reward, gated = apply_gates(given, task.output, output)
     findings = [*output.findings, *verdict.findings, *gated, *details.findings, *classify(details.breakdown)]
     return EvaluationResult(
         reward=reward,

@@ -10,7 +10,7 @@ from seatrial.scoring.formats import parse
 from seatrial.scoring.shape import check_shape
 from seatrial.scoring.text import Unreadable
 
-# The codes of a declared output say why a reward is gone; those of an inferred one must not be mistaken for them.
+# The codes of a declared output say what a reward may not be given for; those of an inferred one only explain a zero.
 _INFERRED_CODES = {"no_output": OUTPUT_MISSING, "unparseable": OUTPUT_UNPARSEABLE}
 
 
@@ -23,8 +23,11 @@ class OutputCheck:
     findings: tuple[Finding, ...] = ()
 
 
-def check_output(spec: OutputSpec, file: RawFile | None) -> OutputCheck:
-    """Check the output file. `file` is None when nobody collected it, which counts against no one."""
+def check_output(spec: OutputSpec, file: RawFile | None, reward: float = 0.0) -> OutputCheck:
+    """Check the output file. `file` is None when nobody collected it, which counts against no one.
+
+    `reward` is the verifier's: above 0, what is wrong with a file that task.toml does not declare is only a note.
+    """
     if spec.path is None:
         return OutputCheck(findings=(note("no output path is known, so there is nothing to parse"),))
     if file is None:
@@ -32,21 +35,29 @@ def check_output(spec: OutputSpec, file: RawFile | None) -> OutputCheck:
     try:
         findings = _inspect(spec, file)
     except _Unusable as error:
-        if spec.source == "declared":
-            return OutputCheck(parseable=False, schema_valid=False, findings=(error.fault,))
-        return OutputCheck(findings=(_not_held_against_anyone(spec, error.fault),))
+        return _unusable(spec, error.fault, reward)
+    if spec.source == "guessed":
+        return OutputCheck(findings=tuple(_of_a_guess(finding) for finding in findings))
     return OutputCheck(schema_valid=all(f.kind == "note" for f in findings), findings=tuple(findings))
 
 
-def _not_held_against_anyone(spec: OutputSpec, fault: Finding) -> Finding:
-    """What is wrong with a file that task.toml does not declare.
+def _unusable(spec: OutputSpec, fault: Finding, reward: float) -> OutputCheck:
+    """What it means that a file is missing or cannot be read.
 
     "Write a tool that saves its result in X" leaves no X behind, and only the verifier knows that this is right.
     """
     if spec.source == "guessed":
-        return note(f"{fault.message}; the path is only a guess, so it costs no reward")
-    doubt = "task.toml does not declare the path, so the verifier's word counts"
-    return Finding(_INFERRED_CODES[fault.code], f"{fault.message}; {doubt}", "hint")
+        return OutputCheck(findings=(_of_a_guess(fault),))
+    if spec.source == "inferred":
+        if reward > 0.0:
+            doubt = "task.toml does not declare the path, so the verifier's word counts"
+            return OutputCheck(findings=(note(f"{fault.message}; {doubt}"),))
+        fault = Finding(_INFERRED_CODES[fault.code], f"{fault.message}; the instruction asks for it")
+    return OutputCheck(parseable=False, schema_valid=False, findings=(fault,))
+
+
+def _of_a_guess(finding: Finding) -> Finding:
+    return note(f"{finding.message}; the path is only a guess, so it costs no reward")
 
 
 class _Unusable(Exception):

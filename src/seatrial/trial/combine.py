@@ -5,7 +5,13 @@ from math import hypot
 from statistics import fmean
 from typing import Literal
 
-from seatrial.model.evaluation import ConfidenceMetadata, EvaluationResult, ValidityCheck
+from seatrial.model.evaluation import (
+    OUTPUT_MISSING,
+    OUTPUT_UNPARSEABLE,
+    ConfidenceMetadata,
+    EvaluationResult,
+    ValidityCheck,
+)
 
 
 def combine(steps: Mapping[str, EvaluationResult], strategy: Literal["mean", "final"]) -> EvaluationResult:
@@ -17,12 +23,15 @@ def combine(steps: Mapping[str, EvaluationResult], strategy: Literal["mean", "fi
     resting_on = every if strategy == "mean" else every[-1:]
     reward = fmean(step.reward for step in resting_on)
     validity = ValidityCheck(
-        output_parseable=any(step.validity.output_parseable for step in resting_on),
+        output_parseable=reward > 0.0 or all(step.validity.output_parseable for step in resting_on),
         schema_valid=all(step.validity.schema_valid for step in resting_on),
         verifier_completed=all(step.validity.verifier_completed for step in resting_on),
         errors=[_of_step(name, line) for name, step in steps.items() for line in step.validity.errors],
     )
-    tags = [tag for step in every for tag in step.error_taxonomy or ()]
+    earlier = frozenset({OUTPUT_MISSING, OUTPUT_UNPARSEABLE})  # they would explain a zero that is not theirs
+    tags = [
+        tag for step in every for tag in step.error_taxonomy or () if step in resting_on or tag.category not in earlier
+    ]
     return EvaluationResult(
         reward=reward,
         validity=validity,

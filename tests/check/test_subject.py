@@ -58,6 +58,16 @@ def test_tasks_without_a_solution_are_checked_and_those_that_cannot_be_are_told(
     assert len(chosen.notices) >= 2
 
 
+def test_tasks_that_ask_for_a_providers_key_are_told_and_the_others_checked(tmp_path):
+    write_task(tmp_path / "one")
+    solved = {"solution/solve.sh": "#!/bin/sh\n"}
+    write_task(tmp_path / "judged", toml='[verifier.env]\nJUDGE = "${OPENAI_API_KEY}"\n')
+    write_task(tmp_path / "solved", toml='[solution.env]\nJUDGE = "${OPENAI_API_KEY}"\n', files=solved)
+    chosen = choose(spec(tmp_path), [str(tmp_path)])
+    assert [task.outline.id for task in chosen.tasks] == ["one"]
+    assert {each.task for each in chosen.left_out} == {"judged", "solved"}
+
+
 def test_nothing_to_check_is_refused(tmp_path):
     write_task(tmp_path / "one", toml='[environment]\nos = "windows"\nnetwork_mode = "no-network"\n')
     with pytest.raises(JobError, match="none of the chosen tasks can be run"):

@@ -5,7 +5,7 @@ import pytest
 from seatrial.analysis.summary import planned_trials
 from seatrial.errors import JobError
 from seatrial.jobs.prepare import prepare_job, prepare_resume
-from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
+from seatrial.model.job import AgentOptions, ModelOptions, RunOptions, TrialOptions
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import NOOP, FakeTrials, job_spec
 from tests.jobs.test_carry_out import run
@@ -173,6 +173,53 @@ def test_variables_of_tasks_that_are_not_run_need_not_be_set(make_task, tmp_path
     make_task("tasks/good", files=SOLVED)
     make_task("tasks/bare", toml='[environment.env]\nA = "${NO_SUCH_A}"\n')
     assert prepared(tmp_path / "tasks", tmp_path / "job", agents=(ORACLE,)).trials
+
+
+KEYED = '[verifier.env]\nJUDGE = "${OPENAI_API_KEY}"\n'
+
+
+def test_a_task_that_asks_for_a_providers_key_is_left_out_and_the_others_run(make_task, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("MY_KEY", "k")
+    monkeypatch.setenv("JUDGE_TOKEN", "sk-0123456789abcdef0123")
+    make_task("tasks/good", files=SOLVED)
+    make_task("tasks/judged", files=SOLVED, toml=KEYED)
+    make_task("tasks/by-value", files=SOLVED, toml='[environment.env]\nA = "${JUDGE_TOKEN}"\n')
+    make_task("tasks/of-upstream", files=SOLVED, toml='[environment.env]\nA = "${MY_KEY}"\n')
+    make_task("tasks/both", files=SOLVED, toml=f"{GPU}{KEYED}")
+    make_task("tasks/optional", files=SOLVED, toml='[verifier.env]\nJUDGE = "${OPENAI_API_KEY:-}"\n')
+    model = ModelOptions(upstream="https://models.example/v1,key=MY_KEY")
+    options = {"model": model, "trial": TrialOptions(allow_env=("JUDGE_TOKEN",))}
+    with pytest.raises(JobError, match="cannot be allowed:\n  JUDGE_TOKEN holds"):
+        prepared(tmp_path / "tasks", tmp_path / "job", **options)
+    job = prepared(tmp_path / "tasks", tmp_path / "job", model=model)
+    assert ids(job) == ["good.noop.1", "optional.noop.1"]
+    assert sorted(left_out(job)) == [("refused", name, None) for name in ("both", "by-value", "judged", "of-upstream")]
+    assert "3 tasks refused: no task gets the key of a model provider (by-value, judged, of-upstream)" in job.notices
+    assert any(
+        line.startswith("judged asks for ${OPENAI_API_KEY}: OPENAI_API_KEY is the key of a model provider, which no")
+        for line in job.notices
+    )
+    assert ids(prepare_resume(job.store.path)) == ids(job)
+
+
+def test_a_key_for_the_solution_keeps_only_those_away_who_run_it(make_task, tmp_path):
+    make_task("tasks/good", files=SOLVED)
+    make_task("tasks/keyed", files=SOLVED, toml='[solution.env]\nJUDGE = "${ANTHROPIC_API_KEY}"\n')
+    job = prepared(tmp_path / "tasks", tmp_path / "job", agents=(ORACLE, NOOP))
+    assert ids(job) == ["good.oracle.1", "good.noop.1", "keyed.noop.1"]
+    assert left_out(job) == [("declined", "keyed", "oracle")]
+    with pytest.raises(JobError, match=r"for oracle: its solution asks for the key of a model provider.* \(keyed\)"):
+        prepared(tmp_path / "tasks/keyed", tmp_path / "other", agents=(ORACLE,))
+
+
+@pytest.mark.parametrize("options", [TrialOptions(), FORCED], ids=["as usual", "forced"])
+def test_when_all_tasks_ask_for_a_key_it_is_an_error(make_task, tmp_path, options):
+    make_task("tasks/judged", files=SOLVED, toml=KEYED)
+    with pytest.raises(
+        JobError, match=r"(?s)none of the chosen tasks can be run:.*judged asks for \$\{OPENAI_API_KEY\}"
+    ):
+        prepared(tmp_path / "tasks", tmp_path / "job", trial=options)
 
 
 def test_tasks_inside_the_folder_of_another_are_said(make_task, tmp_path):

@@ -54,11 +54,6 @@ def test_a_step_without_an_output_explains_only_a_zero_that_rests_on_it(first, l
     assert (combined.validity.output_parseable, outcome_of(combined)) == (flag, outcome)
 
 
-def test_a_verdict_that_is_believed_for_once_counts_whatever_the_output_was():
-    believed = of_kind(NOTHING, "output_missing").model_copy(update={"reward": 1.0})
-    assert combine({"a": believed}, "mean").reward == 1.0
-
-
 @pytest.mark.parametrize("strategy", ["mean", "final"])
 @given(
     rewards=st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.text(max_size=20)), min_size=1, max_size=6),

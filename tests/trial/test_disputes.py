@@ -30,6 +30,11 @@ def test_the_lower_verdict_counts_and_the_other_is_kept(desk: Desk):
     assert json.loads(ran.text("verifier/system.json"))["put_back"] == {"/usr/bin/cmp": "of the image"}
 
 
+def test_a_verdict_is_disputed_without_an_output_too(desk: Desk):
+    ran = desk.attack(IMPROVE, files=FILES)
+    assert (ran.reward, ran.record.outcome, ran.record.disputed_reward) == (0.0, "no_output", 1.0)
+
+
 def test_a_second_verdict_that_is_no_better_is_no_dispute(desk: Desk):
     test = "#!/bin/sh\necho 0.25 > /logs/verifier/reward.txt\n"
     ran = desk.attack(f"{DONE}; {IMPROVE}", files={"tests/test.sh": test})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seatrial.backends.named import check_backend
 from seatrial.errors import JobError
-from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
+from seatrial.jobs.fitness import NO_KEY_FOR_SOLUTION, choose_tasks, left_out_notices, nothing_to_run
 from seatrial.jobs.select import select_tasks
 from seatrial.jobs.strangers import check_images
 from seatrial.jobs.variables import check_variables
@@ -53,13 +53,16 @@ def choose(spec: JobSpec, given: Sequence[str]) -> ChosenTasks:
         client_trust(spec.trial.ca_file)
     selection = select_tasks(spec)
     choice = choose_tasks(selection, spec)
-    if not choice.fit:
+    keyless = {each.task: each for each in choice.left_out if each.reason == NO_KEY_FOR_SOLUTION}
+    fit = [task for task in choice.fit if task.id not in keyless]
+    if not fit:
         raise JobError(nothing_to_run(choice.left_out))
-    check_images(choice.fit, spec.trial)
-    denied = check_variables({task.id: task.config for task in choice.fit}, spec.agents, spec.trial)
-    left_out = (*selection.unreadable, *(each for each in choice.left_out if each.kind != "declined"))
+    check_images(fit, spec.trial)
+    denied = check_variables({task.id: task.config for task in fit}, spec.agents, spec.trial)
+    refused = (each for each in choice.left_out if each.kind != "declined")
+    left_out = (*selection.unreadable, *refused, *keyless.values())
     names = dict(zip(spec.tasks, given, strict=True))
-    tasks = tuple(TaskToCheck(task, _called(task.root, names), selection.files.get(task.root)) for task in choice.fit)
+    tasks = tuple(TaskToCheck(task, _called(task.root, names), selection.files.get(task.root)) for task in fit)
     return ChosenTasks(tasks, left_out, (*selection.notices, *left_out_notices(left_out), *denied))
 
 

@@ -105,7 +105,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
         raise JobError(nothing_to_run(choice.left_out))
     configs = {task.id: task.config for task in choice.needed}
     check_images(choice.needed, spec.trial)
-    denied = check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
+    denied = check_variables(configs, spec.agents, spec.trial, spec.model.upstream, left_out=choice.left_out)
     left_out = (*selection.unreadable, *choice.left_out)
     locked = (lock_task(task, selection.files.get(task.root)) for task in choice.fit)
     store = JobStore.create(folder, make_job_file(spec, locked, left_out))
@@ -166,7 +166,8 @@ def prepare_resume(
         refuse_differences(folder, changed_agents({plan.agent.title: plan.agent for plan in trials}.values()))
         check_images(tasks.values(), spec.trial)
         configs = {task.id: task.config for task in tasks.values()}
-        notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream)
+        left_out = store.file.left_out
+        notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream, left_out=left_out)
     notices += set_uncounted_aside(store, census)
     return PreparedJob(store, trials, TasksOnDemand(tasks), notices, census.entries)
 

@@ -13,15 +13,22 @@ from seatrial.model.evaluation import (
     ValidityCheck,
 )
 
+Strategy = Literal["mean", "final"]
 
-def combine(steps: Mapping[str, EvaluationResult], strategy: Literal["mean", "final"]) -> EvaluationResult:
+
+def combined_reward(rewards: Sequence[float], strategy: Strategy) -> float:
+    """The mean reward of the steps that were judged, or the last one's."""
+    return fmean(rewards if strategy == "mean" else rewards[-1:])
+
+
+def combine(steps: Mapping[str, EvaluationResult], strategy: Strategy) -> EvaluationResult:
     """One evaluation of all steps that were judged: their mean reward, or the last one's.
 
     It can be believed as far as the steps it rests on: with `mean` all of them, with `final` the last.
     """
     every = list(steps.values())
     resting_on = every if strategy == "mean" else every[-1:]
-    reward = fmean(step.reward for step in resting_on)
+    reward = combined_reward([step.reward for step in every], strategy)
     validity = ValidityCheck(
         output_parseable=reward > 0.0 or all(step.validity.output_parseable for step in resting_on),
         schema_valid=all(step.validity.schema_valid for step in resting_on),

@@ -28,7 +28,7 @@ from seatrial.model.record import (
     VerifierRun,
 )
 from seatrial.trial.agent_trace import AgentTrace, find_warnings
-from seatrial.trial.combine import combine
+from seatrial.trial.combine import combine, combined_reward
 from seatrial.trial.events import Notice, Observer, PhaseStarted, unobserved
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
@@ -166,18 +166,15 @@ class TrialLog:
         """The reward if every disputed verdict were believed; None when there is none."""
         if all(log.disputed is None for log in self.rounds):
             return None
-        believed = {log.round.name: _believed(log, log.evaluation) for log in self.rounds if log.evaluation}
-        return self._combined(believed).reward
+        rounds = [(log.disputed, log.evaluation.reward) for log in self.rounds if log.evaluation]
+        believed = [given if disputed is None else disputed for disputed, given in rounds]
+        return combined_reward(believed, self._spec.task.config.multi_step_reward_strategy)
 
     def _combined(self, judged: Mapping[str | None, EvaluationResult]) -> EvaluationResult:
         if None in judged:
             return judged[None]
         named = {name: evaluation for name, evaluation in judged.items() if name}
         return combine(named, self._spec.task.config.multi_step_reward_strategy)
-
-
-def _believed(log: RoundLog, evaluation: EvaluationResult) -> EvaluationResult:
-    return evaluation if log.disputed is None else evaluation.model_copy(update={"reward": log.disputed})
 
 
 def _total(usages: list[ModelUsage]) -> ModelUsage | None:

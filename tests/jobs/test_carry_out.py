@@ -304,6 +304,14 @@ def test_a_full_disk_ends_the_run_instead_of_failing_every_trial(make_job):
     assert len(job.store.finished()) == 27
 
 
+def test_a_disk_that_refuses_is_named_wherever_it_is(make_job):
+    def act(spec, _):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/elsewhere/images/layer")
+
+    with pytest.raises(StoreError, match=r"^/elsewhere/images/layer: .*Read-only file system"):
+        run(make_job(), FakeTrials(act))
+
+
 def test_an_error_whose_text_cannot_be_stored_is_stored_readable(make_job, caplog):
     def act(spec, _):
         raise FileNotFoundError(errno.ENOENT, "gone", "bad-\udcff-name")

@@ -1,5 +1,7 @@
 """A run's directory is its own while it lives, and anybody's to clear away once it is dead."""
 
+import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -8,7 +10,9 @@ import sys
 import pytest
 
 from seatrial.errors import HostUnsupportedError
-from seatrial.sandbox.runs import RunDirectory, state_root
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.runs import RunDirectory, state_root, unusable
+from tests.sandbox.embedded.support import needs_root
 
 HOLD = """
 import sys
@@ -84,3 +88,75 @@ def test_somebody_else_s_directory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / "theirs"))
     with pytest.raises(HostUnsupportedError, match="somebody else"):
         state_root()
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_place_that_is_not_a_directory_is_named(tmp_path, monkeypatch, place):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / place))
+    with pytest.raises(HostUnsupportedError, match=f"{place}, where sandboxes are kept, cannot be used: .*STATE_DIR"):
+        state_root()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_place_is_told_with_what_is_left(tmp_path, code):
+    message = str(unusable(tmp_path / "not" / "yet", OSError(code, os.strerror(code))))
+    assert f"{tmp_path}/not/yet, where sandboxes are kept, is full (" in message
+    assert " bytes free" in message
+    assert ("a quota is used up" in message) == (code == errno.EDQUOT)
+    assert message.endswith("set SEATRIAL_STATE_DIR to a directory with at least 64 MiB and 1,000 files to spare")
+
+
+def test_a_process_without_descriptors_blames_no_folder(tmp_path):
+    with pytest.raises(OSError, match="Too many"):
+        unusable(tmp_path, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+
+
+def filled(place, leave):
+    """A small file system at a place with so many of its 16 pages free."""
+    (place / "fill").write_bytes(bytes(4096 * (16 - leave)))
+
+
+def with_few_inodes(place, leave):
+    """The same without inodes but so many; one is the place's own."""
+    for number in range(7 - leave):
+        (place / f"f{number}").touch()
+
+
+def read_only(place, _):
+    subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A file system of 64 KiB and 8 inodes, which ends with the test."""
+    (tmp_path / "small").mkdir()
+    options = ["-t", "tmpfs", "-o", "size=64k,nr_inodes=8,mode=755", "tmpfs", str(tmp_path / "small")]
+    subprocess.run(["mount", *options], check=True)
+    yield tmp_path / "small"
+    subprocess.run(["umount", tmp_path / "small"], check=True)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("spoil", "leave", "said"),
+    [
+        *((filled, pages, " bytes free and room for ") for pages in (0, 1, 2)),
+        *((with_few_inodes, inodes, "room for 0 files); make room there") for inodes in (0, 1, 2, 3, 4, 5)),
+        (read_only, 0, "cannot be used: Read-only file system; set SEATRIAL_STATE_DIR"),
+    ],
+)
+def test_a_backend_that_has_no_room_to_start_says_so_and_leaves_nothing(small, spoil, leave, said):
+    spoil(small, leave)
+    before = sorted(small.iterdir())
+    with pytest.raises(HostUnsupportedError) as refused:
+        asyncio.run(enter(EmbeddedBackend(root=small)))
+    assert str(refused.value).startswith(f"{small}, where sandboxes are kept, ")
+    assert said in str(refused.value)
+    assert "chroot" not in str(refused.value)
+    assert sorted(small.iterdir()) == before
+
+
+async def enter(backend):
+    async with backend:
+        pass

@@ -142,7 +142,8 @@ def _let_through(error: BaseException, folder: Path) -> None:
     if isinstance(error, StoreError):
         raise error
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
-        raise store_error(folder, error) from error  # the others would all fail the same way
+        path = Path(error.filename) if isinstance(error.filename, str) else folder
+        raise store_error(path, error) from error  # the others would all fail the same way
 
 
 def _let_cancellation_through() -> None:

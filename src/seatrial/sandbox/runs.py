@@ -1,5 +1,6 @@
 """One directory per run of a backend, locked as long as the run lives; a lock nobody holds marks what a crash left."""
 
+import errno
 import fcntl
 import os
 import re
@@ -9,12 +10,14 @@ from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
+from seatrial.descriptors import raise_if_short
 from seatrial.errors import HostUnsupportedError, SandboxError
 
 SANDBOXES = "run-"
 CONTAINERS = "containers-"
 _UNNAMED = "new-"
 _TRIES = 100
+_ENOUGH = "at least 64 MiB and 1,000 files to spare"  # with less, a job waits: `host/disks.py`
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, for a long
 _SET_FLAGS = 0x40086602
 _TOP_DIRECTORY = 0x20000
@@ -30,7 +33,10 @@ class RunDirectory:
     def __init__(self, root: Path, prefix: str = SANDBOXES) -> None:
         self.root = root
         self._prefix = prefix
-        self.path, self._lock = _make(root, prefix)
+        try:
+            self.path, self._lock = _make(root, prefix)
+        except OSError as error:
+            raise unusable(root, error) from error
         if self._lock is not None:
             _spread(self._lock)
 
@@ -121,12 +127,37 @@ def _lock(path: Path) -> int | None:
         return None
 
 
+def unusable(root: Path, error: OSError) -> HostUnsupportedError:
+    """What to tell when nothing can be put where sandboxes are kept. Raises the error if it is about something else."""
+    raise_if_short(error)
+    elsewhere = "set SEATRIAL_STATE_DIR to a directory"
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        why = error.strerror or str(error)
+        return HostUnsupportedError(f"{root}, where sandboxes are kept, cannot be used: {why}; {elsewhere} of your own")
+    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    found = os.statvfs(there)
+    left = f"{found.f_bavail * found.f_frsize:,} bytes free"
+    if found.f_files:
+        left += f" and room for {found.f_favail:,} files"
+    quota = ", and a quota is used up" if error.errno == errno.EDQUOT else ""
+    return HostUnsupportedError(
+        f"{root}, where sandboxes are kept, is full ({left}{quota}); make room there, `seatrial gc` removes what "
+        f"killed runs left, or {elsewhere} with {_ENOUGH}"
+    )
+
+
 def state_root() -> Path:
-    """Where runs keep their files: $SEATRIAL_STATE_DIR, else a directory of our own below /var/tmp."""
+    """Where runs keep their files: $SEATRIAL_STATE_DIR, else a directory of our own below /var/tmp.
+
+    Raises HostUnsupportedError when it cannot be used.
+    """
     chosen = os.environ.get("SEATRIAL_STATE_DIR")
     root = Path(chosen) if chosen else Path(f"/var/tmp/seatrial-{os.getuid()}")  # noqa: S108 - made for this user alone
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = root.stat()
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = root.stat()
+    except OSError as error:
+        raise unusable(root, error) from error
     if status.st_uid != os.getuid() or any(character in str(root) for character in ":,\\ "):
         raise HostUnsupportedError(
             f"{root} belongs to somebody else or has a character that overlay mounts cannot take (colon, comma, "

@@ -119,7 +119,11 @@ def second_stage(control: socket.socket, orders: Orders) -> NoReturn:
     raise_limit()
     shift = make_user_namespace(SHIFT_BASE) if orders.mode == "userns" else None
     prepared = f"{orders.state_root}/{orders.run}/prepared"
-    prepare_furniture(prepared)
+    try:
+        prepare_furniture(prepared)
+    except OSError as error:
+        send(control, {"error": os.strerror(error.errno or 0), "unusable": error.errno})
+        os._exit(1)
     owner = SHIFT_BASE if orders.mode == "userns" else 0
     soft, _, hard = orders.open_files.partition(":")
     spawner = Spawner(

@@ -21,6 +21,7 @@ from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive, se
 from seatrial.sandbox.embedded.requests import Mode
 from seatrial.sandbox.embedded.spawner_process import SpawnerProcess
 from seatrial.sandbox.embedded.watch import LOOK_SEC, Watch
+from seatrial.sandbox.runs import unusable
 
 _ERRORS = {kind.__name__: kind for kind in (ContentError, TooLargeError)}
 _PING = 0  # the number of a request for a sign of life; others count from 1
@@ -62,6 +63,8 @@ class SpawnerClient:
                 greeting = await self._next_greeting()
             if greeting.get("refused"):
                 raise HostUnsupportedError(f"{greeting['error']}: {find_hindrance()}")  # noqa: TRY301 - the `except` below ends the process for these too
+            if "unusable" in greeting:
+                raise unusable(self._run.parent, OSError(greeting["unusable"], greeting["error"]))  # noqa: TRY301 - as above
             if "up" not in greeting:
                 raise SandboxError(greeting.get("error", "the sandbox spawner did not start"))  # noqa: TRY301 - the `except` below ends the process for these too
         except BaseException:

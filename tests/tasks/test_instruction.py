@@ -150,6 +150,83 @@ def test_a_hard_sentence_leads_to_an_output(instruction, expected):
     assert choice(instruction) == expected
 
 
+NAMED = {
+    # The folder stands in the same sentence, after the name or before it.
+    "Produce `result.json` in `/workspace`.": inferred("result.json"),
+    "Write result.json into the working directory /workspace": inferred("result.json"),
+    "Save the table as `tables/a.csv` under /workspace/out/.": inferred("out/tables/a.csv"),
+    "In `/workspace`, create `solve.py`.": inferred("solve.py"),
+    "Create a file named \"answer.txt\" inside the folder `/workspace/final`.": inferred("final/answer.txt"),
+    "Write a.json and b.json to /workspace.": inferred("b.json"),
+    "Read `in.csv` and write `out.csv` in /workspace.": inferred("out.csv"),
+    # It may be where something comes from.
+    "Read the logs in /workspace/logs and write report.json.": NONE,
+    "Produce `report.json` from the logs in `/workspace/logs`.": NONE,
+    "Write report.json. Then look into /workspace.": NONE,
+    # What begins with ./ is in the working directory.
+    "Write `./out.json`.": inferred("out.json"),
+    "Read ./in.csv and save the means to ./sub/means.csv.": inferred("sub/means.csv"),
+    "## Output\n\n`./labels.json`: one object per clip.\n": inferred("labels.json"),
+    "## Inputs\n\n`./labels.json`: one object per clip.\n": NONE,
+    "## Output\n\nThe file has the form of `./labels.json`.\n": NONE,
+    # Neither are addresses, modules, versions, patterns and placeholders names of files.
+    "Write to https://example.com/a.json in /workspace.": NONE,
+    "Implement `shapes.area` in /workspace.": NONE,
+    "Write v1.2 of it in /workspace.": NONE,
+    "Write *.json, part-<n>.json and $NAME.json in /workspace.": NONE,
+    "Create it by `sort a.txt > b.txt` in /workspace.": NONE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("instruction", "expected"), NAMED.items(), ids=NAMED)
+def test_a_name_counts_with_the_folder_of_its_sentence(instruction, expected):
+    assert choice(instruction) == expected
+
+
+PROGRAMS = {
+    "Write a script /workspace/solve.py that writes /workspace/out.txt when run.": inferred("solve.py"),
+    "Create `/workspace/solve.py`, a small script that writes `/workspace/out.txt`.": inferred("solve.py"),
+    "Build /workspace/bin/conv, which reads /workspace/a.csv and creates /workspace/b.csv.": inferred("bin/conv"),
+    "Write `solve.py` in /workspace that, when called, saves its result in /workspace/a.json.": inferred("solve.py"),
+    "Save /workspace/solve.py that:\n- reads /workspace/in.csv\n- writes /workspace/out.csv\n": inferred("solve.py"),
+    # The same file is still what the program writes when it is spoken of again.
+    "Write /workspace/s.py that writes /workspace/o.txt. /workspace/o.txt must have one line.": inferred("s.py"),
+    # Here somebody is to do it after all, or the program is there already, or is none.
+    "Write /workspace/s.py that reads /workspace/a.csv and save its log to /workspace/o.txt.": inferred("o.txt"),
+    "Run /workspace/gen.py that creates /workspace/a.csv. Write /workspace/b.csv.": inferred("b.csv"),
+    "Run /workspace/gen.py, which writes /workspace/a.csv.": inferred("a.csv"),
+    "Write /workspace/a.json with a key that creates /workspace/b.json.": inferred("b.json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("instruction", "expected"), PROGRAMS.items(), ids=PROGRAMS)
+def test_what_a_program_writes_when_it_runs_is_not_the_output_but_the_program_is(instruction, expected):
+    assert choice(instruction) == expected
+
+
+EDIT = ("edit", "modify", "touch", "change", "delete", "overwrite")
+REFUSED = {
+    **{f"Do not {verb} /workspace/invoke.mjs.": NONE for verb in EDIT},
+    **{f"You must not {verb} the output helper /workspace/invoke.mjs.": NONE for verb in EDIT},
+    **{f"Never {verb} `package.json`, results or `/workspace/invoke.mjs`.": NONE for verb in EDIT},
+    "Do not delete or change the record /workspace/invoke.mjs.": NONE,
+    "Do not edit the driver that writes results, /workspace/invoke.mjs.": NONE,
+    "Leave /workspace/a.py and `/workspace/b.py` unchanged.": NONE,
+    "Leave /workspace/a.py, /workspace/b.py and /workspace/c.py as they are.": NONE,
+    "Do not write `result.json` into /workspace.": NONE,
+    # A refusal ends where something is to be done after all.
+    "Do not edit anything except /workspace/solve.py.": inferred("solve.py"),
+    "Change nothing other than /workspace/solve.py.": NONE,
+    "Do not modify /workspace/in.csv, write /workspace/out.csv.": inferred("out.csv"),
+    "Do not edit the tests but put the result into /workspace/out.csv.": inferred("out.csv"),
+}
+
+
+@pytest.mark.parametrize(("instruction", "expected"), REFUSED.items(), ids=REFUSED)
+def test_what_is_not_to_be_edited_is_no_output(instruction, expected):
+    assert choice(instruction) == expected
+
+
 def test_every_candidate_is_kept_with_its_role_in_the_order_of_its_last_telling_mention():
     text = (
         "Write /workspace/a.json. Read /workspace/in.csv. See also the page /workspace/notes.md. "

@@ -63,7 +63,8 @@ DOCUMENTS = st.dictionaries(SECTIONS, VALUES | TABLES | st.lists(TABLES, max_siz
 WORDS = st.sampled_from(["\n", "\n\n", "\r\n", "\t", "\u2028", "\x0c"]) | st.sampled_from(
     """Write write to the Read from not don't must contain output: : . ; - 1. ` ``` ```json ~~~ $ { } " ** _ , é 任
     /app /app/ / .. /workspace/a.json /workspace/.. /app/../x /app/x/* /app/<a> /app/{b} app/x //app/y
-    <!--canary-->""".split()
+    <!--canary--> in into that writes edit except
+    x.json x.py ./x.json ../x.json ./../x.json a/../../x.json ./app/x.json""".split()
 )
 SENTENCES = st.lists(WORDS, max_size=40).map("".join) | st.lists(WORDS, max_size=40).map(" ".join)
 INSTRUCTIONS = st.text() | SENTENCES
@@ -88,7 +89,7 @@ def test_no_toml_of_any_shape_makes_the_config_reader_fail(text):
 @settings(max_examples=100)
 def test_every_path_found_in_any_text_is_a_clean_one_below_a_root(text):
     roots = ("/app", "/workspace")
-    for candidate in named_paths(strip_canary(text), roots):
+    for candidate in named_paths(strip_canary(text), roots, "/app"):
         assert candidate.path == posixpath.normpath(candidate.path)
         assert any(candidate.path.startswith(f"{root}/") for root in roots)
 

@@ -3,12 +3,26 @@
 import re
 from typing import Literal
 
+from seatrial.model.output import FORMAT_BY_SUFFIX
+
 Cue = Literal["output", "input"]
+
+_ENDINGS = """
+    py sh bash js mjs cjs ts c cc cpp h hpp rs go java rb pl php r jl lua sql jpg jpeg gif svg wav mp3 mp4 srt vtt
+    npy npz pkl parquet db tar gz cfg conf ini patch
+    """
+_SUFFIXES = "|".join(sorted([*_ENDINGS.split(), *(suffix[1:] for suffix in FORMAT_BY_SUFFIX)], key=len, reverse=True))
+# Atomic, so that no part of a longer name or of an address is taken for one.
+FILE_NAME = rf"(?<![\w/.~$<>{{}}*@%+=-])(?:\./)?(?>[\w-][\w.-]*+/)*(?>[\w-]+\.)+(?i:{_SUFFIXES})(?![\w/<{{$*@-]|\.\w)"
+"""The name of a file that does not say whole where it is, with an ending that files have."""
 
 # A path counts as one word, "/": what its folders are called says nothing about the sentence.
 # The slash comes before the look behind it: a pattern that starts with plain characters is found much faster.
-_WORD = re.compile(r"/(?<![\w.~]/)[\w.@%+~=/-]+|[a-z]+(?:'[a-z]+)?")
-_KEEP = re.compile(r"[`'\")*]*\s+(?:unchanged|untouched|intact|alone|as\s+(?:it\s+is|they\s+are))\b")
+_WORD = re.compile(rf"/(?<![\w.~]/)[\w.@%+~=/-]+|{FILE_NAME}|[a-z]+(?:'[a-z]+)?")
+_KEEP = re.compile(
+    r"[`'\")*]*(?:(?:,|\s+and|\s+or)\s+(?:and\s+)?[`'\"(*]*[\w/.-]+[`'\")*]*){0,5}"
+    r"\s+(?:unchanged|untouched|intact|alone|as\s+(?:it\s+is|they\s+are))\b"
+)
 
 _OUTPUT = frozenset(
     """
@@ -32,6 +46,20 @@ _SOURCES = frozenset(
     numbers files listed described defined specified
     """.split()  # noqa: SIM905 - words read better as text
 )
+# What a program does by itself, where people are told to do it in other forms.
+_MAKES = frozenset(
+    """
+    writes saves creates produces generates stores exports emits places puts records dumps outputs prints appends
+    """.split()  # noqa: SIM905 - words read better as text
+)
+_ORDERS = frozenset(
+    """
+    write save create produce generate store export emit put dump deliver implement build append leave copy move rename
+    """.split()  # noqa: SIM905 - words read better as text
+)
+_EDITS = frozenset({"edit", "modify", "touch", "change", "delete", "remove", "alter", "overwrite", "replace", "update"})
+_BREAKS = frozenset({"but", "instead", "then", "except", "unless", "so", "because"})
+_EXCEPTIONS = (["except"], ["except", "for"], ["other", "than"], ["besides"], ["apart", "from"])
 _PREPOSITIONS = frozenset({"in", "of", "at"})
 _REFUSALS = frozenset({"not", "don't", "never", "without", "cannot"})
 _DEMANDS = frozenset({"must", "should", "shall", "will", "containing"})
@@ -45,6 +73,7 @@ _STATEMENTS = frozenset(
 # "from A to B", "the rows of A in B": what stands before a second path can make it the target.
 _TARGETS = frozenset({"to", "into", "in", "as", "at", "onto"})
 _COMPARED = frozenset({"next", "similar", "identical", "equal", "close", "relative", "compared", "same"})
+_NEAR = 5  # words from a program to what it does: "solve.py, a small script that"
 _JOINTS = frozenset({"and", "or", "nor", "to", "then", "both", "also"})
 _PAST = frozenset({"was", "were", "been", "had"})
 _TELLING = _OUTPUT | _INPUT | _SOURCES | _REFUSALS | {"/"}
@@ -61,6 +90,8 @@ def cue_before(text: str) -> Cue | None:
     words = _words(text)
     if words[-1:] == ["by"]:
         return "input"
+    if any(words[-len(each) :] == each for each in _EXCEPTIONS) and _REFUSALS & set(words):
+        return "output"
     target = False
     for index in range(len(words) - 1, -1, -1):
         word = words[index]
@@ -79,8 +110,41 @@ def cue_before(text: str) -> Cue | None:
 
 
 def _words(text: str) -> list[str]:
+    return ["/" if "/" in word or "." in word else word for word in _tokens(text)]
+
+
+def _tokens(text: str) -> list[str]:
     found: list[str] = _WORD.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
-    return ["/" if word[0] == "/" else word for word in found] if "/" in text else found
+    return found
+
+
+def is_made_by_program(text: str) -> bool:
+    """Whether the words before a path say that a program writes it, which is what the sentence really asks for.
+
+    "Write solve.py that reads X and, when it is run, writes …": nothing of that is there before somebody runs it.
+    """
+    if "that" not in text and "which" not in text:  # nearly always
+        return False
+    tokens = _tokens(text)
+    telling = [index for index, word in enumerate(tokens) if word in _MAKES | _ORDERS]
+    if not telling or tokens[telling[-1]] not in _MAKES:
+        return False
+    pronouns = [index for index in range(telling[-1]) if tokens[index] in ("that", "which")]
+    programs = [index for index in range(*pronouns[-1:]) if _is_program(tokens[index])] if pronouns else []
+    return (
+        bool(programs)
+        and pronouns[-1] - programs[-1] <= _NEAR
+        and cue_before(_text(tokens[: programs[-1]])) == "output"
+    )
+
+
+def _is_program(word: str) -> bool:
+    """Whether it names a file, and none of data."""
+    return ("/" in word or "." in word) and f".{word.rpartition('.')[2]}" not in FORMAT_BY_SUFFIX
+
+
+def _text(tokens: list[str]) -> str:
+    return " ".join(tokens)
 
 
 def _is_target(between: list[str]) -> bool:
@@ -98,9 +162,20 @@ def _cue(words: list[str], index: int) -> Cue | None:
 
 
 def _refused(words: list[str], index: int) -> bool:
-    """Whether a verb is refused, alone or in a row such as "do not move or rename"."""
+    """Whether a verb is refused, alone or in a row such as "do not move or rename", or a noun by the verb before it."""
+    if _in_refused_row(words, index) or words[index] in _ORDERS:
+        return _in_refused_row(words, index)
+    for before in range(index - 1, -1, -1):
+        if words[before] in _BREAKS:
+            return False
+        if words[before] in _ORDERS or words[before] in _EDITS:
+            return _in_refused_row(words, before)
+    return False
+
+
+def _in_refused_row(words: list[str], index: int) -> bool:
     first = index
-    while first and (words[first - 1] in _OUTPUT or words[first - 1] in ("or", "nor", "delete", "modify", "change")):
+    while first and (words[first - 1] in _OUTPUT or words[first - 1] in _EDITS or words[first - 1] in ("or", "nor")):
         first -= 1
     return bool(_REFUSALS & set(words[max(0, min(first, index) - 1) : index]))
 

@@ -41,7 +41,7 @@ def resolve_output(
 ) -> OutputSpec:
     """Where the answer is expected and what it must look like. `schema` is the task's JSON Schema, when it has one."""
     declared = phase.expected_output_path or config.output.path
-    candidates = named_paths(instruction, _work_roots(workdir))
+    candidates = named_paths(instruction, _work_roots(workdir), workdir)
     chosen = _choose(candidates)
     if declared is None and chosen is None:
         return OutputSpec(candidates=candidates)

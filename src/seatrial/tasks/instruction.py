@@ -1,18 +1,20 @@
 """What an instruction says about files: which paths it names, and whether it asks for them or hands them out.
 
 Every mention is judged by its own sentence: the nearest cue before the path decides, else the first one after it.
-Paths inside command lines do not count: they are somebody's example, not a request.
+Paths inside command lines do not count: they are somebody's example, not a request. A name such as result.json counts
+where its sentence asks for the file and says in which folder, as does ./result.json, which is in the working directory.
 """
 
 import posixpath
 import re
+from bisect import bisect
 from collections.abc import Container, Generator, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 from seatrial.model.output import PathCandidate
-from seatrial.tasks.cues import cue_after, cue_before, says_to_keep
+from seatrial.tasks.cues import FILE_NAME, cue_after, cue_before, is_made_by_program, says_to_keep
 from seatrial.verifier_kit import fenced_blocks
 
 Role = Literal["output", "mentioned", "input"]
@@ -23,6 +25,12 @@ _ITEMS = re.compile(r"\n(?=\s*(?:[-+|#>]|\*(?!\*)|\d+[.)]\s))")
 _ITEM = re.compile(r"\s*(?:[-+|#>]+|\*(?!\*)|\d+[.)])\s+")
 _SENTENCES = re.compile(r"[.!?;]\s+(?=[^a-z])")
 _CODE = re.compile(r"`[^`]*`")
+_PLACED = re.compile(
+    r"\b(?:in|into|inside|within|under|below|at|to)\s+(?:(?:the|your|this|a|working|work|current|output|project|root|"
+    r"directory|folder|dir|workspace|called|named)\s+)*[`'\"(*]*$",
+    re.IGNORECASE,
+)
+_MARKS = " `'\"*(["
 _CONTEXT = 400  # what is further away from a path than this says nothing about it
 
 
@@ -47,24 +55,76 @@ def _path_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"/(?<![\w/.~-]/)(?:{folders})(?>(?:/[\w.@%+~=-]+)+/?){ends}")
 
 
-def named_paths(text: str, roots: tuple[str, ...]) -> tuple[PathCandidate, ...]:
-    """The absolute paths below `roots` that the text names, in order of their last telling mention."""
-    if not _names_any(roots, text):
+def named_paths(text: str, roots: tuple[str, ...], workdir: str | None = None) -> tuple[PathCandidate, ...]:
+    """The paths below `roots` that the text names, in order of their last telling mention.
+
+    Names of files count with the folder that their sentence says, and those that begin with ./ below `workdir`.
+    """
+    marks = (*roots, "./") if workdir else roots
+    if not _names_any(marks, text):
         return ()
-    pattern = _path_pattern(roots)
     roles: dict[str, Role] = {}
-    for sentence, lead in _sentences(text, roots):
-        spans = [span.span() for span in _CODE.finditer(sentence)] if "`" in sentence else []
-        for match in pattern.finditer(sentence):
-            path = _clean(match.group(), roots)
-            if path is None or _in_command(sentence, match, spans):
-                continue
+    made: set[str] = set()
+    for sentence, lead in _sentences(text, marks):
+        for path, match in _mentions(sentence, roots, workdir):
             role = _role(sentence, match, lead)
+            if role == "output" and is_made_by_program(f"{lead} {sentence[: match.start()]}"[-_CONTEXT:]):
+                made.add(path)
             known = roles.get(path)
+            if match.group()[0] != "/" and role != "output":
+                continue
             if role == "output" or known is None or (known == "mentioned" and role == "input"):
                 roles.pop(path, None)
                 roles[path] = role
-    return tuple(PathCandidate(path=path, role=role) for path, role in roles.items())
+    return tuple(
+        PathCandidate(path=path, role="mentioned" if path in made and role == "output" else role)
+        for path, role in roles.items()
+    )
+
+
+def _mentions(sentence: str, roots: tuple[str, ...], workdir: str | None) -> Iterator[tuple[str, re.Match[str]]]:
+    """Every path below a root that a sentence names, and where."""
+    spans = [span.span() for span in _CODE.finditer(sentence)] if "`" in sentence else []
+    found = list(_either_pattern(roots).finditer(sentence))
+    folders = []
+    if any(match.group()[0] not in "./" for match in found):
+        folders = [match for match in _folder_pattern(roots).finditer(sentence) if _is_place(sentence, match)]
+    for match in found:
+        whole = match.group()
+        if whole[0] != "/":
+            whole = _in_folder(match, folders, roots, workdir)
+        path = _clean(whole, roots)
+        if path is not None and not _in_command(sentence, match, spans):
+            yield path, match
+
+
+@lru_cache(maxsize=64)
+def _either_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(f"{_path_pattern(roots).pattern}|{FILE_NAME}")
+
+
+@lru_cache(maxsize=64)
+def _folder_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
+    folders = "|".join(re.escape(root[1:]) for root in sorted(roots, key=len, reverse=True))
+    return re.compile(rf"/(?<![\w/.~-]/)(?:{folders})(?>(?:/[\w@%+~=-]+)*+/?)(?![\w{{$<*@%+~=-]|\.\w)")
+
+
+def _is_place(sentence: str, match: re.Match[str]) -> bool:
+    """Whether a folder is where something is to be put: after a preposition, and not where something comes from."""
+    before = sentence[max(0, match.start() - _CONTEXT) : match.start()]
+    return _PLACED.search(before) is not None and cue_before(before) != "input"
+
+
+def _in_folder(match: re.Match[str], folders: list[re.Match[str]], roots: tuple[str, ...], workdir: str | None) -> str:
+    """A name of a file as a whole path: in the next folder that the sentence names, else in the last one before it."""
+    name = match.group()
+    if name.startswith("./"):
+        # "./workspace/out.json" may mean the folder above as well.
+        is_clear = workdir and name.split("/")[1] not in {posixpath.basename(root) for root in roots}
+        return posixpath.join(workdir, name[2:]) if workdir and is_clear else ""
+    following = bisect(folders, match.start(), key=re.Match.start)
+    place = folders[min(following, len(folders) - 1)].group() if folders else ""
+    return posixpath.join(place, name) if place else ""
 
 
 def _names_any(roots: tuple[str, ...], text: str) -> bool:
@@ -78,7 +138,7 @@ def _names_any(roots: tuple[str, ...], text: str) -> bool:
 def _clean(found: str, roots: tuple[str, ...]) -> str | None:
     """The path without the sentence's full stop, None when nothing below a root is left of it."""
     path = found.rstrip(".")
-    if "/." in path or path[-1] == "/":
+    if "/." in path or path.endswith("/"):
         path = posixpath.normpath(path)
     return path if path.startswith(_below(roots)) else None
 
@@ -94,7 +154,7 @@ def _sentences(text: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for paragraph in _without_code(text.replace("\r\n", "\n")).split("\n\n"):
         if not _names_any(roots, paragraph):
             said = paragraph.strip()
-            lead = (said if said.endswith(":") else "") if said else lead
+            lead = (said if said.endswith(":") or said.startswith("#") else "") if said else lead
             continue
         lead = yield from _paragraph(paragraph, roots, lead)
 
@@ -158,4 +218,6 @@ def _role(sentence: str, match: re.Match[str], lead: str) -> Role:
     after = sentence[match.end() : match.end() + _CONTEXT]
     if says_to_keep(after):
         return "input"
+    if lead.startswith("#") and before.strip(_MARKS):
+        lead = ""  # a heading speaks for what stands at the beginning
     return cue_before(before) or cue_after(after) or (cue_before(lead) if lead else None) or "mentioned"

@@ -159,6 +159,9 @@ NAMED = {
     "Create a file named \"answer.txt\" inside the folder `/workspace/final`.": inferred("final/answer.txt"),
     "Write a.json and b.json to /workspace.": inferred("b.json"),
     "Read `in.csv` and write `out.csv` in /workspace.": inferred("out.csv"),
+    # The text says somewhere else where the file is.
+    "Save it to /elsewhere/fix.txt. All paths in fix.txt should be relative to /workspace.": NONE,
+    "Save it to /elsewhere/fix.txt. Write fix.txt before you leave, in /workspace, a note.": NONE,
     # It may be where something comes from.
     "Read the logs in /workspace/logs and write report.json.": NONE,
     "Produce `report.json` from the logs in `/workspace/logs`.": NONE,
@@ -191,6 +194,7 @@ PROGRAMS = {
     "Save /workspace/solve.py that:\n- reads /workspace/in.csv\n- writes /workspace/out.csv\n": inferred("solve.py"),
     # The same file is still what the program writes when it is spoken of again.
     "Write /workspace/s.py that writes /workspace/o.txt. /workspace/o.txt must have one line.": inferred("s.py"),
+    "Write /workspace/s.py that writes /workspace/o.txt.\n\nSave your results to /workspace/o.txt.": inferred("o.txt"),
     # Here somebody is to do it after all, or the program is there already, or is none.
     "Write /workspace/s.py that reads /workspace/a.csv and save its log to /workspace/o.txt.": inferred("o.txt"),
     "Run /workspace/gen.py that creates /workspace/a.csv. Write /workspace/b.csv.": inferred("b.csv"),

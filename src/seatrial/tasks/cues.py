@@ -6,6 +6,7 @@ from typing import Literal
 from seatrial.model.output import FORMAT_BY_SUFFIX
 
 Cue = Literal["output", "input"]
+Writer = Literal["reader", "program"]
 
 _ENDINGS = """
     py sh bash js mjs cjs ts c cc cpp h hpp rs go java rb pl php r jl lua sql jpg jpeg gif svg wav mp3 mp4 srt vtt
@@ -118,33 +119,28 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-def is_made_by_program(text: str) -> bool:
-    """Whether the words before a path say that a program writes it, which is what the sentence really asks for.
+def writer_of(before: str, lead: str) -> Writer | None:
+    """Who writes a file, by the words before its path and what leads up to them.
 
-    "Write solve.py that reads X and, when it is run, writes …": nothing of that is there before somebody runs it.
+    "Write solve.py that reads X and, when it is run, writes …": nothing of that is there before somebody runs it, so
+    what the sentence really asks for is the program.
     """
-    if "that" not in text and "which" not in text:  # nearly always
-        return False
-    tokens = _tokens(text)
-    telling = [index for index, word in enumerate(tokens) if word in _MAKES | _ORDERS]
-    if not telling or tokens[telling[-1]] not in _MAKES:
-        return False
+    tokens = _tokens(f"{lead} {before}")
+    telling = [index for index, word in enumerate(tokens) if word in _MAKES or word in _ORDERS]
+    if not telling:
+        return None
+    if tokens[telling[-1]] in _ORDERS:
+        return "reader" if cue_before(before) == "output" else None
     pronouns = [index for index in range(telling[-1]) if tokens[index] in ("that", "which")]
     programs = [index for index in range(*pronouns[-1:]) if _is_program(tokens[index])] if pronouns else []
-    return (
-        bool(programs)
-        and pronouns[-1] - programs[-1] <= _NEAR
-        and cue_before(_text(tokens[: programs[-1]])) == "output"
-    )
+    if not programs or pronouns[-1] - programs[-1] > _NEAR:
+        return None
+    return "program" if cue_before(" ".join(tokens[: programs[-1]])) == "output" else None
 
 
 def _is_program(word: str) -> bool:
     """Whether it names a file, and none of data."""
     return ("/" in word or "." in word) and f".{word.rpartition('.')[2]}" not in FORMAT_BY_SUFFIX
-
-
-def _text(tokens: list[str]) -> str:
-    return " ".join(tokens)
 
 
 def _is_target(between: list[str]) -> bool:

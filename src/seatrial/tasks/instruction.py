@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from seatrial.model.output import PathCandidate
-from seatrial.tasks.cues import FILE_NAME, cue_after, cue_before, is_made_by_program, says_to_keep
+from seatrial.tasks.cues import FILE_NAME, Writer, cue_after, cue_before, says_to_keep, writer_of
 from seatrial.verifier_kit import fenced_blocks
 
 Role = Literal["output", "mentioned", "input"]
@@ -26,11 +26,12 @@ _ITEM = re.compile(r"\s*(?:[-+|#>]+|\*(?!\*)|\d+[.)])\s+")
 _SENTENCES = re.compile(r"[.!?;]\s+(?=[^a-z])")
 _CODE = re.compile(r"`[^`]*`")
 _PLACED = re.compile(
-    r"\b(?:in|into|inside|within|under|below|at|to)\s+(?:(?:the|your|this|a|working|work|current|output|project|root|"
-    r"directory|folder|dir|workspace|called|named)\s+)*[`'\"(*]*$",
+    r"\b(?<!relative )(?:in|into|inside|within|under|below|at|to)\s+(?:(?:the|your|this|a|working|work|current|output|"
+    r"project|root|directory|folder|dir|workspace|called|named)\s+)*[`'\"(*]*$",
     re.IGNORECASE,
 )
 _MARKS = " `'\"*(["
+_BASE_NAME = re.compile(r"/(?<![\w.~-]/)(?>(?:[\w-][\w.-]*+/)*)([\w-]+(?:\.[\w-]+)+)")  # of a whole path
 _CONTEXT = 400  # what is further away from a path than this says nothing about it
 
 
@@ -58,28 +59,43 @@ def _path_pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
 def named_paths(text: str, roots: tuple[str, ...], workdir: str | None = None) -> tuple[PathCandidate, ...]:
     """The paths below `roots` that the text names, in order of their last telling mention.
 
-    Names of files count with the folder that their sentence says, and those that begin with ./ below `workdir`.
+    Names of files count with the folder that their sentence says unless the text says somewhere where they are, and
+    those that begin with ./ below `workdir`.
     """
     marks = (*roots, "./") if workdir else roots
     if not _names_any(marks, text):
         return ()
     roles: dict[str, Role] = {}
     made: set[str] = set()
-    for sentence, lead in _sentences(text, marks):
-        for path, match in _mentions(sentence, roots, workdir):
-            role = _role(sentence, match, lead)
-            if role == "output" and is_made_by_program(f"{lead} {sentence[: match.start()]}"[-_CONTEXT:]):
-                made.add(path)
-            known = roles.get(path)
-            if match.group()[0] != "/" and role != "output":
-                continue
-            if role == "output" or known is None or (known == "mentioned" and role == "input"):
-                roles.pop(path, None)
-                roles[path] = role
+    for path, role, writer in _told(text, marks, roots, workdir):
+        if writer == "program":
+            made.add(path)
+        elif writer == "reader":
+            made.discard(path)
+        known = roles.get(path)
+        if role == "output" or known is None or (known == "mentioned" and role == "input"):
+            roles.pop(path, None)
+            roles[path] = role
     return tuple(
         PathCandidate(path=path, role="mentioned" if path in made and role == "output" else role)
         for path, role in roles.items()
     )
+
+
+def _told(
+    text: str, marks: tuple[str, ...], roots: tuple[str, ...], workdir: str | None
+) -> Iterator[tuple[str, Role, Writer | None]]:
+    """Every mention of a path: what its sentence makes of it, and by whom it is written if it says so."""
+    whole = set(_BASE_NAME.findall(text))
+    for sentence, lead in _sentences(text, marks):
+        for path, match in _mentions(sentence, roots, workdir):
+            role = _role(sentence, match, lead)
+            name = match.group()
+            # A name alone has to be asked for, and to be nowhere else.
+            if name[0] != "/" and (role != "output" or (name[0] != "." and posixpath.basename(name) in whole)):
+                continue
+            before = sentence[max(0, match.start() - _CONTEXT) : match.start()]
+            yield path, role, writer_of(before, lead) if role == "output" else None
 
 
 def _mentions(sentence: str, roots: tuple[str, ...], workdir: str | None) -> Iterator[tuple[str, re.Match[str]]]:

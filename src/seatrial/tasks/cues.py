@@ -44,7 +44,7 @@ _INPUT = frozenset(
 _SOURCES = frozenset(
     """
     value values data row rows record records column columns entry entries line lines reading readings number
-    numbers files listed described defined specified
+    numbers files listed described defined specified shown documented explained outlined
     """.split()  # noqa: SIM905 - words read better as text
 )
 # What a program does by itself, where people are told to do it in other forms.
@@ -89,10 +89,8 @@ def says_to_keep(after: str) -> bool:
 def cue_before(text: str) -> Cue | None:
     """What the words before a path make of it; the nearest one that says anything decides."""
     words = _words(text)
-    if words[-1:] == ["by"]:
-        return "input"
-    if any(words[-len(each) :] == each for each in _EXCEPTIONS) and _REFUSALS & set(words):
-        return "output"
+    if cue := _at_the_end(words):
+        return cue
     target = False
     for index in range(len(words) - 1, -1, -1):
         word = words[index]
@@ -104,10 +102,20 @@ def cue_before(text: str) -> Cue | None:
             if not target and not set(between) <= _JOINTS | {"/"}:
                 return None
             continue
+        if _is_optional(words, index):
+            return None
         cue = _cue(words, index)
         if cue == "output" or (cue and not target) or (cue and word in _OUTPUT):
             return cue
     return None
+
+
+def _at_the_end(words: list[str]) -> Cue | None:
+    """What the last words alone make of a path: it is an agent, or what a refusal leaves out."""
+    if words[-1:] == ["by"]:
+        return "input"
+    left_out = any(words[-len(each) :] == each for each in _EXCEPTIONS) and _REFUSALS & set(words)
+    return "output" if left_out else None
 
 
 def _words(text: str) -> list[str]:
@@ -155,6 +163,11 @@ def _cue(words: list[str], index: int) -> Cue | None:
     if word in _OUTPUT:
         return "input" if _refused(words, index) or _past(words, index) else "output"
     return "input" if word in _INPUT or word in _REFUSALS else None
+
+
+def _is_optional(words: list[str], index: int) -> bool:
+    """Whether somebody may also write something, and need not."""
+    return words[index] in _OUTPUT and "may" in words[max(0, index - 2) : index]
 
 
 def _refused(words: list[str], index: int) -> bool:

@@ -69,10 +69,14 @@ def _work_roots(workdir: str) -> tuple[str, ...]:
 
 
 def _choose(candidates: tuple[PathCandidate, ...]) -> PathCandidate | None:
-    """The last path asked for; failing that, the last one of a known format that is merely mentioned."""
-    for candidate in reversed(candidates):
-        if candidate.role == "output":
-            return candidate
+    """The last path asked for; failing that, the last one of a known format that is merely mentioned.
+
+    A folder gives way to the last path inside of it: to be asked for a file and its folder is to be asked for the file.
+    """
+    asked = [candidate for candidate in candidates if candidate.role == "output"]
+    if asked:
+        inside = [candidate for candidate in asked if candidate.path.startswith(f"{asked[-1].path}/")]
+        return (inside or asked)[-1]
     mentioned = [c for c in candidates if c.role == "mentioned" and format_of(c.path)]
     return mentioned[-1] if mentioned else None
 

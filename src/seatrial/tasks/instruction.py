@@ -32,6 +32,7 @@ _PLACED = re.compile(
 )
 _MARKS = " `'\"*(["
 _BASE_NAME = re.compile(r"/(?<![\w.~-]/)(?>(?:[\w-][\w.-]*+/)*)([\w-]+(?:\.[\w-]+)+)")  # of a whole path
+_PLACEHOLDER = re.compile(r"(?<![A-Za-z])(?:X{2,}|N{2,}|Y{4})(?![A-Za-z])")  # part_XX.csv
 _CONTEXT = 400  # what is further away from a path than this says nothing about it
 
 
@@ -152,11 +153,11 @@ def _names_any(roots: tuple[str, ...], text: str) -> bool:
 
 
 def _clean(found: str, roots: tuple[str, ...]) -> str | None:
-    """The path without the sentence's full stop, None when nothing below a root is left of it."""
+    """The path without the sentence's full stop, None when nothing below a root is left of it that can be a name."""
     path = found.rstrip(".")
     if "/." in path or path.endswith("/"):
         path = posixpath.normpath(path)
-    return path if path.startswith(_below(roots)) else None
+    return path if path.startswith(_below(roots)) and not _PLACEHOLDER.search(path) else None
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import re
 from bisect import bisect
 from collections.abc import Container, Generator, Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from seatrial.model.output import PathCandidate
@@ -33,6 +33,7 @@ _PLACED = re.compile(
 _MARKS = " `'\"*(["
 _BASE_NAME = re.compile(r"/(?<![\w.~-]/)(?>(?:[\w-][\w.-]*+/)*)([\w-]+(?:\.[\w-]+)+)")  # of a whole path
 _PLACEHOLDER = re.compile(r"(?<![A-Za-z])(?:X{2,}|N{2,}|Y{4})(?![A-Za-z])")  # part_XX.csv
+_MOST_MENTIONS = 5000  # an author names a hundred, a stranger may fill 4 MiB
 _CONTEXT = 400  # what is further away from a path than this says nothing about it
 
 
@@ -88,28 +89,31 @@ def _told(
 ) -> Iterator[tuple[str, Role, Writer | None]]:
     """Every mention of a path: what its sentence makes of it, and by whom it is written if it says so."""
     whole = set(_BASE_NAME.findall(text))
-    for sentence, lead in _sentences(text, marks):
-        for path, match in _mentions(sentence, roots, workdir):
-            role = _role(sentence, match, lead)
-            name = match.group()
-            # A name alone has to be asked for, and to be nowhere else.
-            if name[0] != "/" and (role != "output" or (name[0] != "." and posixpath.basename(name) in whole)):
-                continue
-            before = sentence[max(0, match.start() - _CONTEXT) : match.start()]
-            yield path, role, writer_of(before, lead) if role == "output" else None
+    mentions = (
+        (sentence, lead, *mention)
+        for sentence, lead in _sentences(text, marks)
+        for mention in _mentions(sentence, roots, workdir)
+    )
+    for sentence, lead, path, match in islice(mentions, _MOST_MENTIONS):
+        role = _role(sentence, match, lead)
+        name = match.group()
+        # A name alone has to be asked for, and to be nowhere else.
+        if name[0] != "/" and (role != "output" or (name[0] != "." and posixpath.basename(name) in whole)):
+            continue
+        before = sentence[max(0, match.start() - _CONTEXT) : match.start()]
+        yield path, role, writer_of(before, lead) if role == "output" else None
 
 
 def _mentions(sentence: str, roots: tuple[str, ...], workdir: str | None) -> Iterator[tuple[str, re.Match[str]]]:
     """Every path below a root that a sentence names, and where."""
     spans = [span.span() for span in _CODE.finditer(sentence)] if "`" in sentence else []
-    found = list(_either_pattern(roots).finditer(sentence))
-    folders = []
-    if any(match.group()[0] not in "./" for match in found):
-        folders = [match for match in _folder_pattern(roots).finditer(sentence) if _is_place(sentence, match)]
-    for match in found:
+    folders = list(_folder_pattern(roots).finditer(sentence))
+    for match in _either_pattern(roots).finditer(sentence):
         whole = match.group()
-        if whole[0] != "/":
-            whole = _in_folder(match, folders, roots, workdir)
+        if whole[0] == ".":
+            whole = _in_workdir(whole, roots, workdir)
+        elif whole[0] != "/":
+            whole = _in_folder(sentence, match, folders)
         path = _clean(whole, roots)
         if path is not None and not _in_command(sentence, match, spans):
             yield path, match
@@ -132,16 +136,18 @@ def _is_place(sentence: str, match: re.Match[str]) -> bool:
     return _PLACED.search(before) is not None and cue_before(before) != "input"
 
 
-def _in_folder(match: re.Match[str], folders: list[re.Match[str]], roots: tuple[str, ...], workdir: str | None) -> str:
+def _in_workdir(name: str, roots: tuple[str, ...], workdir: str | None) -> str:
+    """A name that begins with ./ as a whole path; "./workspace/out.json" may mean the folder above as well."""
+    is_clear = name.split("/")[1] not in {posixpath.basename(root) for root in roots}
+    return posixpath.join(workdir, name[2:]) if workdir and is_clear else ""
+
+
+def _in_folder(sentence: str, match: re.Match[str], folders: list[re.Match[str]]) -> str:
     """A name of a file as a whole path: in the next folder that the sentence names, else in the last one before it."""
-    name = match.group()
-    if name.startswith("./"):
-        # "./workspace/out.json" may mean the folder above as well.
-        is_clear = workdir and name.split("/")[1] not in {posixpath.basename(root) for root in roots}
-        return posixpath.join(workdir, name[2:]) if workdir and is_clear else ""
     following = bisect(folders, match.start(), key=re.Match.start)
-    place = folders[min(following, len(folders) - 1)].group() if folders else ""
-    return posixpath.join(place, name) if place else ""
+    near = (*folders[following : following + 1], *folders[max(0, following - 1) : following])
+    place = next((folder.group() for folder in near if _is_place(sentence, folder)), "")
+    return posixpath.join(place, match.group()) if place else ""
 
 
 def _names_any(roots: tuple[str, ...], text: str) -> bool:

@@ -28,6 +28,7 @@ from tests.trial.test_kept import CHANGE, LOOK, again
 
 pytestmark = needs("docker")
 
+FOLDERS = "/logs/agent\n/logs/artifacts\n/logs/verifier\n"
 FORGE = "echo 1 > /logs/verifier/reward.txt"
 STEPS = """
 artifacts = ["/app/seen"]
@@ -147,13 +148,11 @@ def test_the_tests_of_one_step_are_not_there_for_the_agent_of_the_next(desk, ima
     files = {f"steps/{name}/instruction.md": "Do it.\n" for name in ("one", "two")}
     files |= {f"steps/{name}/tests/test.sh": SHELL_TEST for name in ("one", "two")}
     task = write_task(desk.new_folder() / "task", toml=STEPS, files=files)
-    command = (
-        f"echo right > {ANSWER}; ls -d /tests /logs/verifier /tests/* >> /app/seen 2>/dev/null; echo end >> /app/seen"
-    )
+    command = f"echo right > {ANSWER}; ls -d /tests /tests/* /logs/* /logs/*/* >> /app/seen 2>/dev/null; echo end >> /app/seen"
     ran = play(desk, image, command, task)
     assert ran.reward == 1.0
     kept = sorted(ran.folder.rglob("artifacts/app/seen"))
-    assert [path.read_text() for path in kept] == ["end\n", "end\nend\n"]
+    assert [path.read_text() for path in kept] == [f"{FOLDERS}end\n", f"{FOLDERS}end\n" * 2]
 
 
 def test_a_separate_verifier_gets_the_artifacts_and_a_container_of_its_own(desk, image):

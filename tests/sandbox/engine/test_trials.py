@@ -148,7 +148,8 @@ def test_the_tests_of_one_step_are_not_there_for_the_agent_of_the_next(desk, ima
     files = {f"steps/{name}/instruction.md": "Do it.\n" for name in ("one", "two")}
     files |= {f"steps/{name}/tests/test.sh": SHELL_TEST for name in ("one", "two")}
     task = write_task(desk.new_folder() / "task", toml=STEPS, files=files)
-    command = f"echo right > {ANSWER}; ls -d /tests /tests/* /logs/* /logs/*/* >> /app/seen 2>/dev/null; echo end >> /app/seen"
+    look = "ls -d /tests /tests/* /logs/* /logs/*/* >> /app/seen 2>/dev/null; echo end >> /app/seen"
+    command = f"echo right > {ANSWER}; {look}"
     ran = play(desk, image, command, task)
     assert ran.reward == 1.0
     kept = sorted(ran.folder.rglob("artifacts/app/seen"))

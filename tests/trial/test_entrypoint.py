@@ -25,13 +25,7 @@ def task_of(folder: Path, script: str, *, more: str = 'ENTRYPOINT ["/start.sh", 
     return write_task(folder / "task", files=files, toml=toml)
 
 
-@pytest.fixture
-def patient(monkeypatch):
-    """A machine on which an entry point may take as long as it likes, so that only events end the waiting."""
-    monkeypatch.setattr(entrypoint, "_LONGEST_SEC", 50.0)
-
-
-def test_the_fault_of_an_entry_point_is_what_the_agent_finds(desk, images, tmp_path, patient):
+def test_the_fault_of_an_entry_point_is_what_the_agent_finds(desk, images, tmp_path):
     """It runs once, as Docker runs it: its own arguments first, the image's user, folder and variables."""
     script = 'echo "$1 by $(id -u) in $(pwd), $WHO"; shift; echo broken > state; exec "$@"'
     more = 'ENV WHO=me\nUSER al\nENTRYPOINT ["/start.sh", "one word"]\n'
@@ -49,19 +43,20 @@ def test_the_fault_of_an_entry_point_is_what_the_agent_finds(desk, images, tmp_p
     [
         'shift; "$@"',  # which waits for the command, as an init does that reaps
         'shift; env -i PATH=/bin "$@" & wait $!',
+        'shift; { exec "$@"; } 2>&1 | grep -v nothing',
         "echo up; exec sleep 1000",
         "exec > /dev/null 2>&1; exec sleep 1000",
     ],
 )
 def test_an_entry_point_that_stays_runs_beside_the_agent(desk, images, tmp_path, monkeypatch, script):
-    monkeypatch.setattr(entrypoint, "_LONGEST_SEC", 0.5 if "1000" in script else 50.0)
+    monkeypatch.setattr(entrypoint, "_SERVICE_SEC", 0.5 if "1000" in script else 50.0)
     work = "ps -o args | grep -c '^sleep'; echo mended > state"
     ran = run_in_image(desk, images, task_of(tmp_path, script), work)
     assert (ran.reward, ran.text("agent/stdout.txt").strip()) == (1.0, "1")
     assert "processes_left_running" in ran.tags
 
 
-def test_what_an_entry_point_starts_serves_the_agent_and_the_verifier(desk, images, tmp_path, patient):
+def test_what_an_entry_point_starts_serves_the_agent_and_the_verifier(desk, images, tmp_path):
     """A service goes on, and may go on printing, when the entry point has handed over to the command."""
     service = "mkfifo ask; while read -r line < ask; do echo heard; echo $line > state; done"
     script = f'[ "$2" = sh ] || exit 3; cd /place; {{ {service}; }} & shift; exec "$@"'
@@ -79,23 +74,24 @@ def test_what_an_entry_point_starts_serves_the_agent_and_the_verifier(desk, imag
         ("echo first; echo no disk >&2; exit 3", "exit code 3: no disk"),
         ("kill -9 $$", "exit code -9: it printed nothing"),
         ("exec /missing", "exit code 127: "),
+        ('set -x; : "$@"; exit 5', "exit code 5: + exit 5"),
     ],
 )
-def test_an_entry_point_that_fails_is_nobodys_zero(desk, images, tmp_path, patient, script, said):
+def test_an_entry_point_that_fails_is_nobodys_zero(desk, images, tmp_path, script, said):
     ran = run_in_image(desk, images, task_of(tmp_path, script), "true")
     assert (ran.failure.phase, ran.failure.cause, ran.record.agent_result) == ("setup", "EntrypointError", None)
     assert f"the ENTRYPOINT of the image (/start.sh one word) failed with {said}" in ran.failure.message
 
 
 def test_a_probe_that_hangs_is_no_fault_of_an_entry_point(desk, images, tmp_path, monkeypatch):
-    monkeypatch.setattr(entrypoint, "_BEFORE_HEALTHCHECK_SEC", 0.0)
+    monkeypatch.setattr(entrypoint, "_CHECKED_SERVICE_SEC", 0.0)
     toml = f"{HEALTHY}timeout_sec = 0.3\ncommand = 'sleep 1000'\n"
     ran = run_in_image(desk, images, task_of(tmp_path, "exec sleep 1000", toml=toml), "true")
     assert ran.failure.cause == "HealthcheckError"
 
 
 def test_one_that_fails_while_a_healthcheck_waits_for_it_is_the_reason(desk, images, tmp_path, monkeypatch):
-    monkeypatch.setattr(entrypoint, "_BEFORE_HEALTHCHECK_SEC", 0.0)
+    monkeypatch.setattr(entrypoint, "_CHECKED_SERVICE_SEC", 0.0)
     script = "mkfifo wait; read -r line < wait; echo port taken; exit 4"
     probe = "while ! test -p wait; do :; done; echo go > wait; while [ -e /proc/$(cat pid) ]; do :; done; exit 1"
     root = task_of(tmp_path, f"echo $$ > pid; {script}", toml=f"{HEALTHY}retries = 1\ncommand = '{probe}'\n")
@@ -105,7 +101,7 @@ def test_one_that_fails_while_a_healthcheck_waits_for_it_is_the_reason(desk, ima
 
 
 def test_an_agent_that_ends_an_entry_point_has_no_excuse(desk, images, tmp_path, monkeypatch):
-    monkeypatch.setattr(entrypoint, "_LONGEST_SEC", 0.5)
+    monkeypatch.setattr(entrypoint, "_SERVICE_SEC", 0.5)
     ran = run_in_image(desk, images, task_of(tmp_path, "echo $$ > pid; exec sleep 1000"), "kill -9 $(cat pid)")
     assert ran.reward == 0.0
 
@@ -118,14 +114,14 @@ def test_an_agent_that_ends_an_entry_point_has_no_excuse(desk, images, tmp_path,
         ('CMD ["/start.sh"]\n', None),
     ],
 )
-def test_shell_form_reset_and_commands(desk, images, tmp_path, patient, more, text):
+def test_shell_form_reset_and_commands(desk, images, tmp_path, more, text):
     """The form of a shell ignores the command, as with Docker; CMD gives way to Harbor's command and never runs."""
     ran = run_in_image(desk, images, task_of(tmp_path, "echo ran > state", more=more), "cat state")
     assert ran.text("agent/stdout.txt") == (text or "")
     assert (ran.folder / "entrypoint.txt").exists() is (text is not None)
 
 
-def test_a_separate_verifiers_image_has_its_own(desk, images, tmp_path, patient):
+def test_a_separate_verifiers_image_has_its_own(desk, images, tmp_path):
     toml = 'artifacts = ["/place/state"]\n[verifier]\nenvironment_mode = "separate"\n'
     toml = f'{toml}[environment]\nnetwork_mode = "no-network"\n'
     root = task_of(tmp_path, 'echo broken > state; shift; exec "$@"', toml=toml)
@@ -138,7 +134,7 @@ def test_a_separate_verifiers_image_has_its_own(desk, images, tmp_path, patient)
     assert ran.text("verifier/entrypoint.txt") == ""
 
 
-def test_a_silent_verifier_is_asked_where_the_entry_point_has_run_too(desk, images, tmp_path, patient):
+def test_a_silent_verifier_is_asked_where_the_entry_point_has_run_too(desk, images, tmp_path):
     root = task_of(tmp_path, 'echo broken > state; shift; exec "$@"')
     (root / "tests/test.sh").write_text(f"#!/bin/sh\ntest -e state || exit 1\n{REWARD}")
     ran = run_in_image(desk, images, root, "rm state")

@@ -1,31 +1,39 @@
 """The ENTRYPOINT of an image, run as container engines run it: around the command that keeps a container up.
 
 Engines wait for none of it: an entry point may do its work and hand over to its arguments, or be a service itself.
-Here it has to have handed over, to have ended, or to have had some seconds. It runs beside the agent, as a setup.sh
-does: what it leaves running can be taken over by the agent, and counts as left running.
+Here it has to have handed over, to have ended, or to have had its time, which is short for one that cannot hand over.
+It runs beside the agent, as a setup.sh does: what it leaves running counts as left running by the agent.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from seatrial.concurrency import finish
-from seatrial.errors import EntrypointError, HealthcheckError
+from seatrial.errors import ContentError, EntrypointError, HealthcheckError
 from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
+from seatrial.sandbox.transfer import get_file
 from seatrial.trial.place import Place
 
 _LOG = "entrypoint.txt"
-_LONGEST_SEC = 10.0
-_BEFORE_HEALTHCHECK_SEC = 2.0
+_LONGEST_SEC = 120.0
+_SERVICE_SEC = 10.0
+_CHECKED_SERVICE_SEC = 2.0
+_ARGUMENTS = re.compile(rb"\$\{?[@*]|sys\.argv")
+_MAX_SCRIPT_BYTES = 2**16
 _MAX_LOG_BYTES = 2**20
 _MOST_QUOTED = 500
-_REACHED = b"seatrial: the ENTRYPOINT handed over to the command of the container"
+_REACHED = b"seatrial: the ENTRYPOINT handed over"
 # Where the command takes the place of the entry point's own process, nothing depends on that process, so it ends: what
-# stays would look like something that the agent left running. Where the entry point waits for it, it stays. The first
-# words are those of Harbor's command, since entry points look at them.
-_START = 'export SEATRIAL_ENTRYPOINT=$$; exec "$@" 2>&1'
-_COMMAND = f'[ "$SEATRIAL_ENTRYPOINT" = $$ ] || {{ echo "{_REACHED.decode()}"; exec sleep 2147483647; }}'
+# stays would look like something that the agent left running. Where the entry point waits for it, it stays, and reports
+# on two descriptors: either may lead elsewhere, or through a filter that holds the line back. The first words are those
+# of Harbor's command, since entry points look at them; some print all of them, so the line to look for is split.
+_START = 'export SEATRIAL_ENTRYPOINT=$$; exec "$@" 2>&1 9>&1'
+_COMMAND = """[ "$SEATRIAL_ENTRYPOINT" = $$ ] && exit
+said="seatrial: the ENTRY""POINT handed over"; { echo "$said" >&9; } 2>/dev/null
+echo "$said"; exec sleep 2147483647 9>&-"""
 
 
 class Entrypoint:
@@ -100,16 +108,27 @@ async def run_entrypoint(
 ) -> AsyncIterator[Entrypoint]:
     """Run the ENTRYPOINT of a sandbox's image, if it has one, and keep what it prints in a folder.
 
-    A healthcheck that comes next knows better than any waiting whether a service is up. Raises EntrypointError.
+    A healthcheck that comes next knows better than any waiting whether a service is up. Raises TrialError.
     """
     config = place.sandbox.image.config
     entrypoint = Entrypoint(config.entrypoint, folder / _LOG)
     if not config.entrypoint:
         yield entrypoint
         return
-    longest_sec = _BEFORE_HEALTHCHECK_SEC if has_healthcheck else _LONGEST_SEC
+    longest_sec = _CHECKED_SERVICE_SEC if has_healthcheck else _SERVICE_SEC
+    if await _may_hand_over(sandbox, config.entrypoint):
+        longest_sec = _LONGEST_SEC
     async with entrypoint.run(sandbox, config.workdir or "/", network, longest_sec):
         yield entrypoint
+
+
+async def _may_hand_over(sandbox: Sandbox, argv: tuple[str, ...]) -> bool:
+    """Whether an entry point, or a script that it names, says anything about its arguments."""
+    texts = [word.encode(errors="replace") for word in argv]
+    for path in [word for word in argv if word.startswith("/")]:
+        with suppress(FileNotFoundError, ContentError):
+            texts.append(await get_file(sandbox, path, limit=_MAX_SCRIPT_BYTES))
+    return any(_ARGUMENTS.search(text) for text in texts)
 
 
 async def _end(running: "asyncio.Future[ExecResult]") -> None:

@@ -88,11 +88,10 @@ def enter_verifier_view(view: View) -> int:
 def _copy_brought(view: View) -> bool:
     """Copy what an oracle brought along, since verifiers may remove it, and nobody can remove what is mounted.
 
-    False for what is to be shown like everything else: a folder of the image or of the work, and one that is too large.
+    False for what is to be shown like everything else: where the work itself is, and what is too large.
     """
     source, target = f"/{_BROUGHT}", f"{_SCRATCH}/{_BROUGHT}"
-    is_shared = _BROUGHT in view.known or f"{view.workdir}/".startswith(f"{source}/")
-    if is_shared or not _is_folder("", _BROUGHT):
+    if f"{view.workdir}/".startswith(f"{source}/") or not _is_folder("", _BROUGHT):
         return False
     try:
         with open(os.memfd_create(_BROUGHT), "w+b") as archive:

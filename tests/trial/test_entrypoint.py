@@ -39,6 +39,20 @@ def test_the_fault_of_an_entry_point_is_what_the_agent_finds(desk, images, tmp_p
 
 
 @pytest.mark.parametrize(
+    ("work", "reward"),
+    [("echo '# looked at' >> /etc/app.conf", 0.0), ("echo good > /etc/app.conf", 1.0), ("true", 0.0)],
+)
+def test_a_fault_in_a_setting_is_mended_by_nobody_but_the_agent(desk, images, tmp_path, work, reward):
+    """What the verifier meets is not the file of the image, which was as it should be, and not disputed either."""
+    more = 'RUN echo good > /etc/app.conf\nENTRYPOINT ["/start.sh"]\n'
+    root = task_of(tmp_path, 'echo broken > /etc/app.conf; exec "$@"', more=more)
+    test = 'if [ "$(cat /etc/app.conf)" = good ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n'
+    (root / "tests/test.sh").write_text(f"#!/bin/sh\n{test}")
+    ran = run_in_image(desk, images, root, work)
+    assert (ran.reward, ran.run.restored, ran.record.disputed_reward) == (reward, (), None)
+
+
+@pytest.mark.parametrize(
     "script",
     [
         'shift; "$@"',  # which waits for the command, as an init does that reaps

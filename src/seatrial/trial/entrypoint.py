@@ -45,6 +45,8 @@ class Entrypoint:
         self._heard = b""
         self._reached = asyncio.Event()
         self._running: asyncio.Future[ExecResult] | None = None
+        self.changed: frozenset[str] = frozenset()
+        """What it changed of the files of the image until it had handed over."""
 
     @asynccontextmanager
     async def run(self, sandbox: Sandbox, cwd: str, network: Network, longest_sec: float) -> AsyncIterator[None]:
@@ -63,6 +65,8 @@ class Entrypoint:
         try:
             await asyncio.wait({running, reached}, timeout=longest_sec, return_when=asyncio.FIRST_COMPLETED)
             self.check()
+            changes = await sandbox.changes()
+            self.changed = frozenset((*changes.added, *changes.modified, *changes.removed))
             yield
         finally:
             running.cancel()

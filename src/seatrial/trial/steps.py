@@ -25,7 +25,7 @@ from seatrial.tasks.allowed import allowed_variables
 from seatrial.tasks.environ import templates_in
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.agent_version import version_command
-from seatrial.trial.entrypoint import Entrypoint, run_entrypoint
+from seatrial.trial.entrypoint import Entrypoint
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain
 from seatrial.trial.judgement import Judgement
 from seatrial.trial.keeping import forget_state, keep_state, keep_wish
@@ -34,7 +34,7 @@ from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, agent_network, choose_network, find_place
 from seatrial.trial.repeats import judge_repeatedly
 from seatrial.trial.rounds import Round, rounds_of
-from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.setup import open_task, stage_round
 from seatrial.trial.snapshot import ARCHIVE
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verdict import Verdicts
@@ -242,7 +242,8 @@ class Turn:
         """What is to be judged of this round."""
         trial = self.trial
         earlier = merge_changes(trial.changes[:-1])
-        return Verification(trial.spec, self.round, trial.place, self._folder, agent_result, work, earlier)
+        place, prepared = trial.place, trial.entrypoint.changed
+        return Verification(trial.spec, self.round, place, self._folder, agent_result, work, earlier, prepared=prepared)
 
 
 @asynccontextmanager
@@ -258,13 +259,8 @@ async def open_trial(spec: TrialSpec, machinery: Machinery, folder: Path, log: T
                 sandbox = await stack.enter_async_context(open_sandbox(machinery.backend, place.sandbox))
                 host.furnish(sandbox, place.capabilities.state_folders)
                 log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
-                first = rounds_of(spec.task)[0]
-                await stage_task(sandbox, spec, first, place)
-                network = agent_network(first, spec.options, place.capabilities)
-                healthcheck = first.healthcheck is not None
-                entrypoint = await stack.enter_async_context(
-                    run_entrypoint(sandbox, place, network, folder, has_healthcheck=healthcheck)
-                )
+                opening = open_task(sandbox, spec, rounds_of(spec.task)[0], place, folder)
+                entrypoint = await stack.enter_async_context(opening)
             yield OpenTrial(spec, machinery, agent, folder, log, place, sandbox, host, entrypoint)
         except MAY_BE_SHORTAGE as error:
             await explain(host, log, error)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from seatrial.sandbox.api import Sandbox, SandboxBackend
 from seatrial.sandbox.session import open_sandbox
-from seatrial.trial.entrypoint import run_entrypoint
 from seatrial.trial.place import agent_network
-from seatrial.trial.rounds import rounds_of
-from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.setup import open_task, stage_round
 from seatrial.trial.verification import Verification
 
 
@@ -19,15 +18,20 @@ async def open_untouched(verification: Verification, backend: SandboxBackend, fo
 
     Logs go to `folder`. Raises TrialError, as the set-up of a trial does.
     """
-    spec, place = verification.spec, verification.place
+    spec, place, rounds = verification.spec, verification.place, rounds_up_to(verification)
+    async with (
+        open_sandbox(backend, place.sandbox) as fresh,
+        open_task(fresh, spec, rounds[0], place, folder) as entrypoint,
+    ):
+        with entrypoint.preparing():
+            for round_ in rounds:
+                network = agent_network(round_, spec.options, place.capabilities)
+                await stage_round(fresh, spec, round_, place, None, network)
+        yield fresh
+
+
+def rounds_up_to(verification: Verification) -> tuple[Round, ...]:
+    """The rounds of a task up to the one that is verified."""
     rounds = rounds_of(verification.round.task) if verification.round.step else (verification.round,)
     last = [round_.name for round_ in rounds].index(verification.round.name)
-    async with open_sandbox(backend, place.sandbox) as fresh:
-        await stage_task(fresh, spec, rounds[0], place)
-        networks = [agent_network(round_, spec.options, place.capabilities) for round_ in rounds[: last + 1]]
-        healthcheck = rounds[0].healthcheck is not None
-        async with run_entrypoint(fresh, place, networks[0], folder, has_healthcheck=healthcheck) as entrypoint:
-            with entrypoint.preparing():
-                for round_, network in zip(rounds, networks, strict=False):
-                    await stage_round(fresh, spec, round_, place, None, network)
-            yield fresh
+    return rounds[: last + 1]

@@ -26,6 +26,7 @@
         │   ├── GatewayError     the way to the model failed on our side
         │   ├── AgentSetupError  the agent cannot be started on this task
         │   │   └── AgentUnfitError  nor on any other with this image: its program does not run there
+        │   ├── EntrypointError  the ENTRYPOINT of an image failed
         │   ├── HealthcheckError the environment did not become ready
         │   ├── ImageError       an image cannot be had or used
         │   │   ├── ImageFetchError nor could it be fetched just now; later may be different
@@ -196,6 +197,12 @@ class AgentSetupError(InfraError):
 
 class AgentUnfitError(AgentSetupError):
     """The agent's program does not run in an image; the message says what it said, and what to do."""
+
+
+class EntrypointError(InfraError):
+    """The ENTRYPOINT of an image failed before the environment of the task was ready."""
+
+    retryable = True
 
 
 class HealthcheckError(InfraError):

@@ -1,6 +1,5 @@
 """Honest work in containers, where files are put back in place: it keeps its reward there, too."""
 
-import asyncio
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.sandbox.engine.backend import EngineBackend
-from tests.docker_daemon import busybox_archive, engine_endpoint, needs
+from tests.docker_daemon import busybox_archive, needs
 from tests.honest.support import TEST, Case, parametrized
+from tests.sandbox.engine.support import open_engine_desk
 from tests.trial.support import Desk, Ran, trial_spec, write_task
 
 pytestmark = needs("docker")
@@ -47,12 +46,8 @@ UNNAMED = Case(
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A desk that runs trials in containers."""
-    with asyncio.Runner() as runner:
-        backend = runner.run(EngineBackend("docker", engine_endpoint("docker")).__aenter__())
-        try:
-            yield Desk(runner, backend, tmp_path_factory.mktemp("desk"))
-        finally:
-            runner.run(backend.__aexit__(None, None, None))
+    with open_engine_desk("docker", tmp_path_factory.mktemp("desk")) as desk:
+        yield desk
 
 
 @pytest.fixture(scope="module")

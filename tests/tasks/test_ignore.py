@@ -41,7 +41,7 @@ KEPT = [".harborignore", "deep/notes.md", "keep.pyc", "test.sh"]
 
 def test_ignored_files_are_not_laid_out(tests):
     assert names(pack_trees(tests, omit=ignored_in)) == KEPT
-    laid_out = names(pack_layout({}, {"/tests": tests}, omit=ignored_in))
+    laid_out = names(pack_layout({}, {"/tests": tests}, folders={}, omit=ignored_in))
     assert laid_out == [f"tests/{name}" for name in KEPT]
 
 

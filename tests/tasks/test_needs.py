@@ -2,11 +2,13 @@
 
 import pytest
 
+from seatrial.model.config import NetworkPolicy
 from seatrial.model.task import BrokenTask
 from seatrial.tasks.layout import list_files
 from seatrial.tasks.lint import lint
 from seatrial.tasks.load import load_task, read_folder
 from seatrial.tasks.needs import REASONS, needs_of
+from seatrial.trial.rounds import rounds_of
 
 TWO_SERVICES = "services:\n  main: {build: .}\n  db: {image: postgres}\n"
 ONE_SERVICE = "services:\n  main:\n    build: .\n    image: ${MAIN_IMAGE_NAME}\n"
@@ -23,6 +25,9 @@ def found(root):
         ("gpus = 1", ("needs-gpu", "a GPU", "environment.gpus")),
         ("gpus = 8", ("needs-gpu", "8 GPUs", "environment.gpus")),
         ('os = "windows"', ("needs-windows", "Windows", "environment.os")),
+        ("workdir = 'C:\\app'", ("needs-windows", "Windows, for the folder C:\\app", "environment.workdir")),
+        ('workdir = "d:/x"', ("needs-windows", "Windows, for the folder d:/x", "environment.workdir")),
+        ("os = 'windows'\nworkdir = 'C:\\app'", ("needs-windows", "Windows", "environment.os")),
         ('tpu = {type = "v5e"}', ("needs-tpu", "a TPU of type v5e", "environment.tpu")),
         ('type = "vm"', ("needs-environment", "an environment of type vm", "environment.type")),
         ('vm_backend = "qemu"', ("needs-environment", "a virtual machine by qemu", "environment.vm_backend")),
@@ -73,6 +78,64 @@ def test_what_task_toml_says_counts_when_a_compose_file_is_read(make_task):
     compose = "services: {main: {working_dir: /srv, user: ann, environment: [A=1]}}"
     assert found(make_task(toml=toml, files={**DOCKERFILE, "environment/docker-compose.yaml": compose})) == []
     assert len(found(make_task("bare", files={**DOCKERFILE, "environment/docker-compose.yaml": compose}))) == 3
+
+
+def test_a_folder_of_windows_in_a_dockerfile_is_found(make_task):
+    """Later folders of Windows lie within it; those of Linux after it would not."""
+    dockerfile = {"environment/Dockerfile": "FROM x\nWORKDIR C:\\app\n"}
+    need = ("needs-windows", "Windows, for the folder C:\\app", "environment/Dockerfile")
+    assert found(make_task(files=dockerfile)) == [need]
+    assert found(make_task("declared", toml='[environment]\nworkdir = "/app"\n', files=dockerfile)) == []
+
+
+NO_NETWORK = "services: {main: {build: ., network_mode: none}}"
+INNER = "services: {main: {networks: [inner]}}\nnetworks: {inner: {internal: true}}"
+PHASES = """
+[environment]
+network_mode = "public"
+[agent]
+network_mode = "public"
+[verifier]
+network_mode = "public"
+[[steps]]
+name = "one"
+[steps.agent]
+network_mode = "allowlist"
+allowed_hosts = ["a.org"]
+"""
+TWO_STEPS = {"steps/one/instruction.md": "Do it.", "steps/one/tests/test.sh": ""}
+
+
+@pytest.mark.parametrize("compose", [NO_NETWORK, INNER])
+def test_a_compose_file_without_a_network_leaves_none_to_any_phase(make_task, compose):
+    root = make_task(toml=PHASES, files={**DOCKERFILE, **TWO_STEPS, "environment/docker-compose.yaml": compose})
+    assert found(root) == []
+    (round_,) = rounds_of(load_task(root))
+    environment = round_.task.config.environment.network
+    assert environment.mode == "no-network"
+    asked = (round_.agent.network, round_.verifier.network, round_.task.config.verifier.network)
+    assert asked == (None, None, None)
+
+
+def test_a_separate_verifier_is_in_another_container(make_task):
+    toml = '[verifier]\nenvironment_mode = "separate"\n'
+    task = load_task(make_task(toml=toml, files={**DOCKERFILE, "environment/docker-compose.yaml": NO_NETWORK}))
+    assert task.config.environment.network.mode == "no-network"
+    assert task.config.verifier.network == NetworkPolicy(mode="public")
+
+
+@pytest.mark.parametrize(
+    ("name", "compose"),
+    [
+        ("compose.yaml", NO_NETWORK),
+        ("docker-compose.yaml", "services: {main: {build: .}, db: {network_mode: none}}"),
+        ("docker-compose.yaml", "services: {main: {networks: [inner, outer]}}\nnetworks: {inner: {internal: true}}"),
+        ("docker-compose.yaml", "network_mode: none: ["),
+    ],
+)
+def test_other_compose_files_take_no_network_away(make_task, name, compose):
+    task = load_task(make_task(files={**DOCKERFILE, f"environment/{name}": compose}))
+    assert task.config.environment.network.mode == "public"
 
 
 def test_a_compose_file_that_is_too_long_is_not_read(make_task):

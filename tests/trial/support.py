@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import shutil
 import textwrap
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import pytest
+
+from seatrial.images.resolver import ImageResolver
 from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import AgentOptions, TrialOptions
@@ -24,6 +28,8 @@ from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
 from seatrial.trial.spec import TrialSpec
 
+BUSYBOX = shutil.which("busybox")
+needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="no busybox: install busybox-static")
 TIMEOUT_SEC = 60.0
 ANSWER = "/app/answer.txt"
 INSTRUCTION = f"<!-- canary GUID 1234 -->\nWrite the word `right` to `{ANSWER}`.\n"
@@ -183,6 +189,12 @@ class Desk:
     def attack(self, command: str, *, files: Mapping[str, str] | None = None, toml: str = "", **options: Any) -> Ran:
         """Run a command as the agent of a fresh task."""
         return self.run(write_task(self.new_folder() / "task", files=files, toml=toml), command, **options)
+
+
+def run_in_image(desk: Desk, images: ImageResolver, root: Path, command: str | None, **options: str) -> Ran:
+    """Run a trial in the image that its task asks for."""
+    spec = trial_spec(root, command)
+    return desk.run_spec(replace(spec, options=TrialOptions(**options)), images=images)  # type: ignore[arg-type]
 
 
 @contextmanager

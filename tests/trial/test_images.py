@@ -1,30 +1,18 @@
 """Trials in the images their tasks ask for: named, built, and separate ones for verifiers."""
 
-import shutil
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from seatrial.images.archives import load_images
-from seatrial.images.resolver import ImageResolver
-from seatrial.images.store import open_store
-from seatrial.images.store_source import StoreSource
-from seatrial.model.job import TrialOptions
 from seatrial.model.task import Task
 from seatrial.tasks.load import load_task
 from seatrial.trial.place import verifier_image
 from seatrial.trial.rounds import rounds_of
-from tests.images.support import archive, entry, folder, link
 from tests.sandbox.embedded.support import needs_root
-from tests.trial.support import Desk, Ran, trial_spec, write_task
+from tests.trial.support import needs_busybox, run_in_image, write_task
 
-BUSYBOX = shutil.which("busybox")
-pytestmark = [needs_root, pytest.mark.skipif(BUSYBOX is None, reason="no busybox: install busybox-static")]
+pytestmark = [needs_root, needs_busybox]
 
-TOOLS = ("sh", "cat", "echo", "grep", "id", "ls", "mkdir", "pwd", "chmod", "test", "[")
 LOOK = """#!/bin/sh
 { pwd; id -u; echo "$GREETING"; ls /opt /place; } > /logs/verifier/seen.txt
 if grep -qx right /place/answer.txt; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
@@ -32,34 +20,11 @@ if grep -qx right /place/answer.txt; then echo 1; else echo 0; fi > /logs/verifi
 DOCKERFILE = "FROM test/small:1\nCOPY note /opt/note\nENV GREETING=hello\nWORKDIR /place\n"
 
 
-@pytest.fixture(scope="module")
-def images(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageResolver]:
-    """The images of a store that has a small one."""
-    place = tmp_path_factory.mktemp("images")
-    content = Path(BUSYBOX or "").read_bytes()
-    tools = [link(f"bin/{name}", "busybox") for name in TOOLS]
-    passwd = entry("etc/passwd", content=b"root:x:0:0::/root:/bin/sh\nal:x:1000:1000::/:/bin/sh\n")
-    base = [folder("bin"), entry("bin/busybox", content=content, mode=0o755), *tools, passwd, folder("opt")]
-    (place / "small.tar").write_bytes(archive([*base, folder("tmp", mode=0o1777)]))
-    stack = AsyncExitStack()
-
-    async def open_images() -> ImageResolver:
-        store = await stack.enter_async_context(open_store(place / "store"))
-        await load_images(store, place / "small.tar", "test/small:1")
-        return ImageResolver(StoreSource(store, desk.backend), lambda _: None)
-
-    yield desk.wait(open_images())
-    desk.wait(stack.aclose())
-
-
-def run(desk: Desk, images: ImageResolver, root: Path, command: str, **options: str) -> Ran:
-    spec = trial_spec(root, command)
-    return desk.run_spec(replace(spec, options=TrialOptions(**options)), images=images)  # type: ignore[arg-type]
-
-
 def test_a_trial_takes_place_in_the_image_of_its_dockerfile(desk, images, tmp_path):
     files = {"environment/Dockerfile": DOCKERFILE, "environment/note": "a note", "tests/test.sh": LOOK}
-    ran = run(desk, images, write_task(tmp_path / "task", files=files), "pwd; cat /opt/note; echo right > answer.txt")
+    ran = run_in_image(
+        desk, images, write_task(tmp_path / "task", files=files), "pwd; cat /opt/note; echo right > answer.txt"
+    )
     assert ran.reward == 1.0
     assert ran.text("agent/stdout.txt") == "/place\na note"
     # What the Dockerfile has put in its place is not put into the working directory as well.
@@ -81,7 +46,7 @@ def test_a_trial_takes_place_in_the_image_of_its_dockerfile(desk, images, tmp_pa
 def test_loose_files_are_put_into_the_working_directory_of_a_named_image(desk, images, tmp_path):
     toml = '[environment]\ndocker_image = "test/small:1"\nworkdir = "/place"\n'
     files = {"environment/data.csv": "1,2", "tests/test.sh": LOOK}
-    ran = run(
+    ran = run_in_image(
         desk, images, write_task(tmp_path / "task", toml=toml, files=files), "cat data.csv; echo right > answer.txt"
     )
     assert (ran.reward, ran.text("agent/stdout.txt")) == (1.0, "1,2")
@@ -90,7 +55,7 @@ def test_loose_files_are_put_into_the_working_directory_of_a_named_image(desk, i
 
 def test_an_image_that_cannot_be_had_is_nobodys_zero(desk, images, tmp_path):
     toml = '[environment]\ndocker_image = "nobody/none:7"\n'
-    ran = run(desk, images, write_task(tmp_path / "task", toml=toml), "true")
+    ran = run_in_image(desk, images, write_task(tmp_path / "task", toml=toml), "true")
     assert ran.record.evaluation is None
     assert (ran.failure.phase, ran.failure.cause, ran.failure.retryable) == ("setup", "ImageFetchError", True)
     assert "nobody/none:7" in ran.failure.message
@@ -98,7 +63,7 @@ def test_an_image_that_cannot_be_had_is_nobodys_zero(desk, images, tmp_path):
 
 def test_a_dockerfile_that_fails_is_nobodys_zero_and_tried_once(desk, images, tmp_path):
     files = {"environment/Dockerfile": "FROM test/small:1\nRUN false\n"}
-    ran = run(desk, images, write_task(tmp_path / "task", files=files), "true")
+    ran = run_in_image(desk, images, write_task(tmp_path / "task", files=files), "true")
     assert (ran.failure.cause, ran.failure.retryable) == ("BuildError", False)
     assert "Dockerfile:2" in ran.failure.message
 
@@ -115,7 +80,7 @@ def test_a_separate_verifier_brings_its_tests_in_an_image_of_its_own(desk, image
         "tests/test.sh": bundled,
     }
     root = write_task(tmp_path / "task", toml=SEPARATE, files=files, network="")
-    ran = run(desk, images, root, "mkdir -p /opt; echo x > /opt/mine; echo right > answer.txt")
+    ran = run_in_image(desk, images, root, "mkdir -p /opt; echo x > /opt/mine; echo right > answer.txt")
     assert (ran.reward, ran.run.isolation) == (1.0, "separate")
     seen = ran.text("verifier/files/seen.txt")
     assert "made here" in seen
@@ -125,7 +90,7 @@ def test_a_separate_verifier_brings_its_tests_in_an_image_of_its_own(desk, image
 def test_on_this_machines_own_system_the_same_tests_are_laid_out(desk, images, tmp_path):
     files = {"tests/Dockerfile": "FROM test/small:1\n", "tests/test.sh": LOOK}
     root = write_task(tmp_path / "task", toml=SEPARATE, files=files, network="", instruction="Do it.")
-    ran = run(desk, images, root, "mkdir -p /place; echo right > /place/answer.txt", image="host")
+    ran = run_in_image(desk, images, root, "mkdir -p /place; echo right > /place/answer.txt", image="host")
     assert (ran.reward, ran.run.isolation) == (1.0, "separate")
 
 

@@ -22,10 +22,18 @@ from seatrial.trial.run import run_trial
 from seatrial.trial.spec import TrialSpec
 from seatrial.verify.system.curate import NOTHING
 from tests.sandbox.embedded.support import MODES, needs_root
-from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, open_desk, trial_spec, write_task
+from tests.trial.support import (
+    ANSWER,
+    BUSYBOX,
+    SHELL_TEST,
+    Desk,
+    Ran,
+    needs_busybox,
+    open_desk,
+    trial_spec,
+    write_task,
+)
 
-BUSYBOX = shutil.which("busybox")
-needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="no busybox: install busybox-static")
 TOOLS = ("sh", "cat", "echo", "grep", "ls", "mkdir", "rm", "chmod", "chown", "stat", "xargs", "sleep", "test", "[")
 pytestmark = needs_root
 WANTS_WRONG = f"#!/bin/sh\nif grep -qx wrong {ANSWER}; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"

@@ -76,9 +76,20 @@ def test_an_agent_sees_its_instruction_without_canary_and_its_task_file(desk, tm
     assert ran.text("agent/stdout.txt") == f"./instruction.md\n./task.toml\n{expected}"
 
 
-def test_folders_of_the_verifier_are_not_there_and_those_of_the_agent_are(desk):
-    ran = desk.attack("ls -d /tests /solution /logs/verifier /logs/agent /logs/artifacts")
-    assert ran.text("agent/stdout.txt").split() == ["/logs/agent", "/logs/artifacts"]
+@pytest.mark.parametrize("leave", ["", "rmdir /logs/verifier", "mkdir /logs/verifier/mine"])
+def test_an_agent_finds_empty_log_folders_and_an_empty_one_is_no_change(desk, leave):
+    """That for the verifier is not the verifier's own."""
+    look = "ls -d /tests /solution 2>/dev/null; cd /logs; find . -mindepth 1 | sort; stat -c %a *"
+    test = f"#!/bin/sh\nls /logs/verifier/* && exit\n{SHELL_TEST}"
+    ran = desk.attack(f"{look}; echo right > {ANSWER}; {leave}", files={"tests/test.sh": test})
+    assert ran.text("agent/stdout.txt").split() == ["./agent", "./artifacts", "./verifier", "777", "777", "777"]
+    assert (ran.reward, ran.tags, ran.changes.removed) == (1.0, set(), ())
+
+
+@pytest.mark.parametrize("where", ["/logs/verifier/reward.txt", "/tests/test.sh"])
+def test_what_an_agent_puts_where_the_verifier_keeps_its_own_is_named_and_not_met(desk, where):
+    ran = desk.attack(f"mkdir -p /tests; echo wrong > {ANSWER}; echo 1 > {where}")
+    assert (ran.reward, ran.tags) == (0.0, {"planted_verifier_files"})
 
 
 def test_only_the_oracle_is_given_the_solution(desk, tmp_path):

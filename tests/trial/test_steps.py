@@ -88,7 +88,7 @@ def test_nothing_of_the_first_verification_is_left_for_the_second_agent(desk):
     judge = 'echo \'{"reward": 1, "zebra-in-reward": 1}\' > /logs/verifier/reward.json; echo zebra-in-output\n'
     marked = {"steps/one/tests/secret.txt": "zebra-in-tests", "steps/one/tests/reward.sh": judge}
     command = WRITE.format(first="", second='{"reward": 1}')
-    command += f"[ $step = one ] || {{ ls -d /tests /logs/verifier\n{python_command(SEARCH)}\n}}"
+    command += f"[ $step = one ] || {{ ls -d /tests; ls /logs/verifier\n{python_command(SEARCH)}\n}}"
     ran = run_steps(desk, command, files=marked)
     assert ran.text("steps/two/agent/stdout.txt") == "worked on two\nlooked at True\n"
     assert ran.reward == 1.0

@@ -135,7 +135,11 @@ def _key(*about: str | None) -> str:
 def _image(reference: str, found: dict[str, Any]) -> Image:
     """What the daemon says of an image. Its environment is in every container of it already."""
     config = found.get("Config") or {}
-    said = ImageConfig(workdir=config.get("WorkingDir") or None, user=config.get("User") or None)
+    said = ImageConfig(
+        workdir=config.get("WorkingDir") or None,
+        user=config.get("User") or None,
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+    )
     return Image(reference, digest=found.get("Id"), config=said)
 
 

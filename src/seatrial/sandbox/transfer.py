@@ -87,26 +87,34 @@ def pack_trees(*sources: Path, skip: Container[str] = (), omit: Omissions = _no_
     What is named in `skip` is left out, at any depth, and so is what `omit` says of each directory. The archive is in
     memory: raises OversizeError before more than 1 GiB is read.
     """
-    return _pack([(".", source) for source in sources], {}, skip, omit)
+    return _pack([(".", source) for source in sources], {}, {}, skip, omit)
 
 
 def pack_layout(
     files: Mapping[str, bytes],
     trees: Mapping[str, Path],
     *,
+    folders: Mapping[str, int],
     skip: Container[str] = (),
     omit: Omissions = _no_omissions,
 ) -> bytes:
     """An archive to unpack at `/`: files and directories by where they go, otherwise as `pack_trees` has them.
 
-    The directories of the files are in it too, so that whatever is in their place gives way.
+    The directories of the files are in it too, so that whatever is in their place gives way, and `folders`, which have
+    a mode each; those above come first.
     """
     placed = [(directory.strip("/"), source) for directory, source in trees.items()]
-    return _pack(placed, {path.lstrip("/"): content for path, content in files.items()}, skip, omit)
+    named = {path.lstrip("/"): content for path, content in files.items()}
+    modes = dict.fromkeys(sorted({name.rpartition("/")[0] for name in named}), 0o755)
+    return _pack(placed, named, {**modes, **{path.lstrip("/"): mode for path, mode in folders.items()}}, skip, omit)
 
 
 def _pack(
-    trees: Sequence[tuple[str, Path]], files: Mapping[str, bytes], skip: Container[str], omit: Omissions
+    trees: Sequence[tuple[str, Path]],
+    files: Mapping[str, bytes],
+    folders: Mapping[str, int],
+    skip: Container[str],
+    omit: Omissions,
 ) -> bytes:
     size = 0
 
@@ -132,9 +140,9 @@ def _pack(
 
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for folder in sorted({name.rpartition("/")[0] for name in files}):
+        for folder, mode in folders.items():
             member = tarfile.TarInfo(folder)
-            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            member.type, member.mode = tarfile.DIRTYPE, mode
             tar.addfile(member)
         _add_files(tar, files)
         for place, source in trees:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from seatrial.tasks.compose_service import Machine, Outside, asks_of_service, quoted
+from seatrial.tasks.compose_service import Machine, Outside, asks_of_service, has_no_network, quoted
 
 MAX_COMPOSE_BYTES = 2**18
 _MAIN = "main"
@@ -39,6 +39,23 @@ def compose_asks(content: bytes, machine: Machine) -> tuple[str, ...]:
     asks = list(dict.fromkeys(_asks(compose, machine)))
     more = len(asks) - _MAX_ASKS
     return (*asks[:_MAX_ASKS], f"{more} more") if more > 0 else tuple(asks)
+
+
+@lru_cache(maxsize=256)
+def closes_network(content: bytes) -> bool:
+    """Whether the file leaves the service `main` without a network, which needs no engine. Never raises."""
+    if b"network_mode" not in content and b"internal" not in content:
+        return False
+    try:
+        compose = _read(content)
+    except (ValueError, RecursionError):
+        return False
+    return has_no_network(compose.services.get(_MAIN), compose.outside)
+
+
+def is_meant(file: str, *, has_image: bool) -> bool:
+    """Whether a compose file describes a machine. Beside a Dockerfile or an image, one of another name is data."""
+    return file.endswith("/docker-compose.yaml") or not has_image
 
 
 def _read(content: bytes) -> _Compose:

@@ -215,6 +215,16 @@ def _networks(value: Any, machine: Machine, outside: Outside) -> Iterator[str]:
             yield f"the network {quoted(name)}"
 
 
+def has_no_network(service: Any, outside: Outside) -> bool:
+    """Whether a service is alone in its network, as sandboxes are that have none."""
+    if not isinstance(service, dict):
+        return False
+    networks = service.get("networks") or ()
+    declared = [outside.networks.get(str(name)) for name in (networks if isinstance(networks, dict | list) else ())]
+    inner = [isinstance(each, dict) and each.get("internal") is True and not each.get("external") for each in declared]
+    return service.get("network_mode") == "none" or (bool(inner) and all(inner))
+
+
 def _network_mode(value: Any, machine: Machine, _: Outside) -> Iterator[str]:
     closed = value == "none" and machine.network == "no-network"
     if not closed and value not in ("bridge", "default"):

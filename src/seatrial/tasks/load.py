@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from seatrial.errors import OversizeError, TaskFormatError
-from seatrial.model.config import StepSpec, TaskConfig
+from seatrial.model.config import NetworkPolicy, StepSpec, TaskConfig, VerifierPhaseSpec
 from seatrial.model.task import BrokenTask, Problem, Task, TaskLayout
+from seatrial.tasks.compose import MAX_COMPOSE_BYTES, closes_network, is_meant
 from seatrial.tasks.expected import DEFAULT_WORKDIR, read_schema
 from seatrial.tasks.instruction import strip_canary
 from seatrial.tasks.layout import TaskFiles, decode, list_files, read_file, read_layout, refuse_large_trees
+from seatrial.tasks.machine import is_on_windows
 from seatrial.tasks.outline import StepOutline, TaskOutline
 from seatrial.tasks.table import Report
 from seatrial.tasks.toml import TASK_TOML, read_config
@@ -69,6 +71,8 @@ class _Loader:
         self._known = files.read
         config = self._config()
         layout = read_layout(files, config.environment.os)
+        if self._has_no_network(config, layout):
+            config = _without_network(config)
         workdir = self._workdir(config, layout)
         schema = read_schema(self._root, config.output.schema_file, self._report)
         text = self._instruction(layout, required=not config.steps)
@@ -136,8 +140,21 @@ class _Loader:
             return config.environment.workdir or DEFAULT_WORKDIR
         workdir = "/"
         for folder in _WORKDIR.findall(self._read(layout.dockerfile, MAX_TOML_BYTES, "replace")):
-            workdir = posixpath.normpath(posixpath.join(workdir, folder.strip("\"'")))
+            path = folder.strip("\"'")
+            workdir = path if is_on_windows(path) else posixpath.normpath(posixpath.join(workdir, path))
         return workdir if workdir != "/" and "$" not in workdir else DEFAULT_WORKDIR
+
+    def _has_no_network(self, config: TaskConfig, layout: TaskLayout) -> bool:
+        """Whether the compose file says so. What else it asks for, and whether it can be read, is looked at later."""
+        file, has_image = layout.compose_file, bool(layout.dockerfile or config.environment.docker_image)
+        if file is None or file in self._escaping or not is_meant(file, has_image=has_image):
+            return False
+        try:
+            content, executable = read_file(f"{self._place}/{file}", MAX_COMPOSE_BYTES)
+        except ValueError:
+            return False
+        self._known[file] = executable, sha256(content).digest()
+        return closes_network(content)
 
     def _read(self, relative: str, limit: int, errors: Literal["strict", "replace"] = "strict") -> str:
         if relative in self._escaping:  # said already, and what it leads to is none of a task's business
@@ -156,3 +173,27 @@ class _Loader:
     def _stop_on_errors(self) -> None:
         if any(problem.severity == "error" for problem in self._report.problems):
             raise _UnreadableTask
+
+
+def _without_network(config: TaskConfig) -> TaskConfig:
+    """A configuration in which nothing that runs in the task's own container has a network."""
+    usual, shared = config.environment.network, config.verifier
+
+    def of_verifier(phase: VerifierPhaseSpec) -> VerifierPhaseSpec:
+        is_separate = "separate" in (phase.environment_mode, shared.environment_mode)
+        own = phase.environment.network if phase.environment else usual
+        network = (phase.network or shared.network or own) if is_separate else None
+        return phase.model_copy(update={"network": network})
+
+    def of_step(step: StepSpec) -> StepSpec:
+        agent = step.agent.model_copy(update={"network": None})
+        return step.model_copy(update={"agent": agent, "verifier": of_verifier(step.verifier)})
+
+    return config.model_copy(
+        update={
+            "environment": config.environment.model_copy(update={"network": NetworkPolicy(mode="no-network")}),
+            "agent": config.agent.model_copy(update={"network": None}),
+            "verifier": of_verifier(shared),
+            "steps": tuple(map(of_step, config.steps)),
+        }
+    )

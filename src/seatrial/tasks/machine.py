@@ -10,6 +10,7 @@ from seatrial.tasks.table import Report, Table, given
 _MODES: tuple[NetworkMode, ...] = get_args(NetworkMode)
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 _TO_MB = {"": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
+_DRIVE = re.compile(r"[A-Za-z]:(?:[\\/]|$)")
 _MOST_MB = 2**50
 _CREDENTIAL = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 _CREDENTIAL_TEMPLATE = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?\$\{[A-Za-z_][A-Za-z0-9_]*(?::-)?\}", re.IGNORECASE)
@@ -47,9 +48,14 @@ def _image(table: Table) -> str | None:
     return image or None
 
 
+def is_on_windows(path: str) -> bool:
+    """Whether a path is one of Windows, such as `C:\\app`; nothing here has such a folder."""
+    return _DRIVE.match(path) is not None
+
+
 def _workdir(table: Table) -> str | None:
     workdir = table.text("workdir")
-    if workdir is not None and not workdir.startswith("/"):
+    if workdir is not None and not workdir.startswith("/") and not is_on_windows(workdir):
         table.report.wrong(table.key("workdir"), "an absolute path", workdir)
         return None
     return workdir

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from seatrial.model.config import EnvironmentSpec, VerifierPhaseSpec
 from seatrial.model.task import Task, TaskLayout, TaskStep
-from seatrial.tasks.compose import MAX_COMPOSE_BYTES, compose_asks
+from seatrial.tasks.compose import MAX_COMPOSE_BYTES, compose_asks, is_meant
 from seatrial.tasks.compose_service import Machine, quoted
 from seatrial.tasks.layout import TaskFiles, read_file
+from seatrial.tasks.machine import is_on_windows
 from seatrial.tasks.outline import StepOutline, TaskOutline
+from seatrial.tasks.toml import TASK_TOML
 
 NeedCode = Literal["needs-windows", "needs-gpu", "needs-tpu", "needs-compose", "needs-environment"]
 
@@ -60,7 +62,7 @@ def needs_of(task: Task | TaskOutline, files: TaskFiles | None = None) -> tuple[
     Whoever has just listed the folder can say which `files` it holds, and learns what was read of them.
     """
     config = task.config
-    found = [*_of_machine(config.environment, "environment", config.extra)]
+    found = [*_of_machine(config.environment, "environment", config.extra), *_of_workdir(task)]
     if task.layout.compose_file:
         found += _of_compose(task, task.layout.compose_file, _agent_machine(task), files)
     found += _of_services(task)
@@ -86,13 +88,16 @@ def _of_machine(environment: EnvironmentSpec, key: str, extra: dict[str, Any]) -
         yield Need("needs-environment", "several machines", key=f"{key}.nodes")
 
 
-def _is_meant(file: str, machine: Machine) -> bool:
-    """Whether a compose file describes the machine. Beside a Dockerfile, one of another name is data of the task."""
-    return file.endswith("/docker-compose.yaml") or not (machine.dockerfile or machine.image)
+def _of_workdir(task: Task | TaskOutline) -> Iterator[Need]:
+    environment = task.config.environment
+    if environment.os != "windows" and is_on_windows(task.workdir):
+        declared, file = environment.workdir is not None, task.layout.dockerfile or TASK_TOML
+        what = f"Windows, for the folder {quoted(task.workdir)}"
+        yield Need("needs-windows", what, TASK_TOML if declared else file, "environment.workdir" if declared else None)
 
 
 def _of_compose(task: Task | TaskOutline, file: str, machine: Machine, files: TaskFiles | None) -> list[Need]:
-    if not _is_meant(file, machine):
+    if not is_meant(file, has_image=machine.dockerfile or machine.image is not None):
         return []
     try:
         content, executable = read_file(f"{task.root}/{file}", MAX_COMPOSE_BYTES)

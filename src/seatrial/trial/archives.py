@@ -21,6 +21,7 @@ from seatrial.trial.spec import TrialSpec
 from seatrial.verify.stage import PackedTests, pack_tests
 
 _KEPT_BYTES = 64 * 2**20
+_LOGS = {"/logs": 0o755, **dict.fromkeys(("/logs/agent", "/logs/artifacts", "/logs/verifier"), 0o777)}
 _MOST_BYTES = 4 * 2**20  # of one archive; a task with larger files takes longer than packing them
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ def packed_for_agent(spec: TrialSpec, round_: Round, trees: Mapping[str, Path]) 
     def pack() -> bytes:
         config = read_file(round_.task.root / "task.toml", MAX_TOML_BYTES)[0]
         files = {INSTRUCTION_PATH: round_.instruction(), f"{TASK_DIR}/task.toml": without_check(config)}
-        return pack_layout(files, trees, skip=IGNORED_FOLDERS, omit=ignored_in)
+        return pack_layout(files, trees, folders=_LOGS, skip=IGNORED_FOLDERS, omit=ignored_in)
 
     def stays_the_same() -> bool:  # what an agent brings from elsewhere may change
         return all(source.is_relative_to(spec.task.root) for source in trees.values())

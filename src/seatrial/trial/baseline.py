@@ -11,6 +11,7 @@ work, but nobody can tell, so it has no verdict either.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -18,14 +19,13 @@ from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.record import Baseline, FileChanges
 from seatrial.sandbox.host.attendance import Attendance
-from seatrial.sandbox.session import open_sandbox
 from seatrial.scoring.findings import Finding, with_finding
 from seatrial.trial.exhaustion import ensure_unspoiled
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round
-from seatrial.trial.untouched import furnish_untouched
+from seatrial.trial.untouched import open_untouched
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, take_stock
 
@@ -107,9 +107,9 @@ def _is_first(round_: Round) -> bool:
 async def _ask(verification: Verification, machinery: Machinery, host: Attendance) -> Baseline:
     """Have the verifier judge a fresh sandbox in which nobody has done anything."""
     folder = verification.folder / "baseline"
-    async with open_sandbox(machinery.backend, verification.place.sandbox) as fresh:
+    async with AsyncExitStack() as stack:
         try:
-            await furnish_untouched(verification, fresh)
+            fresh = await stack.enter_async_context(open_untouched(verification, machinery.backend, folder))
         except (AgentSetupError, HealthcheckError):
             if _is_first(verification.round):
                 raise

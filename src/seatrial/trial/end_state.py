@@ -24,7 +24,7 @@ from seatrial.trial.live_state import run_up_to
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.snapshot import lay_out_snapshot
 from seatrial.trial.spec import TrialSpec
-from seatrial.trial.untouched import furnish_untouched
+from seatrial.trial.untouched import open_untouched
 from seatrial.trial.verification import USUAL_CONDITIONS, Verification, VerifierConditions
 from seatrial.trial.verifier_place import choose_isolation
 from seatrial.verify.fetch import PUBLISHED, fetch_output, keep_artifacts
@@ -158,13 +158,12 @@ class StateBench:
             machinery = self._machinery.with_agent(state.live.agent.title, state.agent)
             sandbox, verification = await run_up_to(state.live, machinery, *place, stack)
             return LaidOut(sandbox, verification)
-        place_ = state.verification.place.sandbox
-        sandbox = await stack.enter_async_context(open_sandbox(self._machinery.backend, place_))
+        backend, verification = self._machinery.backend, state.verification
         if state.archive:
+            sandbox = await stack.enter_async_context(open_sandbox(backend, verification.place.sandbox))
             await lay_out_snapshot(sandbox, state.archive)
-            return LaidOut(sandbox, work=await work_laid_out(state.verification, sandbox))
-        await furnish_untouched(state.verification, sandbox)
-        return LaidOut(sandbox)
+            return LaidOut(sandbox, work=await work_laid_out(verification, sandbox))
+        return LaidOut(await stack.enter_async_context(open_untouched(verification, backend, folder)))
 
     async def _remove_idle(self, most: int) -> None:
         """Remove those that have not been used for longest."""

@@ -138,6 +138,12 @@ def choose_network(policy: NetworkPolicy, options: TrialOptions, capabilities: C
     )
 
 
+def agent_network(round_: Round, options: TrialOptions, capabilities: Capabilities) -> Network:
+    """The network of a round's agent and of what is made ready for it. Raises HostUnsupportedError as above."""
+    policy = round_.agent.network or round_.task.config.environment.network
+    return choose_network(policy, options, capabilities)
+
+
 def _is_private(host: str) -> bool:
     """Whether a pattern opens anything that is not public, be it only a part of a range."""
     (pattern,) = parse_patterns([host])

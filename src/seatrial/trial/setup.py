@@ -4,7 +4,9 @@ Nothing of tests/ is ever put there, and solution/ only for an agent that brings
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.agents.environ import MCP_CONFIG_PATH
@@ -17,7 +19,8 @@ from seatrial.sandbox.ca_file import AGENT_CA, read_ca
 from seatrial.sandbox.transfer import get_file, put_file, put_packed
 from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.archives import packed_for_agent, packed_tree
-from seatrial.trial.place import Place
+from seatrial.trial.entrypoint import Entrypoint, run_entrypoint
+from seatrial.trial.place import Place, agent_network
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 
@@ -35,6 +38,21 @@ async def stage_task(sandbox: Sandbox, spec: TrialSpec, round_: Round, place: Pl
         await put_packed(
             sandbox, place.workdir, packed_tree(spec.task_digest, round_.task.root / "environment", skip=_BUILD_FILES)
         )
+
+
+@asynccontextmanager
+async def open_task(
+    sandbox: Sandbox, spec: TrialSpec, round_: Round, place: Place, folder: Path
+) -> AsyncIterator[Entrypoint]:
+    """A sandbox with the task's files in place, in which the ENTRYPOINT of its image has been run; logs go to `folder`.
+
+    `round_` is the first one. Raises TrialError.
+    """
+    await stage_task(sandbox, spec, round_, place)
+    network = agent_network(round_, spec.options, place.capabilities)
+    healthcheck = round_.healthcheck is not None
+    async with run_entrypoint(sandbox, place, network, folder, has_healthcheck=healthcheck) as entrypoint:
+        yield entrypoint
 
 
 def _lacks_files(round_: Round, place: Place) -> bool:

@@ -25,15 +25,16 @@ from seatrial.tasks.allowed import allowed_variables
 from seatrial.tasks.environ import templates_in
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.agent_version import version_command
+from seatrial.trial.entrypoint import Entrypoint
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain
 from seatrial.trial.judgement import Judgement
 from seatrial.trial.keeping import forget_state, keep_state, keep_wish
 from seatrial.trial.log import RoundLog, TrialLog
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.place import Place, choose_network, find_place
+from seatrial.trial.place import Place, agent_network, choose_network, find_place
 from seatrial.trial.repeats import judge_repeatedly
 from seatrial.trial.rounds import Round, rounds_of
-from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.setup import open_task, stage_round
 from seatrial.trial.snapshot import ARCHIVE
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verdict import Verdicts
@@ -67,6 +68,7 @@ class OpenTrial:
     place: Place
     sandbox: Sandbox
     host: Attendance
+    entrypoint: Entrypoint
     changes: list[FileChanges] = field(default_factory=list)
     outlived: bool = False
     """Whether processes outlived an agent. They may change files while its verifier runs and after: what later rounds
@@ -111,8 +113,7 @@ class Turn:
     @property
     def network(self) -> Network:
         """Whom the agent may reach. Raises HostUnsupportedError for a network that it cannot have here."""
-        policy = self.round.agent.network or self.round.task.config.environment.network
-        return choose_network(policy, self.trial.spec.options, self.trial.place.capabilities)
+        return agent_network(self.round, self.trial.spec.options, self.trial.place.capabilities)
 
     async def set_up(self) -> AgentLaunch | None:
         """Prepare the agent and put in place what it may see; returns what to run, None when there is nothing."""
@@ -120,7 +121,8 @@ class Turn:
         with trial.log.phase("setup", self.round):
             context = AgentContext(self.round.task, self.round.step, trial.place.workdir, os.environ, self._allowed)
             launch = trial.agent.prepare(context)
-            await stage_round(trial.sandbox, trial.spec, self.round, trial.place, launch, self.network)
+            with trial.entrypoint.preparing():
+                await stage_round(trial.sandbox, trial.spec, self.round, trial.place, launch, self.network)
             if launch and launch.version:
                 trial.log.agent = trial.agent.ref.model_copy(update={"version": await self._ask_version(launch)})
         return launch
@@ -240,7 +242,8 @@ class Turn:
         """What is to be judged of this round."""
         trial = self.trial
         earlier = merge_changes(trial.changes[:-1])
-        return Verification(trial.spec, self.round, trial.place, self._folder, agent_result, work, earlier)
+        place, prepared = trial.place, trial.entrypoint.changed
+        return Verification(trial.spec, self.round, place, self._folder, agent_result, work, earlier, prepared=prepared)
 
 
 @asynccontextmanager
@@ -256,8 +259,9 @@ async def open_trial(spec: TrialSpec, machinery: Machinery, folder: Path, log: T
                 sandbox = await stack.enter_async_context(open_sandbox(machinery.backend, place.sandbox))
                 host.furnish(sandbox, place.capabilities.state_folders)
                 log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
-                await stage_task(sandbox, spec, rounds_of(spec.task)[0], place)
-            yield OpenTrial(spec, machinery, agent, folder, log, place, sandbox, host)
+                opening = open_task(sandbox, spec, rounds_of(spec.task)[0], place, folder)
+                entrypoint = await stack.enter_async_context(opening)
+            yield OpenTrial(spec, machinery, agent, folder, log, place, sandbox, host, entrypoint)
         except MAY_BE_SHORTAGE as error:
             await explain(host, log, error)
 

@@ -4,7 +4,7 @@ Nothing alive is in it; `judge` takes the sandbox and the machinery beside it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
@@ -59,7 +59,7 @@ class Verification:
     """One round of a trial after its agent: what that left behind, and the kind of sandbox it worked in.
 
     What the verifier prints and writes goes to `folder`. `earlier` is what agents of earlier rounds changed, who are
-    one with this one's.
+    one with this one's. `prepared` is what the image's entry point changed before any agent.
     """
 
     spec: TrialSpec
@@ -70,6 +70,7 @@ class Verification:
     work: Work
     earlier: FileChanges = field(default_factory=FileChanges)
     conditions: VerifierConditions = USUAL_CONDITIONS
+    prepared: frozenset[str] = frozenset()
 
     @property
     def options(self) -> TrialOptions:
@@ -115,9 +116,13 @@ class Verification:
 
     @cached_property
     def named(self) -> Named:
-        """What the task talks about, in any of its rounds."""
+        """What the task talks about, in any of its rounds. What its image changes of the system at its start is meant.
+
+        To put that back as in the image would undo a fault that the agent is to mend.
+        """
         texts = [each.instruction().decode("utf-8", "replace") for each in rounds_of(self.round.task)]
-        return find_named([*texts, (self.round.task.root / "task.toml").read_text(errors="replace")])
+        named = find_named([*texts, (self.round.task.root / "task.toml").read_text(errors="replace")])
+        return replace(named, paths=named.paths.union(self.division.of_system(self.prepared)))
 
     @cached_property
     def needs(self) -> VerifierNeeds:

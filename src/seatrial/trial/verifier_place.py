@@ -15,6 +15,7 @@ from seatrial.sandbox.ca_file import VERIFIER_CA
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file, put_tree
 from seatrial.tasks.allowed import task_variables
+from seatrial.trial.entrypoint import run_entrypoint
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, trusted, verifier_image
 from seatrial.trial.verification import PYTHON_START, USUAL_CONDITIONS, Verification, VerifierConditions
@@ -57,7 +58,11 @@ async def open_verifier_sandbox(
     for artifact in work.kept:
         if artifact.reason and artifact.reason.startswith(NO_ROOM):
             raise HostExhaustedError(f"{artifact.source} cannot be handed to the verifier: {artifact.reason}")
-    async with open_sandbox(machinery.backend, place.sandbox) as fresh:
+    network, logs = plan_verifier(verification).network, verification.folder / "verifier"
+    async with (
+        open_sandbox(machinery.backend, place.sandbox) as fresh,
+        run_entrypoint(fresh, place, network, logs),
+    ):
         for artifact in work.kept:
             if artifact.status == "ok":
                 await _hand_over(fresh, artifact, work.artifacts / artifact.destination)

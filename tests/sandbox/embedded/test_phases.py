@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from seatrial.sandbox.api import ExecResult, Phase, Sandbox, SandboxSpec
+from seatrial.sandbox.api import Curation, ExecResult, Phase, Sandbox, SandboxSpec, SystemCopy
 from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.testing.contract import new_mark
@@ -316,3 +316,60 @@ def test_puts_at_the_same_time_share_one_view(mode):
         assert await ask(sandbox, shell("ls /tests | tr -d '\\n'", phase="verifier")) == "01234567"
 
     play(mode, scene)
+
+
+async def keep_all(_: SystemCopy) -> Curation:
+    return Curation()
+
+
+LIST = "cd /solution; find . | sort; stat -c '%a %u:%g %n' . sub sub/run; cat sub/run; readlink link"
+MAKE = """mkdir -p /solution/sub; cd /solution; echo echo it > sub/run; chown 7:8 sub sub/run; chmod 4750 sub/run
+chmod 750 .; ln -s /etc/hostname link; ln -s / slash; echo odd > "$(printf 'a\\nb')"\n"""
+
+
+@pytest.mark.parametrize("system", ["live", "copied"])
+def test_what_an_oracle_brought_can_be_removed_by_the_verifier(mode, system):
+    """Where a folder is mounted, `rm -rf` fails; it is the same folder otherwise, and the agent's stays."""
+
+    async def work(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, shell(MAKE))
+            theirs = await ask(sandbox, shell(LIST))
+            await sandbox.renew_verifier(keep_all if system == "copied" else None)
+            ours = await ask(sandbox, shell(LIST, phase="verifier"))
+            await ask(sandbox, shell("rm -rf /solution && ! ls /solution", phase="verifier"))
+            return theirs, ours, await ask(sandbox, shell(LIST))
+
+    theirs, ours, after = run(work, mode)
+    assert theirs == ours == after
+    assert "4750 7:8 sub/run" in ours
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "ln -s /app /solution",
+        "echo file > /solution",
+        "mkdir /solution; head -c 20000000 /dev/zero > /solution/large",
+        "mkdir /solution; cd /solution; for n in $(seq 300); do mkdir d; cd d; done",
+        "mkdir /solution; mkfifo /solution/pipe",
+    ],
+)
+def test_whatever_an_agent_calls_solution_the_verifier_works(mode, hostile):
+    async def work(backend):
+        async with open_sandbox(backend, SandboxSpec()) as sandbox:
+            await ask(sandbox, shell(hostile))
+            return await ask(sandbox, shell("ls -d /solution; ls -R /solution", phase="verifier"))
+
+    assert run(work, mode).split()[0] == "/solution"
+
+
+def test_work_in_a_folder_of_that_name_is_shared(mode):
+    async def work(backend):
+        async with open_sandbox(backend, SandboxSpec(workdir="/solution/inner")) as sandbox:
+            await ask(sandbox, shell("echo first > state"))
+            await ask(sandbox, shell("cat state", phase="verifier"))
+            await ask(sandbox, shell("echo second > state"))
+            return await ask(sandbox, shell("cat state", phase="verifier"))
+
+    assert run(work, mode) == "second"

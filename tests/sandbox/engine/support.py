@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from seatrial.sandbox.api import ExecSpec, Image, Sandbox, SandboxSpec
@@ -11,6 +13,7 @@ from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.endpoint import Engine
 from tests.docker_daemon import IMAGE, engine_endpoint
+from tests.trial.support import Desk
 
 TIMEOUT_SEC = 60.0
 SPEC = SandboxSpec(image=Image(IMAGE))
@@ -26,6 +29,17 @@ def run(work: Callable[[EngineBackend], Awaitable[T]], engine: Engine = "docker"
             return await work(backend)
 
     return asyncio.run(play())
+
+
+@contextmanager
+def open_engine_desk(engine: Engine, folder: Path) -> Iterator[Desk]:
+    """A desk that runs trials in containers of an engine."""
+    with asyncio.Runner() as runner:
+        backend = runner.run(EngineBackend(engine, engine_endpoint(engine)).__aenter__())
+        try:
+            yield Desk(runner, backend, folder)
+        finally:
+            runner.run(backend.__aexit__(None, None, None))
 
 
 def ask_daemon(work: Callable[[EngineClient], Awaitable[T]]) -> T:

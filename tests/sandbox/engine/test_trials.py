@@ -5,7 +5,7 @@ import tarfile
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,15 +14,21 @@ from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.pricing import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
+from seatrial.images.engine_source import EngineSource
+from seatrial.images.resolver import ImageResolver
 from seatrial.model.job import AgentFiles
+from seatrial.sandbox.engine.backend import EngineBackend
+from seatrial.sandbox.engine.endpoint import Engine
 from tests.attacks.attack import program
 from tests.attacks.classic import PLANTED
-from tests.docker_daemon import busybox_archive, needs
-from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, trial_spec, write_task
+from tests.docker_daemon import IMAGE, busybox_archive, needs
+from tests.sandbox.engine.support import open_engine_desk
+from tests.trial.support import ANSWER, SHELL_TEST, Desk, Ran, run_in_image, trial_spec, write_task
 from tests.trial.test_kept import CHANGE, LOOK, again
 
 pytestmark = needs("docker")
 
+FOLDERS = "/logs/agent\n/logs/artifacts\n/logs/verifier\n"
 FORGE = "echo 1 > /logs/verifier/reward.txt"
 STEPS = """
 artifacts = ["/app/seen"]
@@ -142,13 +148,12 @@ def test_the_tests_of_one_step_are_not_there_for_the_agent_of_the_next(desk, ima
     files = {f"steps/{name}/instruction.md": "Do it.\n" for name in ("one", "two")}
     files |= {f"steps/{name}/tests/test.sh": SHELL_TEST for name in ("one", "two")}
     task = write_task(desk.new_folder() / "task", toml=STEPS, files=files)
-    command = (
-        f"echo right > {ANSWER}; ls -d /tests /logs/verifier /tests/* >> /app/seen 2>/dev/null; echo end >> /app/seen"
-    )
+    look = "ls -d /tests /tests/* /logs/* /logs/*/* >> /app/seen 2>/dev/null; echo end >> /app/seen"
+    command = f"echo right > {ANSWER}; {look}"
     ran = play(desk, image, command, task)
     assert ran.reward == 1.0
     kept = sorted(ran.folder.rglob("artifacts/app/seen"))
-    assert [path.read_text() for path in kept] == ["end\n", "end\nend\n"]
+    assert [path.read_text() for path in kept] == [f"{FOLDERS}end\n", f"{FOLDERS}end\n" * 2]
 
 
 def test_a_separate_verifier_gets_the_artifacts_and_a_container_of_its_own(desk, image):
@@ -173,3 +178,30 @@ def test_an_agent_reaches_its_model(desk, image):
 def test_the_host_image_is_refused_with_the_way_out(desk):
     ran = desk.attack("true")
     assert "-e embedded" in ran.failure.message
+
+
+@pytest.mark.parametrize("engine", [pytest.param(name, marks=needs(name)) for name in get_args(Engine)])
+@pytest.mark.parametrize(("last", "left"), [('exec "$@"', "0"), ('"$@"', "1"), ("echo no disk; exit 3", None)])
+def test_the_entry_point_of_an_image_runs_before_the_agent(tmp_path, engine, last, left):
+    lines = (f"FROM {IMAGE}", "WORKDIR /place", "USER 1000", 'ENTRYPOINT ["/start.sh", "$(it\'s)"]', "COPY start.sh /")
+    begin = 'echo "$1 by $(id -u) in $(pwd)"; shift; echo broken > /tmp/state; sleep 2000 &\n'
+    files = {
+        "environment/Dockerfile": "\n".join(lines),
+        "environment/start.sh": f"#!/bin/sh\n{begin}{last}\n",
+        "tests/test.sh": "#!/bin/sh\nif grep -qx mended /tmp/state; then echo 1; fi > /logs/verifier/reward.txt\n",
+    }
+    root = write_task(tmp_path / "task", files=files)
+    (root / "environment/start.sh").chmod(0o755)
+    look = (
+        'cat /tmp/state; for n in 2000 2147483647; do ps -o args | grep -c "^sleep $n"; done; echo mended > /tmp/state'
+    )
+    with open_engine_desk(engine, tmp_path) as desk:
+        assert isinstance(desk.backend, EngineBackend)
+        images = ImageResolver(EngineSource(desk.backend.client), lambda _: None)
+        ran = run_in_image(desk, images, root, look, backend=engine)
+    assert ran.text("entrypoint.txt").startswith("$(it's) by 1000 in /place\n")
+    if left is None:
+        assert (ran.failure.cause, ran.failure.message[-10:]) == ("EntrypointError", "3: no disk")
+    else:
+        assert ran.text("agent/stdout.txt").split() == ["broken", "1", left]
+        assert ran.reward == 1.0

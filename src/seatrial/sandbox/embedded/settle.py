@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from seatrial.sandbox.embedded.requests import Box
 
-_FOLDERS = ("/logs/agent", "/logs/artifacts")
+_FOLDERS = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
 _MOUNT_POINTS = ("/proc", "/sys", "/dev")
 _USUAL_HOSTNAME = "sandbox"
 

@@ -4,11 +4,14 @@ With a frozen system, what the agent's processes do to the system meanwhile is n
 """
 
 import os
+import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from seatrial.errors import SandboxError
+from seatrial.sandbox.archive import closing, pack
 from seatrial.sandbox.division import Division
 from seatrial.sandbox.embedded.rootfs import mount_overlay, mount_pts, mount_shm, mount_sys
 from seatrial.sandbox.syscalls import (
@@ -21,9 +24,12 @@ from seatrial.sandbox.syscalls import (
     pivot_root,
     unmount,
 )
+from seatrial.sandbox.unpacking import unpack
 
 _SCRATCH = "/sys"  # any directory every root has
 _OWN = ("tests", "logs", "sys")
+_BROUGHT = "solution"
+_BROUGHT_BYTES = 16 * 2**20
 _SIZE_MB = 1024
 _MAX_SHOWN = 1000
 _BOUND = (stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
@@ -43,6 +49,7 @@ class View(NamedTuple):
     """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden."""
 
     known: list[str]
+    workdir: str
     owner: int
     rootless: bool
     frozen: Frozen | None
@@ -59,10 +66,11 @@ def enter_verifier_view(view: View) -> int:
     owner = view.owner
     mount("tmpfs", _SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={_SIZE_MB}m,uid={owner},gid={owner}")
     os.mkdir(f"{_SCRATCH}/sys")
+    own = (*_OWN, _BROUGHT) if _copy_brought(view) else _OWN
     if view.frozen is None:
-        left_out = _show(set(os.listdir("/")).difference(_OWN), "", _SCRATCH, view.known)
+        left_out = _show(set(os.listdir("/")).difference(own), "", _SCRATCH, view.known)
     else:
-        left_out = _show_with_frozen(view, view.frozen)
+        left_out = _show_with_frozen(view, view.frozen, own)
     _hide(view.hidden, rootless=view.rootless)
     mount_sys(f"{_SCRATCH}/sys")  # anew, because the old one lies under the scratch mount
     for folder, mode in (("tests", 0o755), ("logs", 0o755), ("logs/verifier", 0o777)):
@@ -77,16 +85,40 @@ def enter_verifier_view(view: View) -> int:
     return left_out
 
 
-def _show_with_frozen(view: View, frozen: Frozen) -> int:
+def _copy_brought(view: View) -> bool:
+    """Copy what an oracle brought along, since verifiers may remove it, and nobody can remove what is mounted.
+
+    False for what is to be shown like everything else: where the work itself is, and what is too large.
+    """
+    source, target = f"/{_BROUGHT}", f"{_SCRATCH}/{_BROUGHT}"
+    if f"{view.workdir}/".startswith(f"{source}/") or not _is_folder("", _BROUGHT):
+        return False
+    try:
+        with open(os.memfd_create(_BROUGHT), "w+b") as archive:
+            pack(source, archive, _BROUGHT_BYTES)
+            archive.seek(0)
+            os.mkdir(target)
+            with closing(os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
+                unpack(archive, folder)
+        status = os.stat(source, follow_symlinks=False)
+        os.chown(target, status.st_uid, status.st_gid)
+        os.chmod(target, stat.S_IMODE(status.st_mode))
+    except (OSError, SandboxError):  # an agent that made it so must not keep its verifier from work
+        shutil.rmtree(target, ignore_errors=True)
+        return False
+    return True
+
+
+def _show_with_frozen(view: View, frozen: Frozen, own: Collection[str]) -> int:
     """Show the frozen system, and beside and within it what is shared; returns how many entries are left out."""
     system = f"{_SCRATCH}/sys"  # free as long as the real one is not there
     attach_mounts(frozen.mounts, system)
     parts = frozen.division.parts
     # What is no folder can do its work in / without being opened below: only what was looked at may be there.
     names = {name for name in os.listdir(system) if parts[""](name) or name in parts or not _is_folder(system, name)}
-    left_out = _show(names.difference(_OWN), system, _SCRATCH, view.known)
+    left_out = _show(names.difference(own), system, _SCRATCH, view.known)
     shared = {name for name in os.listdir("/") if not parts[""](name) and _is_folder("", name)}
-    left_out += _show(shared.difference(_OWN, names), "", _SCRATCH, view.known, stat.S_ISDIR)
+    left_out += _show(shared.difference(own, names), "", _SCRATCH, view.known, stat.S_ISDIR)
     for part in _whole_folders(parts):
         live = {name for name in os.listdir(f"/{part}") if not parts[part](name) and f"{part}/{name}" not in parts}
         left_out += _show(live, f"/{part}", f"{_SCRATCH}/{part}", ())

@@ -89,7 +89,8 @@ class Views:
             said = json.loads(os.pread(curation, os.fstat(curation).st_size, 0))
             frozen, hidden = children.mount_system(running, self._manner, said), said["hidden"]
         setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-        view = View(running.known, self._manner.owner, self._manner.rootless, frozen, hidden)
+        manner, workdir = self._manner, running.box.workdir
+        view = View(running.known, workdir, manner.owner, manner.rootless, frozen, hidden)
         children.make_verifier_view(view, keep, report)
 
     def expect(self, running: RunningSandbox, child: Child) -> list[int]:

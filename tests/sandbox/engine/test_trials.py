@@ -173,3 +173,19 @@ def test_an_agent_reaches_its_model(desk, image):
 def test_the_host_image_is_refused_with_the_way_out(desk):
     ran = desk.attack("true")
     assert "-e embedded" in ran.failure.message
+
+
+SERVED = """#!/bin/sh
+if [ "$(wget -q -O - http://127.0.0.1:8000/answer)" = right ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+SERVE = "mkdir -p /app/www; echo {} > /app/www/answer; cd /app/www; setsid httpd -f -p 127.0.0.1:8000 >/dev/null 2>&1 &"
+LISTENS = "while ! wget -q -O - http://127.0.0.1:8000/answer >/dev/null 2>&1; do :; done"
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("right", 1.0), ("wrong", 0.0)])
+def test_a_service_that_the_agent_left_answers_the_verifier(desk, image, answer, reward):
+    task = write_task(desk.new_folder() / "task", files={"tests/test.sh": SERVED})
+    ran = play(desk, image, f"{SERVE.format(answer)}\n{LISTENS}", task)
+    assert (ran.reward, ran.run.isolation, ran.run.shielded) == (reward, "guarded", True), ran.record.verifier_run
+    assert (ran.run.survivors, ran.run.services) == (("httpd",), ("tcp:8000",))
+    assert [warning.code for warning in ran.record.warnings] == ([] if reward else ["services_beside"])

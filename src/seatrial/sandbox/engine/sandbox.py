@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.engine import archives, listening, snapshot, survivors, usage
-from seatrial.sandbox.engine.changes import Seen
+from seatrial.sandbox.engine.changes import Seen, common
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.image_files import ImageFiles
@@ -46,6 +47,7 @@ class ContainerParts:
     """Whether the engine lists everything that differs from an image."""
     visit: Visitor
     forget: Callable[["EngineSandbox"], Awaitable[None]]
+    create: Callable[[SandboxSpec, str | None], Awaitable["EngineSandbox"]]
 
 
 class EngineSandbox:
@@ -58,6 +60,7 @@ class EngineSandbox:
         self._outbound = Outbound(lambda: self.listen(0))
         self._sight = Sight(container, made.image, made.trusted)
         self._before = Seen()
+        self._copies: list[EngineSandbox] = []
         self._verifier_was_here = False
         self._destroyed = False
         self._teardown: asyncio.Future[None] | None = None
@@ -235,6 +238,28 @@ class EngineSandbox:
         self._check()
         await lay_out_by_commands(self, directory, archive)
 
+    async def copy_beside(self) -> "EngineSandbox":
+        """A container of the same image with the files of this one as they are now, which shares its network alone.
+
+        Neither sees the other's processes and files. It lives no longer than this one.
+        """
+        self._check()
+        copy = await self._made.create(self._made.spec, self._container.name)
+        self._copies.append(copy)
+        try:
+            with tempfile.TemporaryFile() as archive:
+                await self.pack_layer(archive, api.MAX_ARCHIVE_BYTES)
+                await copy.unpack_layer("/", archive)
+            await copy.forget_copied(self._before)
+        except BaseException:
+            await finish(copy.destroy())
+            raise
+        return copy
+
+    async def forget_copied(self, before: Seen) -> None:
+        """What was there before in the container that this one is a copy of is not a change here either."""
+        self._before = common(before, await self._sight.start(self._hidden))
+
     async def stamps(self) -> None:
         """None: an engine does not tell when a file was touched."""
         self._check()
@@ -253,6 +278,8 @@ class EngineSandbox:
     async def _tear_down(self) -> None:
         self._destroyed = True
         await self._outbound.close()
+        for copy in self._copies:  # before its network goes
+            await copy.destroy()
         await self._container.remove()
         for command in self._commands:
             await command.close()

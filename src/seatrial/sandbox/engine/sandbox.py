@@ -1,6 +1,7 @@
 """EngineSandbox: one container, as the Sandbox Protocol describes it."""
 
 import asyncio
+import os
 import socket
 import tempfile
 import time
@@ -259,6 +260,15 @@ class EngineSandbox:
     async def forget_copied(self, before: Seen) -> None:
         """What was there before in the container that this one is a copy of is not a change here either."""
         self._before = common(before, await self._sight.start(self._hidden))
+
+    def verifier_root(self) -> Path | None:
+        """Where this machine finds the files that a verifier sees; None where they are elsewhere or not to be read.
+
+        Links in it are the agent's: whoever opens a path below it has to resolve them inside (`RESOLVE_IN_ROOT`).
+        """
+        pid = self._container.local_pid()
+        root = Path(f"/proc/{pid}/root")
+        return root if pid is not None and os.access(root, os.R_OK | os.X_OK) else None
 
     async def stamps(self) -> None:
         """None: an engine does not tell when a file was touched."""

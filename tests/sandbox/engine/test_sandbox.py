@@ -153,6 +153,34 @@ def test_what_differs_is_found_without_directories_and_from_a_moment_on():
     run(work)
 
 
+@pytest.mark.parametrize("engine", [pytest.param(each, marks=needs(each)) for each in ("docker", "podman")])
+def test_a_copy_beside_a_container_has_its_files_and_network_and_nothing_else_of_it(engine):
+    async def work(backend):
+        sandbox = await backend.create(SPEC)
+        await sh(sandbox, "mkdir -p /app; echo staged | tee /app/staged > /etc/staged")
+        serve = "echo new > /app/new; echo changed > /etc/staged; rm /bin/vi; (cd /app; httpd -p 127.0.0.1:81)"
+        await sh(sandbox, serve, changes_from_here=True)
+        there = await sandbox.changes()
+        copy = await sandbox.copy_beside()
+        assert (await sandbox.processes(), await copy.processes()) == (("httpd",), ())
+        assert await copy.changes() == there
+        assert (
+            await sh(copy, "wget -q -O - http://127.0.0.1:81/new; cat /app/staged; ls /bin/vi || true")
+            == "new\nstaged\n"
+        )
+        await sh(sandbox, "echo later > /app/later")
+        await sh(copy, "rm /app/new")
+        assert await sh(sandbox, "ls /app") == "later\nnew\nstaged\n"
+        assert await sh(copy, "ls /app") == "staged\n"
+        assert copy.verifier_root() != sandbox.verifier_root()
+        assert (copy.verifier_root() / "app/staged").read_text() == "staged\n"
+        await sandbox.destroy()
+        with pytest.raises(SandboxError):
+            await copy.processes()
+
+    run(work, engine)
+
+
 async def refuse_to_decide(_: SystemCopy) -> Curation:
     raise AssertionError("there is nothing to decide")
 

@@ -122,8 +122,9 @@ def service_tags(run: VerifierRun) -> list[ErrorTag]:
         return []
     left = f"{some(run.services)} of {some(run.survivors)}"
     if run.isolation == "kill":
-        return [_tag(SERVICES_ENDED, f"what the agent left listening was ended before the verifier: {left}")]
-    said = f"what the agent left listening answered the verifier, which saw no file that was written meanwhile: {left}"
+        said = f"what the agent left listening was ended before the verifier ({left}); with `-e embedded` it runs on"
+        return [_tag(SERVICES_ENDED, said)]
+    said = f"the verifier met what the agent left listening ({left}), but no file that this wrote meanwhile"
     return [_tag(SERVICES_BESIDE, said)]
 
 

@@ -265,4 +265,4 @@ async def planted_meanwhile(verification: Verification, sandbox: Sandbox, shield
     hidden = hidden_in(new, verification.module_folders, Surroundings(named=verification.named))
     apart = shield.owned or shield.copied
     system = verification.division.of_system([change.path for change in new]) if apart else ()
-    return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden) and not shield.copied)
+    return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden))

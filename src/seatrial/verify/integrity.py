@@ -124,7 +124,7 @@ def service_tags(run: VerifierRun) -> list[ErrorTag]:
     if run.isolation == "kill":
         said = f"what the agent left listening was ended before the verifier ({left}); with `-e embedded` it runs on"
         return [_tag(SERVICES_ENDED, said)]
-    said = f"the verifier met what the agent left listening ({left}), but no file that this wrote meanwhile"
+    said = f"the verifier met what the agent left listening ({left}), but not every file that this wrote meanwhile"
     return [_tag(SERVICES_BESIDE, said)]
 
 

@@ -164,10 +164,8 @@ def test_a_copy_beside_a_container_has_its_files_and_network_and_nothing_else_of
         copy = await sandbox.copy_beside()
         assert (await sandbox.processes(), await copy.processes()) == (("httpd",), ())
         assert await copy.changes() == there
-        assert (
-            await sh(copy, "wget -q -O - http://127.0.0.1:81/new; cat /app/staged; ls /bin/vi || true")
-            == "new\nstaged\n"
-        )
+        seen = await sh(copy, "wget -q -O - http://127.0.0.1:81/new; cat /app/staged; ls /bin/vi || true")
+        assert seen == "new\nstaged\n"
         await sh(sandbox, "echo later > /app/later")
         await sh(copy, "rm /app/new")
         assert await sh(sandbox, "ls /app") == "later\nnew\nstaged\n"
@@ -179,6 +177,32 @@ def test_a_copy_beside_a_container_has_its_files_and_network_and_nothing_else_of
             await copy.processes()
 
     run(work, engine)
+
+
+async def seen_later(backend, made: str, paths: str) -> str:
+    """What a copy of a container sees of what appears in some folders of that one afterwards."""
+    async with open_sandbox(backend, SPEC) as sandbox:
+        await sh(sandbox, made)
+        copy = await sandbox.copy_beside()
+        await sh(sandbox, f"for each in {paths}; do echo later > $each/later; done")
+        return await sh(copy, f"for each in {paths}; do [ ! -e $each/later ] || echo $each; done")
+
+
+@pytest.mark.parametrize("engine", [pytest.param(each, marks=needs(each)) for each in ("docker", "podman")])
+def test_a_copy_shares_the_folders_where_services_keep_sockets_logs_and_data(engine):
+    async def work(backend):
+        folders = "/run /var/log /var/lib/db /var/lib/dpkg /var/tmp /opt /app"
+        assert await seen_later(backend, f"mkdir -p {folders}", folders) == "/run\n/var/log\n/var/lib/db\n"
+        if engine == "docker":
+            await links_share_nothing(backend)
+
+    run(work, engine)
+
+
+async def links_share_nothing(backend):
+    made = "mkdir -p /opt/log /var; ln -s /opt/log /var/log; ln -s /opt /run"
+    assert await seen_later(backend, made, "/opt /opt/log") == ""
+    assert await seen_later(backend, "mkdir -p /opt/log; ln -s /opt /var", "/opt /opt/log") == ""
 
 
 async def refuse_to_decide(_: SystemCopy) -> Curation:

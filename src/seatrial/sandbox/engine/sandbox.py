@@ -16,7 +16,8 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
-from seatrial.sandbox.engine import archives, listening, snapshot, survivors, usage
+from seatrial.sandbox.division import divide
+from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
 from seatrial.sandbox.engine.changes import Seen, common
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
@@ -146,8 +147,8 @@ class EngineSandbox:
         if reason := self._made.refused.get("listen"):
             raise HostUnsupportedError(f"nothing can listen inside the container: {reason}")
         pid = self._container.local_pid()
-        if pid is not None and listening.may_enter():
-            return await listening.listen(pid, port)
+        if pid is not None and entering.may_enter():
+            return await entering.listen(pid, port)
         return await self._made.visit(self._container.name, port)
 
     async def kill_all(self, phase: Phase = "agent") -> None:
@@ -251,15 +252,21 @@ class EngineSandbox:
             with tempfile.TemporaryFile() as archive:
                 await self.pack_layer(archive, api.MAX_ARCHIVE_BYTES)
                 await copy.unpack_layer("/", archive)
-            await copy.forget_copied(self._before)
+            await copy.take_over(self._container, self._before)
         except BaseException:
             await finish(copy.destroy())
             raise
         return copy
 
-    async def forget_copied(self, before: Seen) -> None:
-        """What was there before in the container that this one is a copy of is not a change here either."""
+    async def take_over(self, original: Container, before: Seen) -> None:
+        """Be the copy of a container: what was there `before` is not a change here, either."""
         self._before = common(before, await self._sight.start(self._hidden))
+        here, there, spec = self._container.local_pid(), original.local_pid(), self._made.spec
+        if here is None or there is None or not entering.may_enter():
+            return
+        parts = divide(spec.workdir, spec.system_folders).copied
+        with suppress(SandboxError):  # then it has those folders as they were
+            await entering.share_folders(here, there, parts, spec.workdir)
 
     def verifier_root(self) -> Path | None:
         """Where this machine finds the files that a verifier sees; None where they are elsewhere or not to be read.

@@ -30,6 +30,7 @@ from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
+_COPY_SEC = 300.0
 _ROOM = 10_000  # more processes than anybody can start before all are ended
 _VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777}  # whoever the verifier runs as has to write there
 
@@ -249,12 +250,15 @@ class EngineSandbox:
         copy = await self._made.create(self._made.spec, self._container.name)
         self._copies.append(copy)
         try:
-            with tempfile.TemporaryFile() as archive:
-                await self.pack_layer(archive, api.MAX_ARCHIVE_BYTES)
-                await copy.unpack_layer("/", archive)
-            await copy.take_over(self._container, self._before)
-        except BaseException:
+            async with asyncio.timeout(_COPY_SEC):
+                with tempfile.TemporaryFile() as archive:
+                    await self.pack_layer(archive, api.MAX_ARCHIVE_BYTES)
+                    await copy.unpack_layer("/", archive)
+                await copy.take_over(self._container, self._before)
+        except BaseException as error:
             await finish(copy.destroy())
+            if isinstance(error, TimeoutError):
+                raise SandboxError(f"its files cannot be copied within {_COPY_SEC:g} s") from error
             raise
         return copy
 

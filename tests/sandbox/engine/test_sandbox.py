@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import Curation, ExecSpec, Image, ImageConfig, Network, Sandbox, SystemCopy
+from seatrial.sandbox.api import Copyable, Curation, ExecSpec, Image, ImageConfig, Network, Sandbox, SystemCopy
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.command import run_tool
 from seatrial.sandbox.session import open_sandbox
@@ -183,6 +183,7 @@ async def seen_later(backend, made: str, paths: str) -> str:
     """What a copy of a container sees of what appears in some folders of that one afterwards."""
     async with open_sandbox(backend, SPEC) as sandbox:
         await sh(sandbox, made)
+        assert isinstance(sandbox, Copyable)
         copy = await sandbox.copy_beside()
         await sh(sandbox, f"for each in {paths}; do echo later > $each/later; done")
         return await sh(copy, f"for each in {paths}; do [ ! -e $each/later ] || echo $each; done")

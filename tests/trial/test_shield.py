@@ -9,11 +9,13 @@ import pytest
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, FakeSandbox, answer
+from seatrial.trial.work import listening
 from tests.attacks.attack import FORGE_PY, FORGE_SH
 from tests.sandbox.embedded.support import MODES, needs_python, needs_root
 from tests.system_python import SITE_HOOK, STDLIB
 from tests.trial.support import ANSWER, PYTHON_FILES, PYTHON_TEST, Desk, open_desk, python_command
 from tests.trial.test_survivors import LEAVE_BEHIND, leave
+from tests.trial.test_work import TABLES
 
 pytestmark = [needs_root, needs_python]
 ROUNDS = 6
@@ -230,3 +232,22 @@ def test_what_keeps_the_verifier_from_a_verdict_is_ended_and_the_verifier_asked_
     assert (ran.reward, ran.record.outcome) in [(0.0, "fail"), (0.0, "no_output")]
     assert ran.run.isolation == "kill"
     assert ran.run.survivors != ()
+
+
+@pytest.mark.parametrize(("reward", "codes"), [(b"0", ["services_ended"]), (b"1", [])])
+@pytest.mark.parametrize("printed", [TABLES, ""])
+def test_where_there_can_be_no_copy_services_end_and_a_verdict_below_a_pass_says_so(tmp_path, reward, codes, printed):
+    def command(spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
+        if spec.phase == "verifier":
+            sandbox.files["/logs/verifier/reward.txt"] = reward
+        elif spec.changes_from_here:
+            sandbox.running.append("server")
+        return answer(printed if "/proc/net" in spec.argv[-1] else "")
+
+    backend = FakeBackend(command, capabilities=replace(ALL_POWERFUL, isolation="namespaces"))
+    with asyncio.Runner() as runner:
+        ran = Desk(runner, backend, tmp_path).attack("work", keep="record")
+    assert (ran.run.isolation, ran.run.services) == ("kill", listening(printed))
+    assert [warning.code for warning in ran.record.warnings] == (codes if printed else [])
+    assert ("services_ended" in ran.tags) == bool(ran.record.warnings)
+    assert all("unix:@abstract of server" in warning.message for warning in ran.record.warnings)

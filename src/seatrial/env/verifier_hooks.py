@@ -88,10 +88,14 @@ async def _shield_again(workplace: TrialWorkplace) -> None:
     from seatrial.trial.verifier_files import VerifierStage, link_oracle  # noqa: PLC0415
 
     run, trial = workplace.turn.notes.verifier_run, workplace.trial
-    if run is None or (run.isolation != "separate" and run.appeal is None):
+    if run is None:
         return
-    verification, elsewhere = workplace.verification(), run.isolation == "separate"
+    verification = workplace.verification()
     guarded = verification.place.capabilities.guarded_phases
+    in_copy = run.isolation == "guarded" and not guarded
+    elsewhere = run.isolation == "separate" or in_copy
+    if not elsewhere and run.appeal is None:
+        return
     isolation = ("guarded" if guarded else "kill") if elsewhere else run.isolation
     await raise_shield(verification, trial.sandbox, trial.machinery, isolation)
     if not elsewhere:

@@ -27,6 +27,7 @@ RUN_CATEGORIES = frozenset(
             "program_changed",
         ),
         *("pytest_hook_planted", "python_path_changed", "shell_startup_changed", "startup_hook_planted"),
+        *("services_beside", "services_ended"),
         *("system_changed", "system_folder_replaced", "verifier_broken", "verifier_silenced"),
         *("verifier_tool_missing", "verifier_tools_restored", NONDETERMINISTIC),
     }

@@ -139,13 +139,15 @@ class Appeal(StrictModel):
 class VerifierRun(StrictModel):
     """How the verifier ran; its exit code never overrides the reward it wrote.
 
-    `survivors` are processes the agent left running. `restored` and `hidden` are the first of those files that the
-    verifier did not meet as the agent left them: as in the image, or not at all. When `shielded`, it had a system of
-    its own, whatever the survivors did to theirs meanwhile; `trust` says whether that was the agent's by somebody's
-    wish. A verifier that said nothing was asked for a `baseline`: one that judged there was silenced by the agent, one
-    that is silent there too is broken. Where it was asked more than once about the same end state, `repeats` are all
-    rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts. It was
-    `repeated_in` sandboxes that were laid out anew, or in the same one. `layout` says where it was started.
+    `survivors` are processes the agent left running. `services` is what these listened on in a container: they answered
+    a `guarded` verifier, which had a copy of all files, and ended before one with `kill`. `restored` and `hidden` are
+    the first of those files that the verifier did not meet as the agent left them: as in the image, or not at all. When
+    `shielded`, it had a system of its own, whatever the survivors did to theirs meanwhile; `trust` says whether that
+    was the agent's by somebody's wish. A verifier that said nothing was asked for a `baseline`: one that judged there
+    was silenced by the agent, one that is silent there too is broken. Where it was asked more than once about the same
+    end state, `repeats` are all rewards in their order, None where there was no verdict: this is the run with the
+    lowest one, which counts. It was `repeated_in` sandboxes that were laid out anew, or in the same one. `layout` says
+    where it was started.
     """
 
     exit_code: int | None = None
@@ -153,6 +155,7 @@ class VerifierRun(StrictModel):
     duration_sec: NonNegative
     isolation: IsolationLevel
     survivors: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     restored_count: NonNegativeInt = 0
     hidden: tuple[str, ...] = ()
@@ -241,7 +244,9 @@ class TrialWarning(StrictModel):
 
     `agent_not_started`: its command could not be started. `no_model_call`: it was given a model and never called it.
     `calls_refused`: the gateway refused every call it made. `calls_unanswered`: none of its calls got an answer.
-    `verifier_tool_missing`: the verifier gave a 0 and lacked a tool of its own.
+    `verifier_tool_missing`: the verifier gave a 0 and lacked a tool of its own. `services_ended`: what the agent left
+    listening was ended before the verifier, which gave less than a pass. `services_beside`: it answered, but what it
+    wrote meanwhile was not in the verifier's copy of the files, and the verifier gave less than a pass.
     """
 
     code: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]

@@ -161,6 +161,8 @@ _WARNINGS = {
     "calls_refused": "every call of the agent was refused by the gateway",
     "calls_unanswered": "no call of the agent was answered",
     "verifier_tool_missing": "the verifier lacked a tool of its own, so its 0 may say nothing about the agent",
+    "services_ended": "services of the agent were ended before the verifier, which gave less than a pass",
+    "services_beside": "the verifier met services of the agent with a copy of its files, and gave less than a pass",
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, Protocol, Self
+from typing import BinaryIO, Literal, Protocol, Self, runtime_checkable
 
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 
@@ -283,6 +283,19 @@ class Sandbox(Protocol):
 
     async def destroy(self) -> None:
         """End every process and remove every trace."""
+        ...
+
+
+@runtime_checkable
+class Copyable(Protocol):
+    """A sandbox that can have a copy of its files beside it while its processes run on."""
+
+    async def copy_beside(self) -> Sandbox:
+        """A sandbox of the same image with the same files, which shares the network and nothing else.
+
+        Its processes reach what listens in the other one's network, and neither sees the other's processes. Raises
+        SandboxError or HostUnsupportedError where that cannot be had. Whoever asks for it destroys it.
+        """
         ...
 
 

@@ -19,12 +19,13 @@ from seatrial.sandbox.layer_marks import is_gone_mark, is_made_anew, knows_owner
 _PROGRAMS = frozenset({"bin", "sbin", "lib", "lib64", "usr", "x86_64-linux-gnu", "aarch64-linux-gnu"})
 _COMMAND_SEC = 600.0
 # Pairs of what is to be done and a path: to directories a mode and perhaps an owner, in place of which a file is to be
-# nothing, or whatever it is nothing.
-_EACH = """while [ $# -gt 1 ]; do
+# nothing, or whatever it is nothing. Not every image has a chown, and root's own directories need none.
+_EACH = """own() { [ "$1" = 0:0 ] && [ -O "$2" ] && [ -G "$2" ] || chown "$1" -- "$2"; }
+while [ $# -gt 1 ]; do
 case "$1" in
 gone) rm -rf -- "$2" ;;
 file) [ -L "$2" ] || [ ! -d "$2" ] || rm -rf -- "$2" ;;
-*) [ -L "$2" ] || [ ! -d "$2" ] || { { [ -z "${1#* }" ] || chown "${1#* }" -- "$2"; } && chmod "${1%% *}" -- "$2"; } ;;
+*) [ -L "$2" ] || [ ! -d "$2" ] || { { [ -z "${1#* }" ] || own "${1#* }" "$2"; } && chmod "${1%% *}" -- "$2"; } ;;
 esac || exit 1; shift 2; done"""
 _COMMAND = ("/bin/sh", "-c", 'xargs -0 -n 500 sh -c "$0" sh', _EACH)
 

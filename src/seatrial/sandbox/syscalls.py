@@ -21,6 +21,7 @@ _idle_stack = ctypes.create_string_buffer(2**15)
 
 _CLONE_INTO_CGROUP = 0x200000000
 _CLONE_VM = 0x100
+CLONE_FS = 0x200
 CLONE_FILES = 0x400
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -252,16 +253,20 @@ def bind_shifted(source: str, target: str, user_namespace: int) -> None:
         os.close(tree)
 
 
-def clone_mounts(path: str, *, recursive: bool = False) -> int:
-    """A descriptor of what is mounted at a path, as a copy that is nowhere yet. It can be taken to other namespaces."""
-    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
-    return _syscall("open_tree", ctypes.c_int(_AT_FDCWD), _encode(path), ctypes.c_uint(flags))
+def clone_mounts(place: str | int, *, recursive: bool = False) -> int:
+    """A descriptor of what is mounted at a path or another descriptor, as a copy that is nowhere yet.
+
+    It can be taken to other namespaces.
+    """
+    is_opened = isinstance(place, int)
+    folder = ctypes.c_int(place if isinstance(place, int) else _AT_FDCWD)
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | (_AT_EMPTY_PATH if is_opened else 0) | (_AT_RECURSIVE if recursive else 0)
+    return _syscall("open_tree", folder, b"" if is_opened else os.fsencode(str(place)), ctypes.c_uint(flags))
 
 
 def bind_opened(descriptor: int, target: str | int, *, recursive: bool = False) -> None:
     """Make the directory or file that a descriptor is of appear a second time, on a path or another descriptor."""
-    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    tree = _syscall("open_tree", ctypes.c_int(descriptor), b"", ctypes.c_uint(flags))
+    tree = clone_mounts(descriptor, recursive=recursive)
     try:
         attach_mounts(tree, target)
     finally:

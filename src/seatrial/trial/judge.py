@@ -7,7 +7,7 @@ from seatrial.model.record import Appeal
 from seatrial.sandbox.api import Sandbox
 from seatrial.trial.judgement import Judgement, VerifierOutcome, evaluate, read_judgement
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
+from seatrial.trial.shield import Shield, lower_shield, open_copy, planted_meanwhile, raise_shield
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
@@ -25,20 +25,32 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
         isolation = "kill"
     if isolation == "exposed" and verification.options.isolation == "kill":
         await sandbox.kill_all()
-    if isolation != "separate":
-        await make_way(verification, sandbox)
-    shield = await raise_shield(verification, sandbox, machinery, isolation)
-    judgement = await _run_once(verification, sandbox, machinery, shield)
+    async with open_copy(verification, sandbox, isolation) as copy:
+        if isolation != "separate":
+            await make_way(verification, copy or sandbox)
+        shield = await raise_shield(verification, copy or sandbox, machinery, isolation)
+        if copy is not None:
+            shield = replace(shield, isolation="guarded", copied=True)
+        return await _judge_shielded(verification, (sandbox, copy), machinery, shield)
+
+
+async def _judge_shielded(
+    verification: Verification, places: tuple[Sandbox, Sandbox | None], machinery: Machinery, shield: Shield
+) -> Judgement:
+    """Judge in a sandbox where the agent's processes are, or in the copy beside it if there is one."""
+    sandbox, room = places[0], places[1] or places[0]
+    judgement = await _run_once(verification, room, machinery, shield)
     if shield.isolation == "guarded" and verification.work.survivors:
         planted = await planted_meanwhile(verification, sandbox, shield)
         if planted.to_hide or judgement.verdict.silent:
+            room = sandbox
             shield = await raise_shield(verification, sandbox, machinery, "kill")
             judgement = await _run_once(verification, sandbox, machinery, shield)
         judgement = replace(judgement, planted=planted.paths)
     if shield.curated.matters and _reward(verification, judgement) < verification.options.pass_threshold:
-        lowered = await lower_shield(sandbox, verification.work, shield)
+        lowered = await lower_shield(room, verification.work, shield)
         if lowered is not None:
-            second = await _run_once(verification, sandbox, machinery, lowered, "verifier/as-left")
+            second = await _run_once(verification, room, machinery, lowered, "verifier/as-left")
             return _weigh(verification, judgement, second)
     return judgement
 

@@ -16,7 +16,7 @@ from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield
 from seatrial.trial.verification import Verification
-from seatrial.verify.integrity import integrity_tags, output_tags
+from seatrial.verify.integrity import integrity_tags, output_tags, service_tags
 from seatrial.verify.system.curate import NOTHING, Curated
 from seatrial.verify.system.evidence import dispute_tag, system_tags, write_evidence
 
@@ -69,11 +69,12 @@ def _describe_run(verification: Verification, ended: ExecResult, shield: Shield,
         duration_sec=ended.duration_sec,
         isolation=shield.isolation,
         survivors=verification.work.survivors,
+        services=verification.work.services,
         restored=tuple(sorted(curated.put_back)[:_NAMED]),
         restored_count=len(curated.put_back),
         hidden=tuple(sorted(curated.hidden)[:_NAMED]),
         hidden_count=len(curated.hidden),
-        shielded=shield.owned,
+        shielded=shield.owned or shield.copied,
         trust="as_left" if verification.trusts_agent else "image",
         truncated=ended.truncated,
         layout=verification.options.layout,
@@ -107,6 +108,8 @@ def score(round_: Round, judgement: Judgement, changes: FileChanges, options: Tr
         *output_tags(judgement.raw.output),
         *system_tags(judgement.curated, judgement.run, judgement.planted),
     ]
+    if evaluation.reward < options.pass_threshold:
+        tags += service_tags(judgement.run)
     if judgement.disputed is not None:
         tags.append(dispute_tag(evaluation.reward, judgement.disputed))
     if not tags:

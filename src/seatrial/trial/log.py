@@ -1,7 +1,7 @@
 """What is known of a trial while it runs, and the record that becomes of it."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -33,6 +33,7 @@ from seatrial.trial.events import Notice, Observer, PhaseStarted, unobserved
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verifier_tools import TOOL_MISSING, about_missing_tools
+from seatrial.verify.integrity import SERVICES_BESIDE, SERVICES_ENDED
 
 _AGENTS_PHASES = ("agent", "collect")
 
@@ -123,7 +124,8 @@ class TrialLog:
     def _warnings(self) -> tuple[TrialWarning, ...]:
         tools = sorted({tool for log in self.rounds for tool in log.missing_tools})
         about_tools = (TrialWarning(code=TOOL_MISSING, message=about_missing_tools(tools)),) if tools else ()
-        return (*find_warnings([log.trace for log in self.rounds if log.trace]), *about_tools)
+        traces = find_warnings([log.trace for log in self.rounds if log.trace])
+        return (*traces, *about_tools, *_about_services(log.evaluation for log in self.rounds))
 
     def record(self) -> TrialRecord:
         """The record of what has been noted."""
@@ -175,6 +177,13 @@ class TrialLog:
             return judged[None]
         named = {name: evaluation for name, evaluation in judged.items() if name}
         return combine(named, self._spec.task.config.multi_step_reward_strategy)
+
+
+def _about_services(evaluations: Iterable[EvaluationResult | None]) -> Iterator[TrialWarning]:
+    tags = [tag for evaluation in evaluations if evaluation for tag in evaluation.error_taxonomy or ()]
+    for code in (SERVICES_ENDED, SERVICES_BESIDE):
+        if said := next((tag.description for tag in tags if tag.category == code), None):
+            yield TrialWarning(code=code, message=said)
 
 
 def _total(usages: list[ModelUsage]) -> ModelUsage | None:

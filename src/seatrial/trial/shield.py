@@ -6,13 +6,14 @@ that, the agent's processes are ended and the files are put back in place.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
+from seatrial.concurrency import finish
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, IsolationLevel
-from seatrial.sandbox.api import AS_COPIED, Curation, ExecSpec, Sandbox, SandboxBackend, SystemCopy
+from seatrial.sandbox.api import AS_COPIED, Copyable, Curation, ExecSpec, Sandbox, SandboxBackend, SystemCopy
 from seatrial.sandbox.transfer import get_file
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.verification import Verification
@@ -46,10 +47,14 @@ _TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", ACCOUNTS)
 
 @dataclass(frozen=True, slots=True)
 class Shield:
-    """What was done so that the agent does not judge itself. `owned`: the verifier has a system of its own."""
+    """What was done so that the agent does not judge itself.
+
+    `owned`: the verifier has a system of its own. `copied`: it has a copy of all files, beside services that run on.
+    """
 
     isolation: IsolationLevel
     owned: bool = False
+    copied: bool = False
     curated: Curated = NOTHING
     saved: Saved | None = None
     """What was put back in place, as it was."""
@@ -77,6 +82,30 @@ async def raise_shield(
             "%s: the verifier cannot have a system of its own; the agent's processes end", verification.spec.trial_id
         )
     return await _put_back(ground, work)
+
+
+@asynccontextmanager
+async def open_copy(
+    verification: Verification, sandbox: Sandbox, isolation: IsolationLevel
+) -> AsyncIterator[Sandbox | None]:
+    """A copy of the sandbox to verify in, so that services which the agent left can answer; it is gone afterwards.
+
+    None where there are none, where they must end, or where there can be no copy: then they end.
+    """
+    wanted = isolation == "kill" and verification.options.isolation == "guarded" and verification.work.services
+    if not wanted or not isinstance(sandbox, Copyable):
+        yield None
+        return
+    copy = None
+    try:
+        copy = await sandbox.copy_beside()
+    except (SandboxError, HostUnsupportedError) as error:
+        _log.warning("%s: services that the agent left running end: %s", verification.spec.trial_id, error)
+    try:
+        yield copy
+    finally:
+        if copy is not None:
+            await finish(copy.destroy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,5 +263,6 @@ async def planted_meanwhile(verification: Verification, sandbox: Sandbox, shield
     before = {*work.found.added, *work.found.modified, *work.found.removed}
     new = [change for change in each(now) if change.path not in before]
     hidden = hidden_in(new, verification.module_folders, Surroundings(named=verification.named))
-    system = verification.division.of_system([change.path for change in new]) if shield.owned else ()
+    apart = shield.owned or shield.copied
+    system = verification.division.of_system([change.path for change in new]) if apart else ()
     return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden))

@@ -1,19 +1,21 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.descriptors import raise_if_short
-from seatrial.errors import ContentError
+from seatrial.errors import ContentError, SandboxError
 from seatrial.model.agent import AgentResult
 from seatrial.model.artifacts import RawFile
 from seatrial.model.base import to_json
 from seatrial.model.config import ArtifactSpec
 from seatrial.model.record import CHANGES, ChangeCounts, FileChanges
-from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
+from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.transfer import get_tree
 from seatrial.trial.place import Place
@@ -23,6 +25,15 @@ from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_ar
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
 _AGENT_LOGS = "/logs/agent"
 _LEAST_SECRET = 8
+_SOCKETS = ("/bin/sh", "-c", "cd /proc/net && cat tcp tcp6 udp udp6 unix 2>/dev/null")
+_SOCKETS_SEC = 30.0
+# Rows of sockets that accept connections (0A), or datagrams from anybody (07); and of unix sockets that accept.
+_PORT = re.compile(
+    r"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:0000 (0A|07) \S+ \S+ \S+ +\d+ +\d+ (\d+)\b", re.MULTILINE
+)
+_PATH = re.compile(r"^[0-9a-fA-F]+: [0-9A-F]+ [0-9A-F]+ 00010000 \d+ 01 +(\d+) (.+)$", re.MULTILINE)
+_KINDS = {"0A": "tcp", "07": "udp"}
+_MOST_SERVICES = 50
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
@@ -82,6 +93,8 @@ class Work:
     kept: tuple[KeptArtifact, ...]
     artifacts: Path
     """Where those that were kept lie."""
+    services: tuple[str, ...] = ()
+    """What processes listen on that are still running, such as `tcp:8000`; asked only where they cannot just run on."""
 
 
 async def take_stock(
@@ -109,7 +122,41 @@ async def take_stock(
     wanted: Sequence[ArtifactSpec] = [*published, *round_.artifacts]
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
     output = await fetch_output(sandbox, round_.judged.output)
-    return Work(output, changes, found, survivors, kept, folder / "artifacts")
+    services = await _find_services(sandbox) if survivors and not _may_run_on(place.capabilities) else ()
+    return Work(output, changes, found, survivors, kept, folder / "artifacts", services)
+
+
+def _may_run_on(capabilities: Capabilities) -> bool:
+    """Whether processes of the agent may run on beside a verifier without ado: it is shielded, or nothing is."""
+    return capabilities.guarded_phases or capabilities.isolation == "none"
+
+
+async def _find_services(sandbox: Sandbox) -> tuple[str, ...]:
+    """What listens in a sandbox by its own word; an agent that answers in its place gains nothing by that."""
+    command = ExecSpec(_SOCKETS, user=0, cwd="/", timeout_sec=_SOCKETS_SEC)
+    try:
+        printed = (await sandbox.exec(command)).stdout.decode(errors="replace")
+    except SandboxError:
+        return ()
+    return listening(printed, _own_sockets())
+
+
+def listening(tables: str, own: Set[str] = frozenset()) -> tuple[str, ...]:
+    """What is listened on, of the kernel's tables of sockets; `own` are left out, by their inodes."""
+    ports = (row.groups() for row in _PORT.finditer(tables))
+    found = {f"{_KINDS[state]}:{int(port, 16)}" for port, state, inode in ports if inode not in own}
+    found |= {f"unix:{path}" for inode, path in _PATH.findall(tables) if inode not in own}
+    return tuple(sorted(found)[:_MOST_SERVICES])
+
+
+def _own_sockets() -> frozenset[str]:
+    """The inodes of this process's own sockets: the gateway and the proxy listen inside sandboxes."""
+    links = set()
+    with suppress(OSError):  # not Linux
+        for entry in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):
+                links.add(str(entry.readlink()))
+    return frozenset(link.removeprefix("socket:[").removesuffix("]") for link in links)
 
 
 def _beyond(changes: FileChanges, staged: Set[str]) -> FileChanges:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from seatrial.model.artifacts import LINKED_TO, RawFile
 from seatrial.model.evaluation import ErrorSource, ErrorTag
-from seatrial.model.record import FileChanges
+from seatrial.model.record import FileChanges, VerifierRun
 
+SERVICES_ENDED, SERVICES_BESIDE = "services_ended", "services_beside"
 _SHOWN = 5
 _PROGRAM_FOLDERS = r"/(?:usr/(?:local/)?)?s?bin"
 _PROGRAM = re.compile(rf"{_PROGRAM_FOLDERS}/([^/]+)")
@@ -113,6 +114,18 @@ def integrity_tags(changes: FileChanges, survivors: Sequence[str]) -> list[Error
     if survivors:
         tags.append(_tag("processes_left_running", f"still running when verification began: {some(survivors)}"))
     return tags
+
+
+def service_tags(run: VerifierRun) -> list[ErrorTag]:
+    """A tag for a verdict below a pass on services that the verifier could not meet as the agent left them."""
+    if not run.services or run.isolation not in ("guarded", "kill"):
+        return []
+    left = f"{some(run.services)} of {some(run.survivors)}"
+    if run.isolation == "kill":
+        said = f"what the agent left listening was ended before the verifier ({left}); with `-e embedded` it runs on"
+        return [_tag(SERVICES_ENDED, said)]
+    said = f"the verifier met what the agent left listening ({left}), but not every file that this wrote meanwhile"
+    return [_tag(SERVICES_BESIDE, said)]
 
 
 def output_tags(output: RawFile | None) -> list[ErrorTag]:

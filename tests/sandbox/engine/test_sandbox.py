@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import Curation, ExecSpec, Image, ImageConfig, Network, Sandbox, SystemCopy
+from seatrial.sandbox.api import Copyable, Curation, ExecSpec, Image, ImageConfig, Network, Sandbox, SystemCopy
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.command import run_tool
 from seatrial.sandbox.session import open_sandbox
@@ -151,6 +151,59 @@ def test_what_differs_is_found_without_directories_and_from_a_moment_on():
         assert found.modified == ("/bin/sort",)
 
     run(work)
+
+
+@pytest.mark.parametrize("engine", [pytest.param(each, marks=needs(each)) for each in ("docker", "podman")])
+def test_a_copy_beside_a_container_has_its_files_and_network_and_nothing_else_of_it(engine):
+    async def work(backend):
+        sandbox = await backend.create(SPEC)
+        await sh(sandbox, "mkdir -p /app; echo staged | tee /app/staged > /etc/staged")
+        serve = "echo new > /app/new; echo changed > /etc/staged; rm /bin/vi; (cd /app; httpd -p 127.0.0.1:81)"
+        await sh(sandbox, serve, changes_from_here=True)
+        there = await sandbox.changes()
+        copy = await sandbox.copy_beside()
+        assert (await sandbox.processes(), await copy.processes()) == (("httpd",), ())
+        assert await copy.changes() == there
+        seen = await sh(copy, "wget -q -O - http://127.0.0.1:81/new; cat /app/staged; ls /bin/vi || true")
+        assert seen == "new\nstaged\n"
+        await sh(sandbox, "echo later > /app/later")
+        await sh(copy, "rm /app/new")
+        assert await sh(sandbox, "ls /app") == "later\nnew\nstaged\n"
+        assert await sh(copy, "ls /app") == "staged\n"
+        assert copy.verifier_root() != sandbox.verifier_root()
+        assert (copy.verifier_root() / "app/staged").read_text() == "staged\n"
+        await sandbox.destroy()
+        with pytest.raises(SandboxError):
+            await copy.processes()
+
+    run(work, engine)
+
+
+async def seen_later(backend, made: str, paths: str) -> str:
+    """What a copy of a container sees of what appears in some folders of that one afterwards."""
+    async with open_sandbox(backend, SPEC) as sandbox:
+        await sh(sandbox, made)
+        assert isinstance(sandbox, Copyable)
+        copy = await sandbox.copy_beside()
+        await sh(sandbox, f"for each in {paths}; do echo later > $each/later; done")
+        return await sh(copy, f"for each in {paths}; do [ ! -e $each/later ] || echo $each; done")
+
+
+@pytest.mark.parametrize("engine", [pytest.param(each, marks=needs(each)) for each in ("docker", "podman")])
+def test_a_copy_shares_the_folders_where_services_keep_sockets_logs_and_data(engine):
+    async def work(backend):
+        folders = "/run /var/log /var/lib/db /var/lib/dpkg /var/tmp /opt /app"
+        assert await seen_later(backend, f"mkdir -p {folders}", folders) == "/run\n/var/log\n/var/lib/db\n"
+        if engine == "docker":
+            await links_share_nothing(backend)
+
+    run(work, engine)
+
+
+async def links_share_nothing(backend):
+    made = "mkdir -p /opt/log /var; ln -s /opt/log /var/log; ln -s /opt /run"
+    assert await seen_later(backend, made, "/opt /opt/log") == ""
+    assert await seen_later(backend, "mkdir -p /opt/log; ln -s /opt /var", "/opt /opt/log") == ""
 
 
 async def refuse_to_decide(_: SystemCopy) -> Curation:

@@ -205,3 +205,73 @@ def test_the_entry_point_of_an_image_runs_before_the_agent(tmp_path, engine, las
     else:
         assert ran.text("agent/stdout.txt").split() == ["broken", "1", left]
         assert ran.reward == 1.0
+
+
+SERVED = """#!/bin/sh
+wget -q -O - http://127.0.0.1:8000/answer > /tmp/said
+if /bin/grep -qx right /tmp/said; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+SERVE = """mkdir -p /app/www; echo {} > /app/www/answer; cd /app/www
+setsid httpd -f -p 127.0.0.1:8000 >/dev/null 2>&1 &
+while ! wget -q -O - http://127.0.0.1:8000/answer >/dev/null 2>&1; do :; done
+"""
+# What a service does at the verifier's request: it looks for it, forges its verdict and ends it.
+LOOK_AND_KILL = """mkdir -p /app/www/cgi-bin; cat > /app/www/cgi-bin/look <<'END'
+#!/bin/sh
+echo; mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt
+cat /tests/secret /proc/[0-9]*/root/tests/secret 2>/dev/null
+for each in /proc/[0-9]*; do
+  if tr '\\0' ' ' < $each/cmdline | grep -q '[t]ests/test.sh'; then echo found; kill -9 ${each#/proc/}; fi
+done
+END
+chmod 755 /app/www/cgi-bin/look
+"""
+ASK_TO_LOOK = """#!/bin/sh
+wget -q -O /logs/verifier/found.txt http://127.0.0.1:8000/cgi-bin/look
+echo 0 > /logs/verifier/reward.txt
+"""
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("right", 1.0), ("wrong", 0.0)])
+def test_a_service_that_the_agent_left_answers_the_verifier(desk, image, answer, reward):
+    task = write_task(desk.new_folder() / "task", files={"tests/test.sh": SERVED})
+    ran = play(desk, image, SERVE.format(answer), task)
+    assert (ran.reward, ran.run.isolation, ran.run.shielded) == (reward, "guarded", True)
+    assert (ran.run.survivors, ran.run.services) == (("httpd",), ("tcp:8000",))
+    assert [warning.code for warning in ran.record.warnings] == ([] if reward else ["services_beside"])
+
+
+@pytest.mark.parametrize(("isolation", "sees"), [("guarded", False), ("keep", True)])
+def test_a_service_finds_nothing_of_the_verifier_that_it_answers(desk, image, isolation, sees):
+    """The same service does find it, and ends it, where somebody says that nothing is to be shielded."""
+    files = {"tests/test.sh": ASK_TO_LOOK, "tests/secret": "secret\n"}
+    task = write_task(desk.new_folder() / "task", files=files)
+    ran = play(desk, image, LOOK_AND_KILL + SERVE.format("x"), task, isolation=isolation)
+    assert (ran.reward, "secret" in ran.text("verifier/files/found.txt")) == (1.0 if sees else 0.0, sees)
+
+
+def test_beside_a_service_programs_that_were_replaced_are_those_of_the_image(desk, image):
+    task = write_task(desk.new_folder() / "task", files={"tests/test.sh": SERVED})
+    replace_grep = f"cp /bin/busybox /app/sh; {program('/bin/grep', '/app/sh')}"
+    ran = play(desk, image, f"{SERVE.format('wrong')}\n{replace_grep}", task)
+    assert (ran.reward, ran.run.isolation, ran.run.restored) == (0.0, "guarded", ("/bin/grep",))
+    assert (ran.record.disputed_reward, ran.tags >= {"verifier_tools_restored", "disputed_verdict"}) == (1.0, True)
+
+
+def test_a_service_beside_which_a_verifier_is_silent_ends_and_the_record_says_so(desk, image):
+    test = f"{SERVED}wget -q -O - http://127.0.0.1:8000/answer && rm /logs/verifier/reward.txt"
+    task = write_task(desk.new_folder() / "task", files={"tests/test.sh": test})
+    ran = play(desk, image, SERVE.format("right"), task)
+    assert (ran.reward, ran.run.isolation, ran.run.services) == (0.0, "kill", ("tcp:8000",))
+    assert [warning.code for warning in ran.record.warnings] == ["services_ended"]
+
+
+def test_a_service_runs_on_for_the_next_step_whose_agent_sees_nothing_of_the_verifier_before(desk, image):
+    files = {f"steps/{name}/instruction.md": "Serve it.\n" for name in ("one", "two")}
+    files |= {f"steps/{name}/tests/test.sh": SERVED for name in ("one", "two")}
+    task = write_task(desk.new_folder() / "task", toml=STEPS, files=files)
+    look = "(ls -d /tests /logs/verifier; wget -q -O - http://127.0.0.1:8000/answer) >> /app/seen 2>/dev/null"
+    ran = play(desk, image, f"{look}; [ -e /app/www ] || {{ {SERVE.format('right')} }}", task)
+    assert (ran.reward, [run.isolation for run in ran.record.verifier_runs]) == (1.0, ["guarded", "guarded"])
+    kept = sorted(ran.folder.rglob("artifacts/app/seen"))
+    assert [path.read_text() for path in kept] == ["", "right\n"]

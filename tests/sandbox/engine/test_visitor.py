@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.sandbox.api import Image, SandboxBackend, SandboxSpec
-from seatrial.sandbox.engine import listening
+from seatrial.sandbox.engine import entering
 from seatrial.sandbox.engine.backend import EngineBackend
 from seatrial.testing.contract_network import NetworkContract
 from tests.conftest import REPOSITORY
@@ -22,7 +22,7 @@ from tests.everybody import python_for_everybody
 class TestVisitors(NetworkContract):
     @pytest.fixture(autouse=True)
     def stay_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(listening, "may_enter", lambda: False)
+        monkeypatch.setattr(entering, "may_enter", lambda: False)
 
     def make_backend(self) -> SandboxBackend:
         return EngineBackend("docker", engine_endpoint("docker"))

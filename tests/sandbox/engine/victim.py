@@ -1,4 +1,4 @@
-"""A program that makes a container, says so and waits to be killed."""
+"""A program that makes a container and a copy beside it, says so and waits to be killed."""
 
 import asyncio
 import sys
@@ -12,6 +12,7 @@ async def main(engine: Engine, socket: str, image: str) -> None:
     async with EngineBackend(engine, Endpoint(engine, socket)) as backend:
         sandbox = await backend.create(SandboxSpec(image=Image(image), env={"VICTIM": "1"}))
         await sandbox.exec(ExecSpec(("/bin/sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &")))
+        await sandbox.copy_beside()
         print(backend.run_name, flush=True)  # noqa: T201 - whoever started it waits for this line
         await asyncio.Event().wait()
 

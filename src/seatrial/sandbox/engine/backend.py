@@ -144,12 +144,15 @@ class EngineBackend:
 
     async def create(self, spec: SandboxSpec) -> EngineSandbox:
         """A new container, no more than two per core at a time. Raises HostUnsupportedError or SandboxError."""
+        return await self._create(spec)
+
+    async def _create(self, spec: SandboxSpec, network_of: str | None = None) -> EngineSandbox:
         if self._closed:
             raise SandboxError(f"the {self._engine} backend is closed; create sandboxes inside its `async with` block")
         limits = self._enforceable(spec)
         known = await self._images.ensure(spec.image)
         name = f"seatrial-{self._run.name}-{next(self._numbers)}"
-        order = Order(name, known.name, labels(self._run), self._volume, limits, self._podman)
+        order = Order(name, known.name, labels(self._run), self._volume, limits, self._podman, network_of)
         spec = replace(spec, env={**spec.image.config.env, **spec.env})
         async with self._starts:
             await self._bring_tools(known.name)
@@ -177,7 +180,7 @@ class EngineBackend:
             files = ImageFiles(self._client, known.name, self._volume, labels(self._run))
             self._files[known.name] = files
         return ContainerParts(
-            spec, limits, known.user, self._missing, files, self._lists_everything, visit, self._forget
+            spec, limits, known.user, self._missing, files, self._lists_everything, visit, self._forget, self._create
         )
 
     async def _check_shell(self, image: str, container: Container) -> None:

@@ -127,6 +127,26 @@ async def since(client: EngineClient, container: str, before: Seen, now: Seen) -
     ]
 
 
+def common(before: Seen, copy: Seen) -> Seen:
+    """What of a copy in another container was there before, and like this: by content, for times are not copied."""
+    earlier = {change.path: change for change in before.changes}
+
+    def was_there(change: ContainerChange) -> bool:
+        then = earlier.get(change.path)
+        if then is None or _outward(then) != _outward(change):
+            return False
+        digest = before.digests.get(change.path)
+        return not change.has_content or (digest is not None and digest == copy.digests.get(change.path))
+
+    found = tuple(change for change in copy.changes if was_there(change))
+    return replace(copy, changes=found, complete=before.complete and copy.complete, _known=dict.fromkeys(found))
+
+
+def _outward(change: ContainerChange) -> tuple[int, str] | None:
+    """What a status tells beside content and times."""
+    return None if change.status is None else (change.status.mode, change.status.target)
+
+
 async def _digests(client: EngineClient, container: str, paths: Iterable[str]) -> dict[str, bytes]:
     """The digests of files; of what has become too large, or is no file any more, there is none."""
     asked = asyncio.Semaphore(_AT_ONCE)

@@ -31,9 +31,13 @@ class Order:
     volume: str
     limits: LimitSpec
     podman: bool
+    network_of: str | None = None
+    """The container whose network it shares; none for one of its own."""
 
     def request(self, spec: SandboxSpec) -> dict[str, Any]:
         """The engine's own way to say it."""
+        # Whoever shares a network shares its host name, and engines refuse another one.
+        hostname = {} if self.network_of else {"Hostname": spec.hostname}
         return {
             "Image": self.image,
             # Its name as an argument tells its first process from all others of this machine.
@@ -41,14 +45,14 @@ class Order:
             "Cmd": [self.name],
             "User": "0:0",
             "WorkingDir": spec.workdir,
-            "Hostname": spec.hostname,
+            **hostname,
             "Env": [f"{name}={value}" for name, value in spec.env.items()],
             "Labels": dict(self.labels),
             "Healthcheck": {"Test": ["NONE"]},
             # The first process ends with its input, and that ends when whoever holds it does.
             **dict.fromkeys(("OpenStdin", "StdinOnce", "AttachStdin"), True),
             "HostConfig": {
-                "NetworkMode": "none",
+                "NetworkMode": f"container:{self.network_of}" if self.network_of else "none",
                 "AutoRemove": not self.podman,  # Podman then removes what is only started anew
                 "LogConfig": {"Type": "none"},
                 "Mounts": [mount(self.volume, read_only=True)],

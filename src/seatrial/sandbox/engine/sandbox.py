@@ -1,7 +1,9 @@
 """EngineSandbox: one container, as the Sandbox Protocol describes it."""
 
 import asyncio
+import os
 import socket
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,8 +16,9 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
-from seatrial.sandbox.engine import archives, listening, snapshot, survivors, usage
-from seatrial.sandbox.engine.changes import Seen
+from seatrial.sandbox.division import divide
+from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
+from seatrial.sandbox.engine.changes import Seen, common
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.image_files import ImageFiles
@@ -27,6 +30,7 @@ from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
+_COPY_SEC = 300.0
 _ROOM = 10_000  # more processes than anybody can start before all are ended
 _VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777}  # whoever the verifier runs as has to write there
 
@@ -46,6 +50,7 @@ class ContainerParts:
     """Whether the engine lists everything that differs from an image."""
     visit: Visitor
     forget: Callable[["EngineSandbox"], Awaitable[None]]
+    create: Callable[[SandboxSpec, str | None], Awaitable["EngineSandbox"]]
 
 
 class EngineSandbox:
@@ -58,6 +63,7 @@ class EngineSandbox:
         self._outbound = Outbound(lambda: self.listen(0))
         self._sight = Sight(container, made.image, made.trusted)
         self._before = Seen()
+        self._copies: list[EngineSandbox] = []
         self._verifier_was_here = False
         self._destroyed = False
         self._teardown: asyncio.Future[None] | None = None
@@ -142,8 +148,8 @@ class EngineSandbox:
         if reason := self._made.refused.get("listen"):
             raise HostUnsupportedError(f"nothing can listen inside the container: {reason}")
         pid = self._container.local_pid()
-        if pid is not None and listening.may_enter():
-            return await listening.listen(pid, port)
+        if pid is not None and entering.may_enter():
+            return await entering.listen(pid, port)
         return await self._made.visit(self._container.name, port)
 
     async def kill_all(self, phase: Phase = "agent") -> None:
@@ -235,6 +241,46 @@ class EngineSandbox:
         self._check()
         await lay_out_by_commands(self, directory, archive)
 
+    async def copy_beside(self) -> "EngineSandbox":
+        """A container of the same image with the files of this one as they are now, which shares its network alone.
+
+        Neither sees the other's processes and files. It lives no longer than this one.
+        """
+        self._check()
+        copy = await self._made.create(self._made.spec, self._container.name)
+        self._copies.append(copy)
+        try:
+            async with asyncio.timeout(_COPY_SEC):
+                with tempfile.TemporaryFile() as archive:
+                    await self.pack_layer(archive, api.MAX_ARCHIVE_BYTES)
+                    await copy.unpack_layer("/", archive)
+                await copy.take_over(self._container, self._before)
+        except BaseException as error:
+            await finish(copy.destroy())
+            if isinstance(error, TimeoutError):
+                raise SandboxError(f"its files cannot be copied within {_COPY_SEC:g} s") from error
+            raise
+        return copy
+
+    async def take_over(self, original: Container, before: Seen) -> None:
+        """Be the copy of a container: what was there `before` is not a change here, either."""
+        self._before = common(before, await self._sight.start(self._hidden))
+        here, there, spec = self._container.local_pid(), original.local_pid(), self._made.spec
+        if here is None or there is None or not entering.may_enter():
+            return
+        parts = divide(spec.workdir, spec.system_folders).copied
+        with suppress(SandboxError):  # then it has those folders as they were
+            await entering.share_folders(here, there, parts, spec.workdir)
+
+    def verifier_root(self) -> Path | None:
+        """Where this machine finds the files that a verifier sees; None where they are elsewhere or not to be read.
+
+        Links in it are the agent's: whoever opens a path below it has to resolve them inside (`RESOLVE_IN_ROOT`).
+        """
+        pid = self._container.local_pid()
+        root = Path(f"/proc/{pid}/root")
+        return root if pid is not None and os.access(root, os.R_OK | os.X_OK) else None
+
     async def stamps(self) -> None:
         """None: an engine does not tell when a file was touched."""
         self._check()
@@ -253,6 +299,8 @@ class EngineSandbox:
     async def _tear_down(self) -> None:
         self._destroyed = True
         await self._outbound.close()
+        for copy in self._copies:  # before its network goes
+            await copy.destroy()
         await self._container.remove()
         for command in self._commands:
             await command.close()

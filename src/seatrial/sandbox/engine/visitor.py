@@ -16,8 +16,8 @@ from pathlib import Path
 from seatrial.concurrency import finish
 from seatrial.errors import SandboxError
 from seatrial.sandbox.engine.client import EngineClient
+from seatrial.sandbox.engine.entering import BACKLOG
 from seatrial.sandbox.engine.leftovers import remove_container
-from seatrial.sandbox.engine.listening import BACKLOG
 
 _PROGRAM = f"""
 import socket, sys

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from seatrial.sandbox.api import VERIFIER_TMP
 from seatrial.sandbox.division import Division
 from seatrial.sandbox.embedded.rootfs import mount_overlay, mount_pts, mount_shm, mount_sys
 from seatrial.sandbox.syscalls import (
@@ -23,7 +24,7 @@ from seatrial.sandbox.syscalls import (
 )
 
 _SCRATCH = "/sys"  # any directory every root has
-_OWN = ("tests", "logs", "sys")
+_OWN = ("tests", "logs", "sys", VERIFIER_TMP.strip("/"))
 _SIZE_MB = 1024
 _MAX_SHOWN = 1000
 _BOUND = (stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
@@ -40,9 +41,13 @@ class Frozen(NamedTuple):
 
 
 class View(NamedTuple):
-    """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden."""
+    """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden.
+
+    `temporary` is a descriptor of the folder for the verifier's temporary files, mounted nowhere yet.
+    """
 
     known: list[str]
+    temporary: int
     owner: int
     rootless: bool
     frozen: Frozen | None
@@ -50,9 +55,9 @@ class View(NamedTuple):
 
 
 def enter_verifier_view(view: View) -> int:
-    """Give this mount namespace a root of its own: the sandbox's directories, and private /tests and /logs/verifier.
+    """Give this mount namespace a root of its own: the sandbox's directories, and private folders of the verifier.
 
-    The new root is a tmpfs the agent has no way to reach. Were those two directories mounted onto the agent's root
+    The new root is a tmpfs the agent has no way to reach. Were those directories mounted onto the agent's root
     instead, a process of the agent could rename the mount points away and put its own in their place.
     Returns how many entries are not in it, because there were too many.
     """
@@ -69,6 +74,8 @@ def enter_verifier_view(view: View) -> int:
         os.mkdir(f"{_SCRATCH}/{folder}")
         os.chmod(f"{_SCRATCH}/{folder}", mode)
         os.chown(f"{_SCRATCH}/{folder}", owner, owner)
+    os.mkdir(f"{_SCRATCH}{VERIFIER_TMP}")
+    attach_mounts(view.temporary, f"{_SCRATCH}{VERIFIER_TMP}")
     if os.path.isdir("/logs") and not os.path.islink("/logs"):
         left_out += _show(set(os.listdir("/logs")) - {"verifier"}, "/logs", f"{_SCRATCH}/logs", ("agent", "artifacts"))
     mount_pts(f"{_SCRATCH}/dev/pts", rootless=view.rootless, owner=owner)

@@ -64,3 +64,43 @@ def test_what_one_round_plants_the_verifier_of_the_next_does_not_meet(arena: Are
     ran = arena.desk.run_spec(trial_spec(task, f"echo wrong > {ANSWER}\n{once}"), images=OneImage(arena.image))
     assert ran.reward == 0.0
     assert "verifier_tools_restored" in ran.tags
+
+
+_WAYS = {
+    "a link": f"ln -s /tests/expected {ANSWER}",
+    "a relative link": f"ln -s ../tests/expected {ANSWER}",
+    "two links": f"ln -s /tests/expected /srv/x; ln -s /srv/x {ANSWER}",
+    "through /proc": f"ln -s /proc/self/root/tests/expected {ANSWER}",
+    "through another process": f"ln -s /proc/1/root/tests/expected {ANSWER}",
+    "a folder": "mv /app /old; ln -s /tests /app; true",
+    "links to folders": f"ln -s /tests /app/x; ln -s x /app/y; ln -s y/expected {ANSWER}",
+    "behind a folder of its own": f"mkdir -p /tests; echo wrong >/tests/expected; ln -s /tests/expected {ANSWER}",
+}
+_COMPARE = (
+    f'if [ "$(cat {ANSWER})" = "$(cat /tests/expected)" ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt'
+)
+
+
+def _assert_named(arena: Arena, way: str, first: str = "") -> None:
+    files = {"tests/test.sh": f"#!/bin/sh\n{first}\n{_COMPARE}\n", "tests/expected": "right\n"}
+    ran = arena.play(Attack(way, f"rm -f {ANSWER}; cd /; {way}", files))
+    assert ran.reward == 0.0 or "output_of_verifier" in ran.tags
+
+
+@pytest.mark.parametrize("way", _WAYS.values(), ids=_WAYS)
+def test_the_expected_answer_is_no_output_whichever_way_it_is_reached(arena: Arena, way: str) -> None:
+    _assert_named(arena, way)
+
+
+def test_nor_is_it_where_a_survivor_makes_the_link_for_the_verifier(arena: Arena) -> None:
+    wait = "until [ -e /app/begun ]; do :; done"
+    link = f"setsid sh -c '{wait}; ln -s /tests/expected {ANSWER}; sleep 1000' >/dev/null 2>&1 &"
+    _assert_named(arena, link, f"touch /app/begun; until [ -L {ANSWER} ]; do :; done")
+
+
+@pytest.mark.parametrize(
+    "arena", [pytest.param(name, marks=needs(name)) for name in ("docker", "podman")], indirect=True
+)
+@pytest.mark.parametrize("way", ["a link", "two links", "through /proc", "links to folders"])
+def test_nor_is_it_in_a_container(arena: Arena, way: str) -> None:
+    _assert_named(arena, _WAYS[way])

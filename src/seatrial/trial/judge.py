@@ -11,6 +11,7 @@ from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
+from seatrial.verify.fetch import look_again
 from seatrial.verify.run import fetch_files, run_tests
 
 
@@ -55,6 +56,9 @@ async def _run_once(
         staged, digest = await lay_out_files(verification, room, machinery.staging)
         ended = await run_tests(room.sandbox, staged, plan_verifier(verification), folder)
         files = await fetch_files(room.sandbox, staged, verification.round.judged.verifier, folder / "files")
+        work = verification.work
+        output = await look_again(room.sandbox, work.output, work.found, alone=not work.survivors)
+        verification = replace(verification, work=replace(work, output=output))
     return read_judgement(verification, VerifierOutcome(ended, files, digest), shield, logs)
 
 

@@ -108,7 +108,7 @@ async def take_stock(
     published = [PUBLISHED] if hooked or _touched(changes, PUBLISHED.source) else []
     wanted: Sequence[ArtifactSpec] = [*published, *round_.artifacts]
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
-    output = await fetch_output(sandbox, round_.judged.output)
+    output = await fetch_output(sandbox, round_.judged.output, found)
     return Work(output, changes, found, survivors, kept, folder / "artifacts")
 
 

@@ -31,7 +31,7 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
     shield = await raise_shield(verification, sandbox, machinery, isolation)
     judgement = await _run_once(verification, sandbox, machinery, shield)
     if shield.isolation == "guarded" and verification.work.survivors:
-        planted = await planted_meanwhile(verification, sandbox, shield)
+        planted = await planted_meanwhile(verification, sandbox, machinery, shield)
         if planted.to_hide or judgement.verdict.silent:
             shield = await raise_shield(verification, sandbox, machinery, "kill")
             judgement = await _run_once(verification, sandbox, machinery, shield)

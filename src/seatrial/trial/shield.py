@@ -6,7 +6,8 @@ that, the agent's processes are ended and the files are put back in place.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from seatrial.sandbox.transfer import get_file
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import Work, merge_changes
+from seatrial.verify.fetch import link_target
 from seatrial.verify.guard import Saved, lay_out, restore, save
 from seatrial.verify.originals import open_originals
 from seatrial.verify.system.accounts import ACCOUNTS
@@ -27,12 +29,13 @@ from seatrial.verify.system.curate import (
     decide,
     each,
     gather_facts,
+    modules_of,
     with_accounts,
     with_neighbours,
     with_replaced,
 )
-from seatrial.verify.system.shared import hidden_in, may_announce_plugins
-from seatrial.verify.system.surroundings import Surroundings
+from seatrial.verify.system.shared import hidden_in, may_announce_plugins, may_be_links
+from seatrial.verify.system.surroundings import Change, Reason, Surroundings
 
 _log = logging.getLogger(__name__)
 
@@ -66,10 +69,10 @@ async def raise_shield(
         await sandbox.kill_all()
         work = replace(work, found=await sandbox.changes()) if work.survivors else work
     found = merge_changes([verification.earlier, work.found])
-    if not (work.survivors and isolation == "guarded") and not touches_system(found, verification):
+    ground = _Ground(verification, sandbox, machinery.backend)
+    if not (work.survivors and isolation == "guarded") and not await _touches_system(ground, found):
         await sandbox.renew_verifier()
         return Shield(isolation)
-    ground = _Ground(verification, sandbox, machinery.backend)
     if verification.place.capabilities.own_system:
         with suppress(SandboxError, HostUnsupportedError):
             return await _give_own_system(ground, found, isolation)
@@ -88,17 +91,49 @@ class _Ground:
     backend: SandboxBackend
 
 
-def touches_system(found: FileChanges, verification: Verification) -> bool:
+async def _touches_system(ground: _Ground, found: FileChanges) -> bool:
     """Whether the agent changed anything that a verifier's tools may load."""
+    verification = ground.verification
     paths = [change.path for change in each(found)]
     at_root = any(path.count("/") == 1 for path in paths)
     if found.truncated or at_root or any(True for _ in verification.division.of_system(paths)):
         return True
-    # The instruction is only read where it matters what it names.
-    suspicious = hidden_in(each(found), verification.module_folders, Surroundings())
-    return bool(
-        suspicious and hidden_in(each(found), verification.module_folders, Surroundings(named=verification.named))
-    )
+    return bool(await _hidden_beside_work(ground, list(each(found))))
+
+
+class _EveryName:
+    """Names of modules, before anybody has looked which there are."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+async def _hidden_beside_work(ground: _Ground, changes: Sequence[Change]) -> Mapping[str, Reason]:
+    """What is to be hidden of shared files, whose texts nobody has read.
+
+    The instruction is only read, and the image only asked for its modules, where it matters what they name.
+    """
+    verification, image = ground.verification, ground.verification.place.sandbox.image
+    folders = verification.module_folders
+    around = Surroundings(needs=verification.needs, importable=_EveryName())
+    if not hidden_in(changes, folders, around):
+        return {}
+    around = replace(around, named=verification.named, plain_files=await _plain_files(ground, changes))
+    if not hidden_in(changes, folders, around):
+        return {}
+    return hidden_in(changes, folders, replace(around, importable=await modules_of(ground.backend, image)))
+
+
+async def _plain_files(ground: _Ground, changes: Sequence[Change]) -> frozenset[str]:
+    """Files beside the work, without a suffix, that are no link to a folder: a program may be called as a module is."""
+    known = {change.path for change in changes}
+    found = set()
+    for path in may_be_links(changes, ground.verification.module_folders)[:_MAX_TEXTS]:
+        target = await link_target(ground.sandbox, path)
+        end = posixpath.normpath(posixpath.join(posixpath.dirname(path), target)) if target else path
+        if end in known and (end == path or await link_target(ground.sandbox, end) is None):
+            found.add(path)
+    return frozenset(found)
 
 
 async def _give_own_system(ground: _Ground, found: FileChanges, isolation: IsolationLevel) -> Shield:
@@ -124,6 +159,8 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
         around = Surroundings(
             facts, verification.named, verification.needs, verification.place.workdir, texts, homes=verification.homes
         )
+        plain, importable = await _plain_files(ground, list(each(found))), facts.importable
+        around = replace(around, plain_files=plain, importable=importable)
         around = replace(around, added_files=frozenset((*found.added, *system.added)))
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
@@ -228,11 +265,13 @@ class Planted:
     to_hide: bool
 
 
-async def planted_meanwhile(verification: Verification, sandbox: Sandbox, shield: Shield) -> Planted:
+async def planted_meanwhile(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield
+) -> Planted:
     """What the agent's processes did to the system, or added to what is shared in place of a module, since it ended."""
     now, work = await sandbox.changes(), verification.work
     before = {*work.found.added, *work.found.modified, *work.found.removed}
     new = [change for change in each(now) if change.path not in before]
-    hidden = hidden_in(new, verification.module_folders, Surroundings(named=verification.named))
+    hidden = await _hidden_beside_work(_Ground(verification, sandbox, machinery.backend), new)
     system = verification.division.of_system([change.path for change in new]) if shield.owned else ()
     return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden))

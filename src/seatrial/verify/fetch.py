@@ -70,7 +70,7 @@ async def _with_links(sandbox: Sandbox, output: RawFile) -> RawFile:
         place = posixpath.normpath(posixpath.join(place, name))
         if is_elsewhere(place):
             return replace(output, leads_to=posixpath.join(place, *waiting))
-        target = await _target(sandbox, place) if place != "/logs" and name != ".." else None
+        target = await link_target(sandbox, place) if place != "/logs" and name != ".." else None
         if target is not None:
             left -= 1
             waiting[:0] = _parts(target)
@@ -82,7 +82,7 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-async def _target(sandbox: Sandbox, path: str) -> str | None:
+async def link_target(sandbox: Sandbox, path: str) -> str | None:
     """What a link says; None for anything else, of which nothing is read."""
     with new_archive() as archive, suppress(FileNotFoundError, ContentError):
         await sandbox.get(path, archive, limit=0)

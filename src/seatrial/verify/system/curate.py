@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from seatrial.model.record import FileChanges
-from seatrial.sandbox.api import Curation, Image
-from seatrial.verify.originals import Originals
+from seatrial.sandbox.api import Curation, Image, SandboxBackend
+from seatrial.verify.originals import Originals, open_originals
 from seatrial.verify.system.accounts import ACCOUNTS, keep_accounts
 from seatrial.verify.system.contents import editable_folders, imported_modules
 from seatrial.verify.system.facts import (
@@ -36,6 +36,8 @@ _NO_EFFECT = re.compile(
     r"/root/\.cache/.*|/root/\.\w+[-_]h(?:istory|sts)|/var/lib/apt/lists/.*|/var/cache/.*|/var/lib/dpkg/(?:info|triggers)/.*"
     r"|/etc/ld\.so\.cache|.*/__pycache__/.*"
 )
+_MOST_IMAGES = 64
+_MODULES: dict[object, frozenset[str]] = {}
 _LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
 
 
@@ -92,6 +94,18 @@ async def gather_facts(originals: Originals, image: Image, system: FileChanges) 
     hooks = await originals.texts(sorted(startup_files(facts.python)))
     asked = frozenset(module for text in hooks.values() for module in imported_modules(text))
     return replace(facts, asked_for=asked - facts.python_modules)
+
+
+async def modules_of(backend: SandboxBackend, image: Image) -> frozenset[str]:
+    """The modules that interpreters of an image have. Kept, since a daemon makes a container to tell."""
+    key = image.digest or (image.reference, image.layers)
+    if key not in _MODULES:
+        async with open_originals(backend, image) as originals:
+            facts = await gather_facts(originals, image, FileChanges())
+        if len(_MODULES) >= _MOST_IMAGES:
+            _MODULES.pop(next(iter(_MODULES)))
+        _MODULES[key] = facts.importable
+    return _MODULES[key]
 
 
 async def with_accounts(around: Surroundings, users: Collection[str], originals: Originals) -> Surroundings:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.attacks.arena import Arena
-from tests.attacks.attack import BY_PYTHON, FORGE_PY, Attack, append, plant, program
+from tests.attacks.attack import BY_PYTHON, FORGE_PY, Attack, append, judged_by, plant, program
 from tests.attacks.python_attacks import SITE, STDLIB
 from tests.attacks.workshop import OneImage
 from tests.docker_daemon import needs
@@ -104,3 +104,30 @@ def test_nor_is_it_where_a_survivor_makes_the_link_for_the_verifier(arena: Arena
 @pytest.mark.parametrize("way", ["a link", "two links", "through /proc", "links to folders"])
 def test_nor_is_it_in_a_container(arena: Arena, way: str) -> None:
     _assert_named(arena, _WAYS[way])
+
+
+_ABOVE = {
+    "pytest.ini": "[pytest]\npythonpath = /app/evil\naddopts = -p evil_plugin\n",
+    "tox.ini": "[pytest]\npythonpath = /app/evil\naddopts = -p evil_plugin\n",
+    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["/app/evil"]\naddopts = "-p evil_plugin"\n',
+    "conftest.py": FORGE_PY,
+}
+_IN_A_TEMPORARY_FOLDER = {
+    "by mktemp": 'cd "$(mktemp -d)"; cp /tests/test_outputs.py .; pytest -q -p no:cacheprovider',
+    "by Python": "cd /tests; /opt/venv/bin/python3 /tests/start.py",
+}
+_START = """
+import shutil, subprocess, tempfile
+folder = tempfile.mkdtemp()
+shutil.copy("/tests/test_outputs.py", folder)
+subprocess.run(["pytest", "-q", "-p", "no:cacheprovider"], cwd=folder)
+"""
+
+
+@pytest.mark.parametrize("settings", _ABOVE)
+@pytest.mark.parametrize("way", _IN_A_TEMPORARY_FOLDER)
+def test_settings_above_a_temporary_folder_are_not_those_of_the_verifier(arena: Arena, settings: str, way: str) -> None:
+    evil = f"{plant('/app/evil/evil_plugin.py', FORGE_PY)}\n{plant(f'/tmp/{settings}', _ABOVE[settings])}"
+    against = judged_by(_IN_A_TEMPORARY_FOLDER[way], **{"tests/start.py": _START})
+    ran = arena.play(Attack(settings, f"{evil}\ntouch /tmp/setup.py", against))
+    assert ran.reward == 0.0

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.attacks.arena import Arena
-from tests.attacks.attack import BY_PYTHON, FORGE_PY, Attack, append, judged_by, plant, program
+from tests.attacks.attack import BY_PYTHON, FORGE_PY, FORGE_SH, Attack, append, judged_by, plant, program
 from tests.attacks.python_attacks import SITE, STDLIB
 from tests.attacks.workshop import OneImage
 from tests.docker_daemon import needs
@@ -131,3 +131,30 @@ def test_settings_above_a_temporary_folder_are_not_those_of_the_verifier(arena: 
     against = judged_by(_IN_A_TEMPORARY_FOLDER[way], **{"tests/start.py": _START})
     ran = arena.play(Attack(settings, f"{evil}\ntouch /tmp/setup.py", against))
     assert ran.reward == 0.0
+
+
+_SETTINGS = {
+    "of the image": append("/root/.bashrc", f"[ -d /tests ] && {{ {FORGE_SH}; }}"),
+    "added": plant("/root/.profile", f"[ -d /tests ] && {{ {FORGE_SH}; }}"),
+    "in a folder": "mkdir -p /root/.config/git; git config -f /root/.config/git/config alias.x "
+    f"'!sh /root/x'; {plant('/root/x', FORGE_SH)}",
+}
+_BY_HOME = judged_by("bash -ic true", "bash -lc true", "cd /root; git x")
+_AT_HOME = '[environment]\nworkdir = "/root"\nnetwork_mode = "no-network"\n'
+
+
+def _assert_home_is_the_images(arena: Arena, settings: str) -> None:
+    ran = arena.play(Attack("at home", _SETTINGS[settings], _BY_HOME, toml=_AT_HOME))
+    assert (ran.reward, ran.record.disputed_reward) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("settings", _SETTINGS)
+def test_settings_at_home_are_the_images_where_people_work_there_too(arena: Arena, settings: str) -> None:
+    _assert_home_is_the_images(arena, settings)
+
+
+@pytest.mark.parametrize("arena", ["docker"], indirect=True)
+@pytest.mark.parametrize("settings", _SETTINGS)
+@needs("docker")
+def test_so_they_are_in_a_container(arena: Arena, settings: str) -> None:
+    _assert_home_is_the_images(arena, settings)

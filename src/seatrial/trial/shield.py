@@ -34,6 +34,7 @@ from seatrial.verify.system.curate import (
     with_neighbours,
     with_replaced,
 )
+from seatrial.verify.system.rules import may_be_of_home, why_not_at_home
 from seatrial.verify.system.shared import hidden_in, may_announce_plugins, may_be_links
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
 
@@ -98,6 +99,8 @@ async def _touches_system(ground: _Ground, found: FileChanges) -> bool:
     at_root = any(path.count("/") == 1 for path in paths)
     if found.truncated or at_root or any(True for _ in verification.division.of_system(paths)):
         return True
+    if any(may_be_of_home(change, verification.homes) for change in each(found)):
+        return True
     return bool(await _hidden_beside_work(ground, list(each(found))))
 
 
@@ -153,7 +156,7 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
     verification = ground.verification
     if verification.trusts_agent:
         return Curated(kept=tuple(change.path for change in each(system)))
-    image = verification.place.sandbox.image
+    image, shared = verification.place.sandbox.image, _only(found, verification, system=False)
     async with open_originals(ground.backend, image) as originals:
         facts = await gather_facts(originals, image, system)
         around = Surroundings(
@@ -165,7 +168,9 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
         around = await with_accounts(around, verification.accounts, originals)
-    return decide(system, _only(found, verification, system=False), _folders(verification, texts), around)
+        at_home = [path for path in shared.modified if why_not_at_home(Change(path, "modified"), around)]
+        around = replace(around, originals=await originals.texts(at_home))
+    return decide(system, shared, _folders(verification, texts), around)
 
 
 def _folders(verification: Verification, texts: Mapping[str, str]) -> frozenset[str]:
@@ -192,10 +197,11 @@ def _only(found: FileChanges, verification: Verification, *, system: bool) -> Fi
 
 
 async def _shared_texts(ground: _Ground, found: FileChanges, texts: Mapping[str, str]) -> dict[str, str]:
-    """What those small files say that pytest would load plug-ins by, of those that are shared."""
+    """What those small files say that pytest would load plug-ins by, of those that are shared, and settings of git."""
     folders = _folders(ground.verification, texts)
-    paths = [path for path in (*found.added, *found.modified) if may_announce_plugins(path, folders)][:_MAX_TEXTS]
-    return await _texts(ground.sandbox, paths)
+    git = {f"{home}/.gitconfig" for home in ground.verification.homes}.difference(texts)
+    paths = [path for path in (*found.added, *found.modified) if may_announce_plugins(path, folders) or path in git]
+    return await _texts(ground.sandbox, paths[:_MAX_TEXTS])
 
 
 async def _texts(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:

@@ -26,7 +26,7 @@ from seatrial.verify.system.python_rules import (
     replaced_distributions,
     uninstalled_distributions,
 )
-from seatrial.verify.system.rules import why_not
+from seatrial.verify.system.rules import why_not, why_not_at_home
 from seatrial.verify.system.shadows import covered_by
 from seatrial.verify.system.shared import hidden_in
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
@@ -45,7 +45,8 @@ _LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
 class Curated:
     """What a verifier does not meet as the agent left it, by reason, and what of the agent's system it does meet.
 
-    With `only_image` nothing of the agent's system is there: it was too much to be looked at.
+    With `only_image` nothing of the agent's system is there: it was too much to be looked at. `originals` is what the
+    image has in place of files beside the system that were put back.
     """
 
     put_back: Mapping[str, Reason] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Curated:
     rewritten: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     only_image: bool = False
+    originals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
@@ -73,7 +75,7 @@ class Curated:
     def curation(self) -> Curation:
         """The same for a sandbox."""
         out = frozenset(self.put_back), frozenset(self.hidden)
-        return Curation(*out, self.rewritten, "nothing" if self.only_image else "rest")
+        return Curation(*out, {**self.rewritten, **self.originals}, "nothing" if self.only_image else "rest")
 
 
 NOTHING = Curated()
@@ -158,9 +160,13 @@ def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[
     reasons |= {path: reason for path, reason in hidden_in(added, module_folders, around).items() if path in reasons}
     rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
     rewritten |= {ACCOUNTS: around.accounts} if around.accounts is not None and ACCOUNTS in reasons else {}
+    at_home = {change.path: reason for change in each(shared) if (reason := why_not_at_home(change, around))}
+    put_back = {path: reason for path, reason in at_home.items() if path in around.originals}
+    hidden = {path: reason for path, reason in at_home.items() if path not in put_back}
     return Curated(
-        put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten},
-        hidden=hidden_in(each(shared), module_folders, around),
+        put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten} | put_back,
+        hidden=hidden | hidden_in(each(shared), module_folders, around),
+        originals={path: around.originals[path] for path in put_back},
         rewritten=rewritten,
         kept=tuple(path for path, reason in reasons.items() if not reason and path not in rewritten),
         only_image=system.truncated,

@@ -56,10 +56,10 @@ class Named:
         """Whether this very file is named by its path."""
         return path in self.paths
 
-    def has_folder_of(self, path: str) -> bool:
-        """Whether a folder that the file lies in is named, one that is narrow enough to mean it."""
+    def has_folder_of(self, path: str, within: str = "") -> bool:
+        """Whether a folder that the file lies in, `within` another, is named: one that is narrow enough to mean it."""
         folder = posixpath.dirname(path)
-        while folder.strip("/"):
+        while folder.strip("/") and folder != within:
             if folder in self.paths and folder not in _TOO_WIDE:
                 return True
             folder = posixpath.dirname(folder)

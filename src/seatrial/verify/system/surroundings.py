@@ -56,7 +56,7 @@ class Surroundings:
     anywhere, `plain_files` those beside the work that have no suffix and are no links, `shadows` those that stand in
     front of others, `folders` those of the image in which something was added, `homes` those of whoever verifies,
     `accounts` what the list of accounts is to say instead of what it does. `importable` are modules that an interpreter
-    of the image has, besides those of every standard library.
+    of the image has, besides those of every standard library; `originals` what changed settings of homes said before.
     """
 
     facts: SystemFacts = field(default_factory=SystemFacts)
@@ -72,3 +72,4 @@ class Surroundings:
     accounts: str | None = None
     plain_files: frozenset[str] = frozenset()
     importable: Container[str] = frozenset()
+    originals: Mapping[str, str] = field(default_factory=dict)

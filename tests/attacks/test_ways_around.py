@@ -158,3 +158,14 @@ def test_settings_at_home_are_the_images_where_people_work_there_too(arena: Aren
 @needs("docker")
 def test_so_they_are_in_a_container(arena: Arena, settings: str) -> None:
     _assert_home_is_the_images(arena, settings)
+
+
+def test_a_separate_verifier_gets_no_module_and_no_settings_among_the_artifacts(arena: Arena) -> None:
+    toml = 'artifacts = ["/app", "/root"]\n[environment]\nnetwork_mode = "no-network"\n'
+    evil = f"{plant('/app/json.py', FORGE_PY)}\n{plant('/app/own.py', 'x = 1')}\n{plant('/root/.profile', FORGE_SH)}"
+    against = judged_by("bash -lc true", "python3 -c 'import json, own'")
+    ran = arena.play(Attack("artifacts", evil, against, toml=toml), isolation="separate")
+    assert (ran.reward, ran.record.disputed_reward) == (0.0, 1.0)
+    assert set(ran.run.hidden) == {"/app/json.py", "/root/.profile"}
+    right = arena.play(Attack("artifacts", evil, against, toml=toml), answer="right", isolation="separate")
+    assert (right.reward, right.record.disputed_reward) == (1.0, None)

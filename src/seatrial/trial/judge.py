@@ -50,7 +50,7 @@ async def _run_once(
     folder = verification.folder / logs
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation) as room:
+    async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation, shield.curated.hidden) as room:
         if shield.isolation not in ("guarded", "kill"):
             await room.sandbox.renew_verifier()
         staged, digest = await lay_out_files(verification, room, machinery.staging)

@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, IsolationLevel
@@ -17,6 +18,7 @@ from seatrial.sandbox.api import AS_COPIED, Curation, ExecSpec, Sandbox, Sandbox
 from seatrial.sandbox.transfer import get_file
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.verification import Verification
+from seatrial.trial.verifier_place import plan_verifier, separate_place
 from seatrial.trial.work import Work, merge_changes
 from seatrial.verify.fetch import link_target
 from seatrial.verify.guard import Saved, lay_out, restore, save
@@ -63,7 +65,9 @@ async def raise_shield(
     verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
 ) -> Shield:
     """Make a sandbox ready for its verifier, whose first command finds it so."""
-    if isolation not in ("guarded", "kill"):
+    if isolation == "separate":
+        return Shield(isolation, curated=await _curate_artifacts(verification, sandbox, machinery))
+    if isolation == "exposed":
         return Shield(isolation)
     work = verification.work
     if isolation == "kill":
@@ -81,6 +85,29 @@ async def raise_shield(
             "%s: the verifier cannot have a system of its own; the agent's processes end", verification.spec.trial_id
         )
     return await _put_back(ground, work)
+
+
+async def _curate_artifacts(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Curated:
+    """What a separate verifier does not get of the artifacts: what it would not meet beside the agent either."""
+    work, found = verification.work, merge_changes([verification.earlier, verification.work.found])
+    changed = {*found.added, *found.modified}
+    above = {str(folder) for artifact in work.kept for folder in PurePosixPath(artifact.source).parents}
+    # Behind a link, files have other names than they were changed by.
+    is_known = not found.truncated and changed.isdisjoint(above)
+    handed_over = FileChanges(added=tuple(path for path in work.handed_over() if path in changed or not is_known))
+    if verification.trusts_agent or not handed_over.added:
+        return NOTHING
+    own = await separate_place(verification, machinery)
+    spec = replace(own.sandbox, workdir=plan_verifier(verification).workdir)
+    there = replace(verification, place=replace(verification.place, sandbox=spec))
+    ground = _Ground(there, sandbox, machinery.backend)
+    if not await _touches_system(ground, handed_over):
+        return NOTHING
+    texts = {path: text for path in handed_over.added if path.endswith(_TELLING) and (text := work.read_kept(path))}
+    system = _only(handed_over, there, system=True)
+    decided = await _decide(ground, system, handed_over, texts)
+    others: dict[str, Reason] = dict.fromkeys(decided.rewritten, "loaded by itself")
+    return Curated(hidden={**others, **decided.put_back, **decided.hidden})
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +278,8 @@ async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield |
     async def as_it_is(_: SystemCopy) -> Curation:
         return AS_COPIED
 
+    if shield.isolation == "separate":
+        return Shield(shield.isolation)
     if not shield.owned:
         if shield.saved is None:
             return None

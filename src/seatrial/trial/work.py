@@ -1,7 +1,8 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
 import json
-from collections.abc import Iterable, Sequence, Set
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_ar
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
 _AGENT_LOGS = "/logs/agent"
 _LEAST_SECRET = 8
+_MAX_TEXT_BYTES = 2**16
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
@@ -82,6 +84,28 @@ class Work:
     kept: tuple[KeptArtifact, ...]
     artifacts: Path
     """Where those that were kept lie."""
+
+    def handed_over(self) -> Iterator[str]:
+        """The files that a separate verifier gets, by their paths inside."""
+        for artifact in self.kept:
+            if artifact.status == "ok" and artifact.type == "file":
+                yield artifact.source
+            elif artifact.status == "ok":
+                top = self.artifacts / artifact.destination
+                files = (path.relative_to(top).as_posix() for path in top.rglob("*") if not path.is_dir())
+                yield from (f"{artifact.source.rstrip('/')}/{path}" for path in files)
+
+    def read_kept(self, path: str) -> str | None:
+        """What a small file says that a separate verifier gets."""
+        for artifact in self.kept:
+            place = self.artifacts / artifact.destination
+            if path.startswith(f"{artifact.source.rstrip('/')}/"):
+                place /= posixpath.relpath(path, artifact.source)
+            elif path != artifact.source:
+                continue
+            if place.is_file() and place.stat().st_size <= _MAX_TEXT_BYTES:
+                return place.read_text(errors="replace")
+        return None
 
 
 async def take_stock(

@@ -1,6 +1,7 @@
 """Taking an agent's files onto this machine, whatever is in the archive they come in."""
 
 import io
+import os
 import tarfile
 import tempfile
 from pathlib import Path
@@ -9,7 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seatrial.model.config import ArtifactSpec
-from seatrial.verify.fetch import ArtifactManifest, keep_artifacts, list_files
+from seatrial.model.output import OutputSpec
+from seatrial.model.record import FileChanges
+from seatrial.sandbox.archive import pack
+from seatrial.verify.fetch import ArtifactManifest, fetch_output, keep_artifacts, list_files
 
 NAMES = st.one_of(
     st.sampled_from(
@@ -104,3 +108,68 @@ def test_listed_are_the_first_files_with_their_digests(tmp_path):
     listed = list_files(tmp_path, "artifacts", "missing", limit=2)
     assert [record.path for record in listed] == ["artifacts/a", "artifacts/b"]
     assert {record.sha256 for record in listed} == {"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}
+
+
+class Rooted:
+    """A sandbox whose files are below a folder of this machine; absolute links in them begin with that folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.asked: list[str] = []
+
+    async def get(self, path: str, archive: io.BufferedRandom, *, limit: int, **_: object) -> None:
+        self.asked.append(path)
+        self._send(Path(f"{self._root}{path}"), archive, limit)
+
+    def _send(self, place: Path, archive: io.BufferedRandom, limit: int) -> None:
+        if not place.is_symlink():
+            pack(str(place), archive, limit)
+            return
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, str(place.readlink()).removeprefix(str(self._root))
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            tar.addfile(link)
+
+
+_PLACES = ("app", "app/a", "app/b", "srv", "srv/a", "srv/b", "logs")
+_ENDS = ("/tests", "/tests/x", "/logs/verifier", "/proc/self/root", "/proc/1/cwd", "/srv", "/app")
+_TARGETS = st.sampled_from([*_ENDS, "a", "../srv/b", "../tests", "./b", "/app/b", "/srv/a", "../tests/x", "../a"])
+_ELSEWHERE = ("/tests", "/logs/verifier", "/proc")
+
+
+@given(links=st.dictionaries(st.sampled_from(_PLACES[1:3] + _PLACES[4:6]), _TARGETS), below=st.sampled_from(["", "/x"]))
+@example(links={"app/a": "/srv/a", "srv/a": "b", "srv/b": "../tests"}, below="/x")
+@example(links={"app/a": "/proc/self/root"}, below="/tests/x")
+@example(links={"app/a": "a"}, below="")
+def test_every_link_on_the_way_to_an_output_is_followed(links, below):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        for place in ("app", "srv", "logs"):
+            (root / place).mkdir()
+        for place, target in links.items():
+            (root / place).symlink_to(f"{root}{target}" if target.startswith("/") else target)
+        fetching = fetch_output(
+            Rooted(root),  # type: ignore[arg-type]
+            OutputSpec(path=f"/app/a{below}"),
+            FileChanges(added=tuple(f"/{place}" for place in links)),
+        )
+        try:
+            fetching.send(None)
+        except StopIteration as done:
+            output = done.value
+        end = os.path.realpath(root / f"app/a{below}").removeprefix(str(root))
+        expected = end if end.startswith(_ELSEWHERE) else ""
+        assert bool(output.leads_to) is bool(expected)
+
+
+def test_an_output_on_whose_path_nothing_changed_costs_no_look(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/answer").write_text("right")
+    sandbox = Rooted(tmp_path)
+    changes = FileChanges(added=("/app/answer", "/app/link", "/srv"))
+    fetching = fetch_output(sandbox, OutputSpec(path="/app/answer"), changes)  # type: ignore[arg-type]
+    try:
+        fetching.send(None)
+    except StopIteration as done:
+        assert done.value.data == b"right"
+    assert sandbox.asked == ["/app/answer"]

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.model.artifacts import LINKED_TO, RawFile
+from seatrial.model.artifacts import RawFile
 from seatrial.model.record import FileChanges
-from seatrial.verify.integrity import SUSPICIONS, integrity_tags, output_tags
+from seatrial.verify.integrity import SUSPICIONS, integrity_tags, is_elsewhere, output_tags
 
 
 def categories(*paths: str) -> set[str]:
@@ -99,13 +99,20 @@ def test_no_path_is_too_odd(added, modified):
     assert {tag.category for tag in integrity_tags(changes, ())} <= known
 
 
+def test_an_output_that_is_reached_by_links_to_the_verifiers_own_files_is_tagged():
+    tags = output_tags(RawFile("/app/answer.md", "symlink", leads_to="/tests/golden.md"))
+    assert [tag.category for tag in tags] == ["output_of_verifier"]
+
+
 @pytest.mark.parametrize(
-    ("target", "tagged"),
-    [("/tests/golden.md", True), ("../tests/golden.md", True), ("/logs/verifier/x", True), ("draft.md", False)],
+    ("path", "elsewhere"),
+    [
+        *(("/tests", True), ("/logs/verifier/x", True), ("/proc/self/root/tests", True), ("/verifier-tmp/x", True)),
+        *(("/testsuite", False), ("/logs/agent/x", False), ("/app/tests/x", False), ("/procedures", False)),
+    ],
 )
-def test_an_output_that_is_a_link_to_the_verifiers_own_files_is_tagged(target, tagged):
-    tags = output_tags(RawFile("/app/answer.md", "symlink", reason=f"{LINKED_TO}{target}"))
-    assert [tag.category for tag in tags] == ["output_of_verifier"] * tagged
+def test_places_that_mean_something_else_to_the_verifier(path, elsewhere):
+    assert is_elsewhere(path) is elsewhere
 
 
 def test_an_output_that_is_a_file_or_nothing_is_not_tagged():

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-LINKED_TO = "to "
-"""Begins the reason of what is a symbolic link; the rest is where it leads."""
-
 FileStatus = Literal["ok", "missing", "too_large", "directory", "symlink", "special", "unreadable"]
 
 REWARD_JSON = "reward.json"
@@ -21,13 +18,17 @@ VERIFIER_FILES = (REWARD_JSON, REWARD_TXT, *DETAILS_NAMES, CTRF_JSON)
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """One file as found: its bytes when it is a readable regular file within the limit, else what it was instead."""
+    """One file as found: its bytes when it is a readable regular file within the limit, else what it was instead.
+
+    `leads_to` is where links on its path end, if that is the verifier's own, or something else to each process.
+    """
 
     name: str
     status: FileStatus
     data: bytes = b""
     size: int = 0
     reason: str = ""
+    leads_to: str = ""
 
     def describe(self) -> str:
         """What stands where a file was expected, for an error message."""

@@ -24,6 +24,8 @@ Limit = Literal["cpus", "memory_mb", "pids", "storage_mb"]
 
 UNLIMITED = LimitSpec()
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+VERIFIER_TMP = "/verifier-tmp"
+"""The verifier's temporary folder. Tools look for settings upwards from where they work, and above it is only `/`."""
 MAX_OUTPUT_BYTES = 16 * 2**20
 MAX_ARCHIVE_BYTES = 2 * 2**30
 
@@ -111,7 +113,8 @@ class ExecSpec:
 
     Where a backend can, `on_output` hears what is kept of either stream as it comes.
     `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
-    there before that is nobody's change any more.
+    there before that is nobody's change any more. TMPDIR of the verifier's commands is VERIFIER_TMP, unless the image,
+    the sandbox or `env` sets it.
     """
 
     argv: tuple[str, ...]
@@ -236,7 +239,9 @@ class Sandbox(Protocol):
         ...
 
     async def renew_verifier(self, curate: Curate | None = None) -> None:
-        """End what an earlier verifier left running; the next one finds empty `/tests` and `/logs/verifier`.
+        """End what an earlier verifier left running; the next one finds its own folders empty.
+
+        Those are `/tests`, `/logs/verifier` and VERIFIER_TMP.
 
         With `curate` it gets a system of its own: a copy of programs, libraries and settings as they are now, less what
         the curation takes out. Whatever the agent's processes do to theirs meanwhile is not in it, and what the

@@ -41,7 +41,9 @@ def pack(
     path = path.rstrip("/") or "/"
     try:
         status = os.stat(path, dir_fd=directory_fd, follow_symlinks=False)
-    except NotADirectoryError as error:
+    except OSError as error:  # links that lead in a circle, too
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise ContentError(f"{path!r} is a pipe, a socket or a device: only files, directories and links can be packed")

@@ -32,7 +32,7 @@ from seatrial.sandbox.unpacking import unpack
 
 T = TypeVar("T")
 
-_VERIFIERS = ("tests", "logs/verifier")
+_VERIFIERS = ("tests", "logs/verifier", api.VERIFIER_TMP.strip("/"))
 
 _INSTEAD = "use the embedded or a container backend"
 _MISSING = {
@@ -131,6 +131,8 @@ class LocalSandbox:
             raise _refusal(f"user {spec.user!r}", "many_users")
         root = str(self._root)
         usual = {"PATH": os.environ.get("PATH", api.DEFAULT_PATH), "HOME": root, "LANG": "C.UTF-8"}
+        if spec.phase == "verifier" and (self._root / _VERIFIERS[-1]).is_dir():
+            usual["TMPDIR"] = f"{root}{api.VERIFIER_TMP}"
         env = {**usual, **self._spec.env, **spec.env, ROOT_VARIABLE: root}
         self._verifier_was_here |= spec.phase == "verifier"
         if spec.files:
@@ -174,7 +176,7 @@ class LocalSandbox:
         return self._processes.names()
 
     async def renew_verifier(self, curate: api.Curate | None = None) -> None:
-        """Empty the two directories. What an earlier verifier left running is not known from the agent's."""
+        """Empty the verifier's own directories. What an earlier verifier left running is not known from the agent's."""
         if curate is not None:
             raise _refusal("a system of the verifier's own", "own_system")
         self._verifier_was_here = True
@@ -188,7 +190,7 @@ class LocalSandbox:
     async def changes(self) -> FileChanges:
         """Every file in the scratch directory, which was empty at the start, that was not there unchanged before.
 
-        Of the verifier's two directories nothing is, once there was a verifier.
+        Of the verifier's own directories nothing is, once there was a verifier.
         """
         found = await self._in_thread(
             lambda: [os.fsencode(e.path) for e in self._files() if self._before.get(e.path) != _touched(e)]

@@ -57,6 +57,7 @@ _OPEN_TREE_CLONE = 0x1
 _MOVE_MOUNT_F_EMPTY_PATH = 0x4
 _MOVE_MOUNT_T_EMPTY_PATH = 0x40
 _MOUNT_ATTR_RDONLY = 0x1
+_MOUNT_ATTR_NODEV = 0x4
 _MOUNT_ATTR_IDMAP = 0x00100000
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_IN_ROOT = 0x10
@@ -245,12 +246,22 @@ def bind_shifted(source: str, target: str, user_namespace: int) -> None:
     """Bind a directory with its owners shifted by the id map of a user namespace."""
     tree = clone_mounts(source)
     try:
-        attributes = struct.pack("=4Q", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
-        flags = ctypes.c_uint(_AT_EMPTY_PATH)
-        _syscall("mount_setattr", ctypes.c_int(tree), b"", flags, attributes, ctypes.c_size_t(32))
+        _set_attributes(tree, _MOUNT_ATTR_IDMAP, user_namespace)
         attach_mounts(tree, target)
     finally:
         os.close(tree)
+
+
+def clone_without_devices(path: str) -> int:
+    """A descriptor of what is mounted at a path, as `clone_mounts` has it, on which no device can be opened."""
+    tree = clone_mounts(path)
+    _set_attributes(tree, _MOUNT_ATTR_NODEV)
+    return tree
+
+
+def _set_attributes(tree: int, attributes: int, user_namespace: int = 0) -> None:
+    packed = struct.pack("=4Q", attributes, 0, 0, user_namespace)
+    _syscall("mount_setattr", ctypes.c_int(tree), b"", ctypes.c_uint(_AT_EMPTY_PATH), packed, ctypes.c_size_t(32))
 
 
 def clone_mounts(place: str | int, *, recursive: bool = False) -> int:

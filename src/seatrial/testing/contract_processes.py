@@ -177,6 +177,20 @@ class PhaseContract(ContractBase):
         assert await bench.ask(_find(agents), phase="verifier") != ""
 
     @scenario
+    async def test_every_verifier_has_an_empty_temporary_folder_of_its_own(self, bench: Bench) -> None:
+        """What is made there is nobody's change, and a TMPDIR of the task's counts."""
+        for _ in range(2):
+            await bench.sandbox.renew_verifier()
+            before = await bench.ask('cd "$TMPDIR" && ls -A && pwd', phase="verifier")
+            assert len(before.split()) == 1, "nothing but where it is"
+            await bench.ask('cd "$(mktemp -d)" && echo x >made && ls "$TMPDIR"/*/made', phase="verifier")
+        own = await bench.ask('echo "$TMPDIR"', phase="verifier", env={"TMPDIR": "/own"})
+        assert own.strip() == "/own"
+        if bench.capabilities.guarded_phases:
+            assert await bench.ask(f"ls {before.strip()} 2>/dev/null || true") == ""
+        assert not any(path.startswith(before.strip()) for path in (await bench.sandbox.changes()).added)
+
+    @scenario
     async def test_a_system_of_the_verifier_s_own_is_out_of_the_agent_s_reach(self, bench: Bench) -> None:
         """It is as it was and the verifier's to change, while everything else is shared; until the next verifier."""
         bench.need("own_system", there=bench.capabilities.own_system)

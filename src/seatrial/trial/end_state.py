@@ -125,7 +125,7 @@ class StateBench:
 
     async def _judge(self, verification: Verification, laid: LaidOut) -> Judged:
         work, round_ = verification.work, verification.round
-        work = replace(work, output=await fetch_output(laid.sandbox, round_.judged.output))
+        work = replace(work, output=await fetch_output(laid.sandbox, round_.judged.output, work.found))
         if choose_isolation(verification) == "separate":  # it gets nothing else, so these have to be edited ones too
             artifacts = verification.folder / "artifacts"
             kept = await keep_artifacts(laid.sandbox, [PUBLISHED, *round_.artifacts], artifacts)

@@ -11,6 +11,7 @@ from seatrial.trial.shield import Shield, lower_shield, open_copy, planted_meanw
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
+from seatrial.verify.fetch import look_again
 from seatrial.verify.run import fetch_files, run_tests
 
 
@@ -41,7 +42,7 @@ async def _judge_shielded(
     sandbox, room = places[0], places[1] or places[0]
     judgement = await _run_once(verification, room, machinery, shield)
     if shield.isolation == "guarded" and verification.work.survivors:
-        planted = await planted_meanwhile(verification, sandbox, shield)
+        planted = await planted_meanwhile(verification, sandbox, machinery, shield)
         if planted.to_hide or judgement.verdict.silent:
             room = sandbox
             shield = await raise_shield(verification, sandbox, machinery, "kill")
@@ -61,12 +62,15 @@ async def _run_once(
     folder = verification.folder / logs
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation) as room:
+    async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation, shield.curated.hidden) as room:
         if shield.isolation not in ("guarded", "kill"):
             await room.sandbox.renew_verifier()
         staged, digest = await lay_out_files(verification, room, machinery.staging)
         ended = await run_tests(room.sandbox, staged, plan_verifier(verification), folder)
         files = await fetch_files(room.sandbox, staged, verification.round.judged.verifier, folder / "files")
+        work = verification.work
+        output = await look_again(room.sandbox, work.output, work.found, alone=not work.survivors)
+        verification = replace(verification, work=replace(work, output=output))
     return read_judgement(verification, VerifierOutcome(ended, files, digest), shield, logs)
 
 

@@ -67,8 +67,8 @@ async def judge_kept(verification: Verification, archive: Path, machinery: Machi
         raise UsageError(f"{archive}: no end state was kept; `--keep snapshot` keeps one")
     async with open_sandbox(machinery.backend, verification.place.sandbox) as fresh:
         await lay_out_snapshot(fresh, archive)
-        output = await fetch_output(fresh, verification.round.judged.output)
-        work = replace(await work_laid_out(verification, fresh), output=output)
+        work = await work_laid_out(verification, fresh)
+        work = replace(work, output=await fetch_output(fresh, verification.round.judged.output, work.found))
         return await judge(replace(verification, work=work), fresh, machinery)
 
 

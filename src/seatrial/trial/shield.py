@@ -6,9 +6,11 @@ that, the agent's processes are ended and the files are put back in place.
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+import posixpath
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from seatrial.concurrency import finish
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
@@ -17,7 +19,9 @@ from seatrial.sandbox.api import AS_COPIED, Copyable, Curation, ExecSpec, Sandbo
 from seatrial.sandbox.transfer import get_file
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.verification import Verification
+from seatrial.trial.verifier_place import plan_verifier, separate_place
 from seatrial.trial.work import Work, merge_changes
+from seatrial.verify.fetch import link_target
 from seatrial.verify.guard import Saved, lay_out, restore, save
 from seatrial.verify.originals import open_originals
 from seatrial.verify.system.accounts import ACCOUNTS
@@ -28,12 +32,14 @@ from seatrial.verify.system.curate import (
     decide,
     each,
     gather_facts,
+    modules_of,
     with_accounts,
     with_neighbours,
     with_replaced,
 )
-from seatrial.verify.system.shared import hidden_in, may_announce_plugins
-from seatrial.verify.system.surroundings import Surroundings
+from seatrial.verify.system.rules import may_be_of_home, why_not_at_home
+from seatrial.verify.system.shared import hidden_in, may_announce_plugins, may_be_links
+from seatrial.verify.system.surroundings import Change, Reason, Surroundings
 
 _log = logging.getLogger(__name__)
 
@@ -64,17 +70,19 @@ async def raise_shield(
     verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
 ) -> Shield:
     """Make a sandbox ready for its verifier, whose first command finds it so."""
-    if isolation not in ("guarded", "kill"):
+    if isolation == "separate":
+        return Shield(isolation, curated=await _curate_artifacts(verification, sandbox, machinery))
+    if isolation == "exposed":
         return Shield(isolation)
     work = verification.work
     if isolation == "kill":
         await sandbox.kill_all()
         work = replace(work, found=await sandbox.changes()) if work.survivors else work
     found = merge_changes([verification.earlier, work.found])
-    if not (work.survivors and isolation == "guarded") and not touches_system(found, verification):
+    ground = _Ground(verification, sandbox, machinery.backend)
+    if not (work.survivors and isolation == "guarded") and not await _touches_system(ground, found):
         await sandbox.renew_verifier()
         return Shield(isolation)
-    ground = _Ground(verification, sandbox, machinery.backend)
     if verification.place.capabilities.own_system:
         with suppress(SandboxError, HostUnsupportedError):
             return await _give_own_system(ground, found, isolation)
@@ -108,6 +116,29 @@ async def open_copy(
             await finish(copy.destroy())
 
 
+async def _curate_artifacts(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Curated:
+    """What a separate verifier does not get of the artifacts: what it would not meet beside the agent either."""
+    work, found = verification.work, merge_changes([verification.earlier, verification.work.found])
+    changed = {*found.added, *found.modified}
+    above = {str(folder) for artifact in work.kept for folder in PurePosixPath(artifact.source).parents}
+    # Behind a link, files have other names than they were changed by.
+    is_known = not found.truncated and changed.isdisjoint(above)
+    handed_over = FileChanges(added=tuple(path for path in work.handed_over() if path in changed or not is_known))
+    if verification.trusts_agent or not handed_over.added:
+        return NOTHING
+    own = await separate_place(verification, machinery)
+    spec = replace(own.sandbox, workdir=plan_verifier(verification).workdir)
+    there = replace(verification, place=replace(verification.place, sandbox=spec))
+    ground = _Ground(there, sandbox, machinery.backend)
+    if not await _touches_system(ground, handed_over):
+        return NOTHING
+    texts = {path: text for path in handed_over.added if path.endswith(_TELLING) and (text := work.read_kept(path))}
+    system = _only(handed_over, there, system=True)
+    decided = await _decide(ground, system, handed_over, texts)
+    others: dict[str, Reason] = dict.fromkeys(decided.rewritten, "loaded by itself")
+    return Curated(hidden={**others, **decided.put_back, **decided.hidden})
+
+
 @dataclass(frozen=True, slots=True)
 class _Ground:
     """What is decided about a system, in which sandbox, and who can show what the image has."""
@@ -117,17 +148,51 @@ class _Ground:
     backend: SandboxBackend
 
 
-def touches_system(found: FileChanges, verification: Verification) -> bool:
+async def _touches_system(ground: _Ground, found: FileChanges) -> bool:
     """Whether the agent changed anything that a verifier's tools may load."""
+    verification = ground.verification
     paths = [change.path for change in each(found)]
     at_root = any(path.count("/") == 1 for path in paths)
     if found.truncated or at_root or any(True for _ in verification.division.of_system(paths)):
         return True
-    # The instruction is only read where it matters what it names.
-    suspicious = hidden_in(each(found), verification.module_folders, Surroundings())
-    return bool(
-        suspicious and hidden_in(each(found), verification.module_folders, Surroundings(named=verification.named))
-    )
+    if any(may_be_of_home(change, verification.homes) for change in each(found)):
+        return True
+    return bool(await _hidden_beside_work(ground, list(each(found))))
+
+
+class _EveryName:
+    """Names of modules, before anybody has looked which there are."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+async def _hidden_beside_work(ground: _Ground, changes: Sequence[Change]) -> Mapping[str, Reason]:
+    """What is to be hidden of shared files, whose texts nobody has read.
+
+    The instruction is only read, and the image only asked for its modules, where it matters what they name.
+    """
+    verification, image = ground.verification, ground.verification.place.sandbox.image
+    folders = verification.module_folders
+    around = Surroundings(needs=verification.needs, importable=_EveryName())
+    if not hidden_in(changes, folders, around):
+        return {}
+    around = replace(around, named=verification.named, plain_files=await _plain_files(ground, changes))
+    if not hidden_in(changes, folders, around):
+        return {}
+    return hidden_in(changes, folders, replace(around, importable=await modules_of(ground.backend, image)))
+
+
+async def _plain_files(ground: _Ground, changes: Sequence[Change]) -> frozenset[str]:
+    """Files beside the work, without a suffix, that are no link to a folder: a program may be called as a module is."""
+    known = {change.path for change in changes}
+    found = set()
+    for path in may_be_links(changes, ground.verification.module_folders)[:_MAX_TEXTS]:
+        target = await link_target(ground.sandbox, path)
+        end = posixpath.normpath(posixpath.join(posixpath.dirname(path), target)) if target else path
+        if end in known and (end == path or await link_target(ground.sandbox, end) is None):
+            found.add(path)
+    return frozenset(found)
 
 
 async def _give_own_system(ground: _Ground, found: FileChanges, isolation: IsolationLevel) -> Shield:
@@ -147,17 +212,21 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
     verification = ground.verification
     if verification.trusts_agent:
         return Curated(kept=tuple(change.path for change in each(system)))
-    image = verification.place.sandbox.image
+    image, shared = verification.place.sandbox.image, _only(found, verification, system=False)
     async with open_originals(ground.backend, image) as originals:
         facts = await gather_facts(originals, image, system)
         around = Surroundings(
             facts, verification.named, verification.needs, verification.place.workdir, texts, homes=verification.homes
         )
+        plain, importable = await _plain_files(ground, list(each(found))), facts.importable
+        around = replace(around, plain_files=plain, importable=importable)
         around = replace(around, added_files=frozenset((*found.added, *system.added)))
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
         around = await with_accounts(around, verification.accounts, originals)
-    return decide(system, _only(found, verification, system=False), _folders(verification, texts), around)
+        at_home = [path for path in shared.modified if why_not_at_home(Change(path, "modified"), around)]
+        around = replace(around, originals=await originals.texts(at_home))
+    return decide(system, shared, _folders(verification, texts), around)
 
 
 def _folders(verification: Verification, texts: Mapping[str, str]) -> frozenset[str]:
@@ -184,10 +253,11 @@ def _only(found: FileChanges, verification: Verification, *, system: bool) -> Fi
 
 
 async def _shared_texts(ground: _Ground, found: FileChanges, texts: Mapping[str, str]) -> dict[str, str]:
-    """What those small files say that pytest would load plug-ins by, of those that are shared."""
+    """What those small files say that pytest would load plug-ins by, of those that are shared, and settings of git."""
     folders = _folders(ground.verification, texts)
-    paths = [path for path in (*found.added, *found.modified) if may_announce_plugins(path, folders)][:_MAX_TEXTS]
-    return await _texts(ground.sandbox, paths)
+    git = {f"{home}/.gitconfig" for home in ground.verification.homes}.difference(texts)
+    paths = [path for path in (*found.added, *found.modified) if may_announce_plugins(path, folders) or path in git]
+    return await _texts(ground.sandbox, paths[:_MAX_TEXTS])
 
 
 async def _texts(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
@@ -237,6 +307,8 @@ async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield |
     async def as_it_is(_: SystemCopy) -> Curation:
         return AS_COPIED
 
+    if shield.isolation == "separate":
+        return Shield(shield.isolation)
     if not shield.owned:
         if shield.saved is None:
             return None
@@ -257,12 +329,14 @@ class Planted:
     to_hide: bool
 
 
-async def planted_meanwhile(verification: Verification, sandbox: Sandbox, shield: Shield) -> Planted:
+async def planted_meanwhile(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield
+) -> Planted:
     """What the agent's processes did to the system, or added to what is shared in place of a module, since it ended."""
     now, work = await sandbox.changes(), verification.work
     before = {*work.found.added, *work.found.modified, *work.found.removed}
     new = [change for change in each(now) if change.path not in before]
-    hidden = hidden_in(new, verification.module_folders, Surroundings(named=verification.named))
+    hidden = await _hidden_beside_work(_Ground(verification, sandbox, machinery.backend), new)
     apart = shield.owned or shield.copied
     system = verification.division.of_system([change.path for change in new]) if apart else ()
     return Planted(tuple(sorted({*hidden, *system})), to_hide=bool(hidden))

@@ -3,6 +3,7 @@
 Nothing alive is in it; `judge` takes the sandbox and the machinery beside it.
 """
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -21,7 +22,7 @@ from seatrial.verify.stage import digest_tests
 from seatrial.verify.system.facts import HOME
 from seatrial.verify.system.named import Named, find_named
 from seatrial.verify.system.shared import module_folders
-from seatrial.verify.system.verifier_needs import VerifierNeeds, find_needs
+from seatrial.verify.system.verifier_needs import VerifierNeeds, find_needs, folders_in_python
 
 _MAX_SCRIPT_BYTES = 2**20
 
@@ -111,7 +112,8 @@ class Verification:
         """The shared folders in which the verifier's Python looks for modules."""
         place, phase = self.place, self.round.verifier
         paths = [place.sandbox.env.get("PYTHONPATH") or place.sandbox.image.config.env.get("PYTHONPATH")]
-        folders = (place.workdir, phase.workdir or self.round.task.config.verifier.workdir, *self.needs.folders)
+        start = phase.workdir or self.round.task.config.verifier.workdir or place.workdir
+        folders = (place.workdir, start, *(posixpath.join(start, folder) for folder in self.needs.folders))
         return module_folders(filter(None, folders), [*paths, phase.env.get("PYTHONPATH")])
 
     @cached_property
@@ -134,6 +136,12 @@ class Verification:
 @lru_cache(maxsize=1024)
 def _needs_of(_: str, folders: tuple[Path, ...]) -> VerifierNeeds:
     """What scripts in some folders install; kept by the digest of their content, for every trial wants to know it."""
-    scripts = [path for folder in folders for path in sorted(folder.rglob("*.sh"))]
-    small = [path for path in scripts if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES]
-    return find_needs(path.read_text(errors="replace") for path in small)
+    needs = find_needs(_texts(folders, "*.sh"))
+    gone_to = (folders_in_python(text) for text in _texts(folders, "*.py"))
+    return replace(needs, folders=needs.folders.union(*gone_to))
+
+
+def _texts(folders: tuple[Path, ...], pattern: str) -> list[str]:
+    paths = [path for folder in folders for path in sorted(folder.rglob(pattern))]
+    small = [path for path in paths if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES]
+    return [path.read_text(errors="replace") for path in small]

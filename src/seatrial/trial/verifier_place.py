@@ -1,19 +1,18 @@
 """Where a verifier works and how it is run: beside the agent's files, or in a sandbox that the agent never saw."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.errors import HostExhaustedError
-from seatrial.images.choice import ImageRequest
 from seatrial.model.config import NetworkPolicy
 from seatrial.model.job import TrialOptions
 from seatrial.model.record import IsolationLevel
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.ca_file import VERIFIER_CA
 from seatrial.sandbox.session import open_sandbox
-from seatrial.sandbox.transfer import put_file, put_tree
+from seatrial.sandbox.transfer import pack_trees, put_file, put_packed
 from seatrial.tasks.allowed import task_variables
 from seatrial.trial.entrypoint import run_entrypoint
 from seatrial.trial.machinery import Machinery
@@ -47,14 +46,21 @@ def choose_isolation(verification: Verification) -> IsolationLevel:
 
 @asynccontextmanager
 async def open_verifier_sandbox(
-    verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
+    verification: Verification,
+    sandbox: Sandbox,
+    machinery: Machinery,
+    isolation: IsolationLevel,
+    withheld: Container[str] = (),
 ) -> AsyncIterator[VerifierSandbox]:
-    """The sandbox to verify in: the agent's own, or a fresh one into which only artifacts cross."""
+    """The sandbox to verify in: the agent's own, or a fresh one into which only artifacts cross.
+
+    Of those, files and folders that are `withheld` stay behind.
+    """
     if isolation != "separate":
         yield VerifierSandbox(sandbox)
         return
     own, work = verifier_image(verification.round), verification.work
-    place = await _separate_place(verification, machinery, own or agent_image(verification.round.task))
+    place = await separate_place(verification, machinery)
     for artifact in work.kept:
         if artifact.reason and artifact.reason.startswith(NO_ROOM):
             raise HostExhaustedError(f"{artifact.source} cannot be handed to the verifier: {artifact.reason}")
@@ -65,21 +71,25 @@ async def open_verifier_sandbox(
     ):
         for artifact in work.kept:
             if artifact.status == "ok":
-                await _hand_over(fresh, artifact, work.artifacts / artifact.destination)
+                await _hand_over(fresh, artifact, work.artifacts / artifact.destination, withheld)
         yield VerifierSandbox(fresh, has_tests=own is not None and place.image_from in ("fetch", "build"))
 
 
-async def _separate_place(verification: Verification, machinery: Machinery, request: ImageRequest) -> Place:
+async def separate_place(verification: Verification, machinery: Machinery) -> Place:
+    """The place of a separate verifier."""
     round_, options = verification.round, verification.options
+    request = verifier_image(round_) or agent_image(round_.task)
     environment = round_.verifier.environment or round_.task.config.environment
     image = await machinery.images.resolve(request, image_policy(options))
     return choose_place(round_.task, environment, image, options, verification.place.capabilities)
 
 
-async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path) -> None:
+async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path, withheld: Container[str]) -> None:
     if artifact.type == "directory":
-        await put_tree(room, artifact.source, kept)
-    else:
+        top = artifact.source.rstrip("/")
+        packed = pack_trees(kept, omit=lambda _: lambda path: f"{top}/{path.rstrip('/')}" in withheld)
+        await put_packed(room, artifact.source, packed)
+    elif artifact.source not in withheld:
         mode = kept.stat().st_mode & 0o777  # noqa: ASYNC240 - one file
         await put_file(room, artifact.source, kept.read_bytes(), mode=mode)  # noqa: ASYNC240 - one file
 

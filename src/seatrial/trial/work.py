@@ -1,8 +1,9 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
 import json
+import posixpath
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ _PORT = re.compile(
 _PATH = re.compile(r"^[0-9a-fA-F]+: [0-9A-F]+ [0-9A-F]+ 00010000 \d+ 01 +(\d+) (.+)$", re.MULTILINE)
 _KINDS = {"0A": "tcp", "07": "udp"}
 _MOST_SERVICES = 50
+_MAX_TEXT_BYTES = 2**16
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
@@ -96,6 +98,28 @@ class Work:
     services: tuple[str, ...] = ()
     """What processes listen on that are still running, such as `tcp:8000`; asked only where they cannot just run on."""
 
+    def handed_over(self) -> Iterator[str]:
+        """The files that a separate verifier gets, by their paths inside."""
+        for artifact in self.kept:
+            if artifact.status == "ok" and artifact.type == "file":
+                yield artifact.source
+            elif artifact.status == "ok":
+                top = self.artifacts / artifact.destination
+                files = (path.relative_to(top).as_posix() for path in top.rglob("*") if not path.is_dir())
+                yield from (f"{artifact.source.rstrip('/')}/{path}" for path in files)
+
+    def read_kept(self, path: str) -> str | None:
+        """What a small file says that a separate verifier gets."""
+        for artifact in self.kept:
+            place = self.artifacts / artifact.destination
+            if path.startswith(f"{artifact.source.rstrip('/')}/"):
+                place /= posixpath.relpath(path, artifact.source)
+            elif path != artifact.source:
+                continue
+            if place.is_file() and place.stat().st_size <= _MAX_TEXT_BYTES:
+                return place.read_text(errors="replace")
+        return None
+
 
 async def take_stock(
     sandbox: Sandbox, round_: Round, place: Place, agent_result: AgentResult, folder: Path, *, alone: bool = True
@@ -121,7 +145,7 @@ async def take_stock(
     published = [PUBLISHED] if hooked or _touched(changes, PUBLISHED.source) else []
     wanted: Sequence[ArtifactSpec] = [*published, *round_.artifacts]
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
-    output = await fetch_output(sandbox, round_.judged.output)
+    output = await fetch_output(sandbox, round_.judged.output, found)
     services = await _find_services(sandbox) if survivors and not _may_run_on(place.capabilities) else ()
     return Work(output, changes, found, survivors, kept, folder / "artifacts", services)
 

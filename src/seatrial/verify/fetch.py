@@ -1,45 +1,110 @@
 """Taking the agent's work out of a sandbox: its output as it is found, and the files a task wants kept."""
 
 import hashlib
+import posixpath
 import tarfile
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal
 
 from seatrial.errors import ContentError, TooLargeError
-from seatrial.model.artifacts import LINKED_TO, RawFile
+from seatrial.model.artifacts import RawFile
 from seatrial.model.base import StrictModel, to_json
 from seatrial.model.config import ArtifactSpec
 from seatrial.model.output import OutputSpec
-from seatrial.model.record import ArtifactRecord
+from seatrial.model.record import ArtifactRecord, FileChanges
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.transfer import extract_files, new_archive
+from seatrial.verify.integrity import is_elsewhere
 
 MAX_ARTIFACT_BYTES = 256 * 2**20
 PUBLISHED = ArtifactSpec(source="/logs/artifacts")
 NO_ROOM = "this machine has no room for it"
 MANIFEST = "manifest.json"
+_MAX_LINKS = 40
+_UNKNOWN = "a place that cannot be found out"
+_UNCHANGED = FileChanges()
 
 
-async def fetch_output(sandbox: Sandbox, spec: OutputSpec) -> RawFile | None:
-    """The agent's output as it stands there; None when nobody knows where it would be."""
+async def fetch_output(sandbox: Sandbox, spec: OutputSpec, changes: FileChanges = _UNCHANGED) -> RawFile | None:
+    """The agent's output as it stands there; None when nobody knows where it would be.
+
+    By the `changes` is known whether anything on its path may be a link.
+    """
     if spec.path is None:
         return None
+    output = await _fetch(sandbox, spec, spec.path)
+    return await _with_links(sandbox, output) if _may_be_linked(output, changes) else output
+
+
+def _may_be_linked(output: RawFile, changes: FileChanges) -> bool:
+    """Whether something that may be a link was put in the place of an output, or of a folder above it."""
+    above = {str(folder) for folder in PurePosixPath(output.name).parents}
+    passed = above if output.status == "ok" else {output.name, *above}
+    return output.status == "symlink" or changes.truncated or not passed.isdisjoint((*changes.added, *changes.modified))
+
+
+async def look_again(sandbox: Sandbox, output: RawFile | None, changes: FileChanges, *, alone: bool) -> RawFile | None:
+    """An output after verification: links to the verifier's folders end there now, and may be new if not `alone`."""
+    if output is None or output.leads_to or (alone and not _may_be_linked(output, changes)):
+        return output
+    output = await _with_links(sandbox, output)
+    # Some engines do not tell of links whose end they cannot find, such as those through /proc.
+    is_link = output.status == "missing" and output.name in (*changes.added, *changes.modified)
+    return replace(output, leads_to=output.leads_to or _UNKNOWN) if is_link and alone else output
+
+
+async def _with_links(sandbox: Sandbox, output: RawFile) -> RawFile:
+    """The output with where links on its path lead, if that is elsewhere for a verifier.
+
+    Links are followed one by one, as the verifier will, since what they lead to is not there yet.
+    """
+    place, waiting, left = "/", _parts(output.name), _MAX_LINKS
+    while waiting and left:
+        name = waiting.pop(0)
+        place = posixpath.normpath(posixpath.join(place, name))
+        if is_elsewhere(place):
+            return replace(output, leads_to=posixpath.join(place, *waiting))
+        target = await link_target(sandbox, place) if place != "/logs" and name != ".." else None
+        if target is not None:
+            left -= 1
+            waiting[:0] = _parts(target)
+            place = "/" if target.startswith("/") else posixpath.dirname(place)
+    return output
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+async def link_target(sandbox: Sandbox, path: str) -> str | None:
+    """What a link says; None for anything else, of which nothing is read."""
+    with new_archive() as archive, suppress(FileNotFoundError, ContentError):
+        await sandbox.get(path, archive, limit=0)
+        archive.seek(0)
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            member = tar.next()
+            return member.linkname if member and member.issym() else None
+    return None
+
+
+async def _fetch(sandbox: Sandbox, spec: OutputSpec, path: str) -> RawFile:
     with new_archive() as archive:
         try:
-            await sandbox.get(spec.path, archive, limit=spec.max_bytes)
+            await sandbox.get(path, archive, limit=spec.max_bytes)
         except FileNotFoundError:
-            return RawFile(spec.path, "missing")
+            return RawFile(path, "missing")
         except TooLargeError:
-            return RawFile(spec.path, "too_large", size=spec.max_bytes + 1)
+            return RawFile(path, "too_large", size=spec.max_bytes + 1)
         except ContentError as error:
-            return RawFile(spec.path, "special", reason=str(error))
+            return RawFile(path, "special", reason=str(error))
         archive.seek(0)
-        return _first_member(archive, spec.path)
+        return _first_member(archive, path)
 
 
 def _first_member(archive: BinaryIO, name: str) -> RawFile:
@@ -50,7 +115,7 @@ def _first_member(archive: BinaryIO, name: str) -> RawFile:
             data = content.read()
             return RawFile(name, "ok", data, len(data))
         if member and member.issym():
-            return RawFile(name, "symlink", reason=f"{LINKED_TO}{member.linkname}")
+            return RawFile(name, "symlink", reason=f"to {member.linkname}")
         return RawFile(name, "directory")
 
 

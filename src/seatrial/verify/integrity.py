@@ -4,15 +4,15 @@ Most changes to a system are honest work. They leave a trace in the record wheth
 (see `system/`).
 """
 
-import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from seatrial.model.artifacts import LINKED_TO, RawFile
+from seatrial.model.artifacts import RawFile
 from seatrial.model.evaluation import ErrorSource, ErrorTag
 from seatrial.model.record import FileChanges, VerifierRun
+from seatrial.sandbox.api import VERIFIER_TMP
 
 SERVICES_ENDED, SERVICES_BESIDE = "services_ended", "services_beside"
 _SHOWN = 5
@@ -51,6 +51,8 @@ _SHELL_STARTUP = re.compile(
     r"/etc/(?:profile|bash\.bashrc|environment)|/etc/profile\.d/.*|/root/\.(?:bashrc|profile|bash_profile)"
 )
 _PLANTED = re.compile(r"/(?:tests|logs/verifier)(?:/.*)?")
+# What is there only for the verifier, or is something else for each process.
+_ELSEWHERE = re.compile(rf"{_PLANTED.pattern}|(?:/solution|/oracle|/proc|{VERIFIER_TMP})(?:/.*)?")
 
 
 def _is_of_interpreter(path: str) -> bool:
@@ -129,13 +131,15 @@ def service_tags(run: VerifierRun) -> list[ErrorTag]:
 
 
 def output_tags(output: RawFile | None) -> list[ErrorTag]:
-    """A tag for an output that is a link to what the verifier brings along: nobody's work can lie there."""
-    if output is None or output.status != "symlink":
+    """A tag for an output that is reached by links to what the verifier brings along: nobody's work can lie there."""
+    if output is None or not output.leads_to:
         return []
-    leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(output.name), output.reason.removeprefix(LINKED_TO)))
-    if not _PLANTED.fullmatch(leads_to):
-        return []
-    return [_tag("output_of_verifier", f"{output.name} is a link to {leads_to}, which is the verifier's own")]
+    return [_tag("output_of_verifier", f"{output.name} leads by links to {output.leads_to}, where no agent works")]
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a path without links means something else to the verifier than to the agent."""
+    return _ELSEWHERE.fullmatch(path) is not None
 
 
 def some(names: Iterable[str]) -> str:

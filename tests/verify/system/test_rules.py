@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from seatrial.verify.system.facts import SystemFacts
 from seatrial.verify.system.named import find_named
-from seatrial.verify.system.rules import why_not
+from seatrial.verify.system.rules import why_not, why_not_at_home
 from seatrial.verify.system.surroundings import Change, Surroundings
 from seatrial.verify.system.verifier_needs import VerifierNeeds
 
@@ -162,3 +162,33 @@ def test_every_path_has_an_answer(top, path, kind):
 @given(paths)
 def test_nothing_of_the_image_s_programs_is_ever_the_agents_unless_named(path):
     assert why_not(Change(f"/usr/bin{path}", "modified"), AROUND) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "is_of_system"),
+    [
+        *(
+            ("/root/.bashrc", "modified", True),
+            ("/root/.curlrc", "added", True),
+            ("/root/.config/git/x", "added", True),
+        ),
+        *(("/root/.local/bin/grep", "added", True), ("/root/.ssh/config", "added", True)),
+        *(
+            ("/root/.git/config", "added", False),
+            ("/root/.env", "added", False),
+            ("/root/.eslintrc", "modified", False),
+        ),
+        *(("/root/.github/workflows/x.yml", "modified", False), ("/root/.bashrc", "removed", False)),
+        *(("/root/work/.bashrc", "added", False), ("/app/.bashrc", "added", False), ("/root/x.py", "added", False)),
+    ],
+)
+def test_where_people_work_at_home_settings_of_tools_are_the_system_s_and_projects_are_not(path, kind, is_of_system):
+    around = replace(AROUND, workdir="/root", homes=("/root",))
+    assert bool(why_not_at_home(Change(path, kind), around)) is is_of_system
+
+
+def test_a_home_that_is_named_means_no_settings_in_it():
+    around = replace(AROUND, workdir="/home/al", homes=("/root", "/home/al"), named=find_named(["Work in /home/al."]))
+    assert why_not_at_home(Change("/home/al/.bashrc", "added"), around)
+    named = replace(around, named=find_named(["Add an alias to ~/.profile and /home/al/.bashrc."]))
+    assert why_not_at_home(Change("/home/al/.bashrc", "added"), named) is None

@@ -34,6 +34,7 @@ from seatrial.sandbox.syscalls import (
     MS_REC,
     bind_shifted,
     clone_mounts,
+    clone_without_devices,
     mount,
     reset_signal,
     setns,
@@ -184,6 +185,14 @@ def mount_system(running: RunningSandbox, manner: SpawnerSettings, curation: dic
     return Frozen(clone_mounts(root, recursive=True), division, shared)
 
 
+def make_temporary_folder(running: RunningSandbox, owner: int) -> int:
+    """A new folder that everybody inside may write to, on the sandbox's disk: a descriptor of it, mounted nowhere."""
+    os.makedirs(running.temporary, exist_ok=True)
+    os.chown(running.temporary, owner, owner)
+    os.chmod(running.temporary, 0o1777)
+    return clone_without_devices(running.temporary)
+
+
 def make_verifier_view(view: View, keep: Iterable[int], report: socket.socket) -> None:
     """Build the verifier's private root on top of the outer view, enter it, and send its mount namespace and root.
 
@@ -191,7 +200,8 @@ def make_verifier_view(view: View, keep: Iterable[int], report: socket.socket) -
     """
     # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to: of
     # directories, nothing is.
-    close_all_but([report.fileno(), *keep, *([view.frozen.mounts] if view.frozen else [])])
+    mounts = [view.temporary, *([view.frozen.mounts] if view.frozen else [])]
+    close_all_but([report.fileno(), *keep, *mounts])
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     left_out = enter_verifier_view(view)

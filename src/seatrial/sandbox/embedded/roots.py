@@ -33,6 +33,8 @@ _EMPTY_FOLDERS = (
 # A few files are copied: overlays for their folders would cost every sandbox more than that costs once.
 _COPIED = ("var/lib/apt/extended_states", "var/cache/debconf/config.dat", "var/cache/debconf/templates.dat")
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+# Beside the overlays: where the verifier's temporary files go, by views.
+TEMPORARY = "temporary"
 # What the kernel makes for an overlay, one inside of the other; the last is a file, and older kernels make none.
 _KERNEL_OWN = ("work", "incompat", "volatile", "dirty")
 
@@ -71,7 +73,8 @@ def usual_remains(trees: Sequence[Tree]) -> list[str]:
     """What every overlay leaves behind in its sandbox's folder, what is inside of something else first."""
     depths = range(len(_KERNEL_OWN), -1, -1)
     own = [["aside", tree.name, *_KERNEL_OWN[:depth]] for tree in trees for depth in depths]
-    return ["/".join(parts) for parts in own] + [f"upper/{tree.name}" for tree in trees]
+    uppers = [f"upper/{tree.name}" for tree in trees]
+    return ["/".join(parts) for parts in own] + [*uppers, f"{TEMPORARY}/0", TEMPORARY]
 
 
 class SpawnerSettings(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from seatrial.sandbox.division import Division, divide
 from seatrial.sandbox.embedded.changes import remember_files
 from seatrial.sandbox.embedded.requests import Box
-from seatrial.sandbox.embedded.roots import Tree
+from seatrial.sandbox.embedded.roots import TEMPORARY, Tree
 from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.overlay_walk import FOLDER
 from seatrial.sandbox.process_names import split_stat
@@ -26,8 +26,9 @@ class RunningSandbox:
     """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
 
     `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
-    often its system has been copied; `begun` tells whether an agent has been there. `proc` is the device of the outer
-    /proc. `known` are the names that were in its root before anybody was.
+    often its system has been copied, `views` how often the verifier's view has been left; `begun` tells whether an
+    agent has been there. `proc` is the device of the outer /proc. `known` are the names that were in its root before
+    anybody was.
     """
 
     def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:
@@ -41,6 +42,7 @@ class RunningSandbox:
         self.users: int | None = None
         self.disk: int | None = None
         self.frozen = 0
+        self.views = 0
         self.begun = False
         self.proc = 0
         self.known: list[str] = []
@@ -87,12 +89,18 @@ class RunningSandbox:
         """Which of its files are the system."""
         return divide(self.box.workdir, self.box.system_folders)
 
+    @property
+    def temporary(self) -> str:
+        """Where the temporary files of the verifier's view are kept."""
+        return f"{self.box.state}/{TEMPORARY}/{self.views}"
+
     def leave_view(self) -> None:
         """Let go of the verifier's view, which is gone with its last process."""
         if self.view >= 0:
             os.close(self.view)
             os.close(self.view_root)
             self.view = self.view_root = -1
+            self.views += 1
 
     def root_of(self, phase: str) -> int:
         """The root of a phase's view of the files, by which nothing of the host can be reached."""

@@ -22,6 +22,7 @@ from seatrial.sandbox.api import (
     AS_COPIED,
     DEFAULT_PATH,
     MAX_ARCHIVE_BYTES,
+    VERIFIER_TMP,
     Curate,
     Curation,
     ExecResult,
@@ -202,12 +203,12 @@ class EmbeddedSandbox:
         return self._made.spec.image.config.user if spec.user is None else spec.user
 
     def _command(self, spec: ExecSpec, token: str, network_env: dict[str, str]) -> dict[str, Any]:
-        made = self._made.spec
+        made, own = self._made.spec, {"TMPDIR": VERIFIER_TMP} if spec.phase == "verifier" else {}
         return {
             "token": token,
             "phase": spec.phase,
             "argv": list(spec.argv),
-            "env": {"PATH": DEFAULT_PATH, **made.image.config.env, **made.env, **network_env, **spec.env},
+            "env": {"PATH": DEFAULT_PATH, **own, **made.image.config.env, **made.env, **network_env, **spec.env},
             "cwd": spec.cwd or made.workdir,
             "user": self._user(spec),
             "host_network": spec.network.mode == "host",

@@ -82,15 +82,18 @@ class Views:
 
         With a descriptor `curation` its system is the copied one, less what that says.
         """
-        frozen, hidden = None, []
+        frozen, hidden, rewritten = None, [], {}
+        if running.disk is not None:
+            setns(running.disk, CLONE_NEWNS)
+        temporary = children.make_temporary_folder(running, self._manner.owner)
         if curation is not None:
-            if running.disk is not None:
-                setns(running.disk, CLONE_NEWNS)
             said = json.loads(os.pread(curation, os.fstat(curation).st_size, 0))
             frozen, hidden = children.mount_system(running, self._manner, said), said["hidden"]
+            of_system = set(running.division.of_system(said["rewritten"]))
+            rewritten = {path: text for path, text in said["rewritten"].items() if path not in of_system}
         setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
         manner, workdir = self._manner, running.box.workdir
-        view = View(running.known, workdir, manner.owner, manner.rootless, frozen, hidden)
+        view = View(running.known, workdir, temporary, manner.owner, manner.rootless, frozen, hidden, rewritten)
         children.make_verifier_view(view, keep, report)
 
     def expect(self, running: RunningSandbox, child: Child) -> list[int]:
@@ -105,12 +108,17 @@ class Views:
         return left_out
 
     def leave(self, running: RunningSandbox, reply: Reply) -> None:
-        """Let go of a view whose processes are gone, and remove what was made for it."""
-        running.leave_view()
-        self._remove_frozen(running, reply)
+        """Let go of a view whose processes are gone, and remove what was made for it.
 
-    def _remove_frozen(self, running: RunningSandbox, reply: Reply) -> None:
-        if running.frozen:
-            self._remove(reply, frozen_folder(running.box.state))
+        What is left on a disk of the sandbox's own goes with that disk.
+        """
+        temporary = [] if running.disk is not None or running.view < 0 else [running.temporary]
+        running.leave_view()
+        self._remove_frozen(running, reply, *temporary)
+
+    def _remove_frozen(self, running: RunningSandbox, reply: Reply, *others: str) -> None:
+        frozen = [frozen_folder(running.box.state)] if running.frozen else []
+        if frozen or others:
+            self._remove(reply, *frozen, *others)
         else:
             reply({}, [])

@@ -15,7 +15,7 @@ from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
-from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
+from seatrial.sandbox.api import VERIFIER_TMP, Curate, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.division import divide
 from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
 from seatrial.sandbox.engine.changes import Seen, common
@@ -32,7 +32,8 @@ from seatrial.sandbox.transfer import put_packed
 _KILL_SEC = 20.0
 _COPY_SEC = 300.0
 _ROOM = 10_000  # more processes than anybody can start before all are ended
-_VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777}  # whoever the verifier runs as has to write there
+# Whoever the verifier runs as has to write there.
+_VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777, VERIFIER_TMP.strip("/"): 0o1777}
 
 Visitor = Callable[[str, int], Awaitable[socket.socket]]
 
@@ -64,7 +65,7 @@ class EngineSandbox:
         self._sight = Sight(container, made.image, made.trusted)
         self._before = Seen()
         self._copies: list[EngineSandbox] = []
-        self._verifier_was_here = False
+        self._verifier_was_here = self._verifiers_folders_are_there = False
         self._destroyed = False
         self._teardown: asyncio.Future[None] | None = None
 
@@ -110,7 +111,9 @@ class EngineSandbox:
     async def _until_its_end(
         self, command: ContainerCommand, spec: ExecSpec, network_env: dict[str, str]
     ) -> int | None:
-        env = {**self._made.spec.env, **network_env, **spec.env}
+        has_own = spec.phase == "verifier" and self._verifiers_folders_are_there
+        own = {"TMPDIR": VERIFIER_TMP} if has_own and "TMPDIR" not in self._made.spec.image.config.env else {}
+        env = {**own, **self._made.spec.env, **network_env, **spec.env}
         user = str(spec.user if spec.user is not None else self._made.user or 0)
         try:
             async with asyncio.timeout(spec.timeout_sec):
@@ -192,7 +195,7 @@ class EngineSandbox:
         return await survivors.names(self._container, self._commands)
 
     async def renew_verifier(self, curate: Curate | None = None) -> None:
-        """Empty the two directories, whatever is in their place. What an earlier verifier left running stays."""
+        """Empty the verifier's own directories, whatever is there. What an earlier verifier left running stays."""
         if curate is not None:
             reason = self._made.refused["own_system"]
             raise HostUnsupportedError(f"a system of its own cannot be had for the verifier: {reason}")
@@ -204,12 +207,14 @@ class EngineSandbox:
         members = archives.fresh_folders(_VERIFIERS)
         # A link in place of /logs gives way; a directory keeps what else is in it.
         await self._container.files.put_members([archives.folder("logs"), *members])
+        self._verifiers_folders_are_there = True
 
     async def _clear_after_verifier(self) -> None:
         """What an agent must not see is gone before it starts again; it finds one of the directories empty, as ever."""
         self._verifier_was_here = False
         await self._empty_verifiers_folders()
-        remove = ExecSpec(("rmdir", "/tests"), user=0, cwd="/", timeout_sec=_KILL_SEC)
+        self._verifiers_folders_are_there = False
+        remove = ExecSpec(("rmdir", "/tests", VERIFIER_TMP), user=0, cwd="/", timeout_sec=_KILL_SEC)
         await self._run(remove, {})
 
     async def forget_changes(self) -> None:
@@ -222,7 +227,7 @@ class EngineSandbox:
         return [TOOLS, *verifiers]
 
     async def changes(self) -> FileChanges:
-        """What differs from the image; of the verifier's two directories nothing is, once there was a verifier."""
+        """What differs from the image; of the verifier's own directories nothing is, once there was a verifier."""
         self._check()
         return await self._sight.changes(self._before, self._hidden)
 

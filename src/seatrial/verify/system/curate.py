@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from seatrial.model.record import FileChanges
-from seatrial.sandbox.api import Curation, Image
-from seatrial.verify.originals import Originals
+from seatrial.sandbox.api import Curation, Image, SandboxBackend
+from seatrial.verify.originals import Originals, open_originals
 from seatrial.verify.system.accounts import ACCOUNTS, keep_accounts
 from seatrial.verify.system.contents import editable_folders, imported_modules
 from seatrial.verify.system.facts import (
@@ -26,7 +26,7 @@ from seatrial.verify.system.python_rules import (
     replaced_distributions,
     uninstalled_distributions,
 )
-from seatrial.verify.system.rules import why_not
+from seatrial.verify.system.rules import why_not, why_not_at_home
 from seatrial.verify.system.shadows import covered_by
 from seatrial.verify.system.shared import hidden_in
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
@@ -36,6 +36,8 @@ _NO_EFFECT = re.compile(
     r"/root/\.cache/.*|/root/\.\w+[-_]h(?:istory|sts)|/var/lib/apt/lists/.*|/var/cache/.*|/var/lib/dpkg/(?:info|triggers)/.*"
     r"|/etc/ld\.so\.cache|.*/__pycache__/.*"
 )
+_MOST_IMAGES = 64
+_MODULES: dict[object, frozenset[str]] = {}
 _LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
 
 
@@ -43,7 +45,8 @@ _LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
 class Curated:
     """What a verifier does not meet as the agent left it, by reason, and what of the agent's system it does meet.
 
-    With `only_image` nothing of the agent's system is there: it was too much to be looked at.
+    With `only_image` nothing of the agent's system is there: it was too much to be looked at. `originals` is what the
+    image has in place of files beside the system that were put back.
     """
 
     put_back: Mapping[str, Reason] = field(default_factory=dict)
@@ -51,6 +54,7 @@ class Curated:
     rewritten: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     only_image: bool = False
+    originals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
@@ -71,7 +75,7 @@ class Curated:
     def curation(self) -> Curation:
         """The same for a sandbox."""
         out = frozenset(self.put_back), frozenset(self.hidden)
-        return Curation(*out, self.rewritten, "nothing" if self.only_image else "rest")
+        return Curation(*out, {**self.rewritten, **self.originals}, "nothing" if self.only_image else "rest")
 
 
 NOTHING = Curated()
@@ -92,6 +96,18 @@ async def gather_facts(originals: Originals, image: Image, system: FileChanges) 
     hooks = await originals.texts(sorted(startup_files(facts.python)))
     asked = frozenset(module for text in hooks.values() for module in imported_modules(text))
     return replace(facts, asked_for=asked - facts.python_modules)
+
+
+async def modules_of(backend: SandboxBackend, image: Image) -> frozenset[str]:
+    """The modules that interpreters of an image have. Kept, since a daemon makes a container to tell."""
+    key = image.digest or (image.reference, image.layers)
+    if key not in _MODULES:
+        async with open_originals(backend, image) as originals:
+            facts = await gather_facts(originals, image, FileChanges())
+        if len(_MODULES) >= _MOST_IMAGES:
+            _MODULES.pop(next(iter(_MODULES)))
+        _MODULES[key] = facts.importable
+    return _MODULES[key]
 
 
 async def with_accounts(around: Surroundings, users: Collection[str], originals: Originals) -> Surroundings:
@@ -144,9 +160,13 @@ def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[
     reasons |= {path: reason for path, reason in hidden_in(added, module_folders, around).items() if path in reasons}
     rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
     rewritten |= {ACCOUNTS: around.accounts} if around.accounts is not None and ACCOUNTS in reasons else {}
+    at_home = {change.path: reason for change in each(shared) if (reason := why_not_at_home(change, around))}
+    put_back = {path: reason for path, reason in at_home.items() if path in around.originals}
+    hidden = {path: reason for path, reason in at_home.items() if path not in put_back}
     return Curated(
-        put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten},
-        hidden=hidden_in(each(shared), module_folders, around),
+        put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten} | put_back,
+        hidden=hidden | hidden_in(each(shared), module_folders, around),
+        originals={path: around.originals[path] for path in put_back},
         rewritten=rewritten,
         kept=tuple(path for path, reason in reasons.items() if not reason and path not in rewritten),
         only_image=system.truncated,

@@ -33,6 +33,14 @@ _WORK_FOLDERS = frozenset(
     ("", "/app", "/workspace", "/work", "/home", HOME, "/tmp", "/srv", "/var", "/data", "/src", "/repo")  # noqa: S108 - names of folders inside, where nothing is written
 )
 
+# Packages of such names come along with others by mistake, and people call their own so.
+_USUAL_NAMES = frozenset(
+    """
+    app api build bin cli client common conf config core data db demo doc docs example examples helpers lib main models
+    run scripts server setup solution solve src test tests tool tools util utils benchmark benchmarks
+    """.split()  # noqa: SIM905 - names read better as text
+)
+
 
 def program_folders(image: Image) -> tuple[str, ...]:
     """The folders in which commands of an image are looked for, those of the usual PATH included."""
@@ -77,6 +85,11 @@ class SystemFacts:
     def python_modules(self) -> frozenset[str]:
         """The names of all Python modules and packages of the image."""
         return frozenset(module_name(name) for names in self.python.values() for name in names)
+
+    @cached_property
+    def importable(self) -> frozenset[str]:
+        """The names of Python modules and packages of the image, without those that people use for their own."""
+        return frozenset(name for name in self.python_modules if name.isidentifier()) - _USUAL_NAMES
 
     @cached_property
     def places(self) -> frozenset[str]:

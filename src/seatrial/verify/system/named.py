@@ -29,24 +29,37 @@ _PACKAGE = re.compile(
     r"|modules?|dependenc\w+|versions?|distributions?|site-packages|dist-packages)\b",
     re.IGNORECASE,
 )
+_MAKE = (
+    r"\b(?:write|create|implement|build|develop|make)\s+(?:a|an|your|our|the)\s+(?:(?:own|new|small|simple|python)\s+)*"
+)
+_KIND = r"(?:modules?|packages?|librar(?:y|ies))\b"
+# "Write a calendar module", "create a package called `calendar`": one that is used is not written.
+_MADE = (
+    re.compile(rf"{_MAKE}[`'\"]?(\w+)[`'\"]?\s+(?:python\s+)?{_KIND}", re.IGNORECASE),
+    re.compile(rf"{_MAKE}{_KIND}\s+(?:called|named)\s+[`'\"]?(\w+)", re.IGNORECASE),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is named: absolute paths, single words in small letters, and those of them that are said of packages."""
+    """What is named: absolute paths, single words in small letters, and those of them that are said of packages.
+
+    `made` are modules that are to be written.
+    """
 
     paths: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     packages: frozenset[str] = frozenset()
+    made: frozenset[str] = frozenset()
 
     def has_file(self, path: str) -> bool:
         """Whether this very file is named by its path."""
         return path in self.paths
 
-    def has_folder_of(self, path: str) -> bool:
-        """Whether a folder that the file lies in is named, one that is narrow enough to mean it."""
+    def has_folder_of(self, path: str, within: str = "") -> bool:
+        """Whether a folder that the file lies in, `within` another, is named: one that is narrow enough to mean it."""
         folder = posixpath.dirname(path)
-        while folder.strip("/"):
+        while folder.strip("/") and folder != within:
             if folder in self.paths and folder not in _TOO_WIDE:
                 return True
             folder = posixpath.dirname(folder)
@@ -60,19 +73,25 @@ class Named:
         """Whether a package of that name is talked about as one."""
         return len(name) >= _SHORTEST and name.lower() in self.packages
 
+    def is_to_be_made(self, module: str) -> bool:
+        """Whether somebody is asked for a module of that name."""
+        return module.lower() in self.made
+
 
 def find_named(texts: Iterable[str]) -> Named:
     """What some texts name."""
     paths: set[str] = set()
     words: set[str] = set()
     packages: set[str] = set()
+    made: set[str] = set()
     for text in texts:
         for home, path in _PATH.findall(text):
             paths.add(posixpath.normpath((_HOME if home else "") + path.rstrip(".*")))
         words.update(_words(text))
         for sentence in filter(_PACKAGE.search, _SENTENCE.split(text)):
             packages.update(_words(sentence))
-    return Named(frozenset(paths), frozenset(words), frozenset(packages))
+        made.update(word.lower() for pattern in _MADE for word in pattern.findall(text))
+    return Named(frozenset(paths), frozenset(words), frozenset(packages), frozenset(made))
 
 
 def _words(text: str) -> set[str]:

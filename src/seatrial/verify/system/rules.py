@@ -7,7 +7,7 @@ Settings are the agent's where the task names them. Everything else about a task
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from seatrial.verify.system.facts import is_of_other_modules, module_name
 from seatrial.verify.system.python_rules import python_folder, why_not_python
@@ -30,6 +30,8 @@ _LOADED_BY_ITSELF = re.compile(
 _DROP_IN = re.compile(r".*\.d|.*[._-]?(?:plugins?|hooks)")
 _LIBRARY_FOLDER = re.compile(r".*/(?:lib|lib32|lib64|libx32|\w+-linux-\w+)")
 _AT_ROOT = re.compile(r"/(?!\.dockerenv)(?:[^/]+|(?:\.[^/]+|node_modules)/.+)")
+# Folders with a dot that projects have.
+_OF_WORK = frozenset((".git", ".hg", ".svn", ".github", ".gitlab", ".circleci", ".vscode", ".husky", ".venv", ".cache"))
 _EVERYBODYS = ("local", "cache", "config")  # folders in a home that many tools share
 _OWN_PROGRAMS = ("/usr/local/bin", "/usr/local/sbin")
 _DPKG_SCRIPT = re.compile(r"/var/lib/dpkg/(?:info/.*\.(?:preinst|postinst|prerm|postrm|config|triggers)|triggers/.*)")
@@ -139,11 +141,29 @@ def _home(change: Change, around: Surroundings) -> Reason | None:
     return _program(name, around) if posixpath.basename(posixpath.dirname(path)) == "bin" else None
 
 
+def why_not_at_home(change: Change, around: Surroundings) -> Reason | None:
+    """Why a verifier must not meet what begins with a dot in a home where people work; None when it may.
+
+    Of such a home, only settings of tools are the system's: repositories and the like belong to the work.
+    """
+    if not may_be_of_home(change, around.homes):
+        return None
+    home = next(home for home in around.homes if change.path.startswith(f"{home}/."))
+    inside = change.path.removeprefix(f"{home}/")
+    return _home(change, around) if "/" in inside or is_home_setting(inside, home, around) else None
+
+
+def may_be_of_home(change: Change, homes: Iterable[str]) -> bool:
+    """Whether something begins with a dot in a home, and is none of what projects have."""
+    entries = [change.path.removeprefix(f"{home}/") for home in homes if change.path.startswith(f"{home}/.")]
+    return change.kind != "removed" and any(entry.partition("/")[0] not in _OF_WORK for entry in entries)
+
+
 def _is_of_named_tool(path: str, home: str, around: Surroundings) -> bool:
     """Whether a task talks about a file in a home, or about the tool that keeps it there: `ssh` for what is in .ssh."""
     tool = path.removeprefix(f"{home}/.").partition("/")[0]
     by_name = tool not in _EVERYBODYS and around.named.has_word(tool)
-    return by_name or around.named.has_file(path) or around.named.has_folder_of(path)
+    return by_name or around.named.has_file(path) or around.named.has_folder_of(path, within=home)
 
 
 def _root(change: Change, around: Surroundings) -> Reason | None:

@@ -99,7 +99,9 @@ def _is_of_tool(inside: str, around: Surroundings) -> bool:
 def why_not_home_setting(change: Change, around: Surroundings) -> Reason | None:
     """Why a verifier must not meet a setting of its home as the agent left it; None when it may."""
     path, named = change.path, around.named
-    if named.has_file(path) or named.has_folder_of(path) or named.has_word(posixpath.basename(path)):
+    home = next((home for home in around.homes if path.startswith(f"{home}/")), "")
+    is_named = named.has_file(path) or named.has_folder_of(path, within=home)
+    if is_named or named.has_word(posixpath.basename(path)):
         return None
     is_git = posixpath.basename(path) == ".gitconfig" and change.kind != "removed"
     return None if is_git and is_harmless_git_config(around.texts.get(path)) else "not named"

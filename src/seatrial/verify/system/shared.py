@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterable
 
 from seatrial.verify.system.contents import announces_plugins
-from seatrial.verify.system.facts import distribution_name, module_name
+from seatrial.verify.system.facts import distribution_name, module_name, plain_name
 from seatrial.verify.system.surroundings import FOREIGN_MODULES, HOOKS, Change, Reason, Surroundings
 from seatrial.verify.system.verifier_needs import RUNNER
 
@@ -38,11 +38,18 @@ def _is_metadata(folder: str, entry: str) -> bool:
     return distribution_name(entry) is not None or (folder.endswith(".egg") and entry.lower() == "egg-info")
 
 
+def may_be_links(changes: Iterable[Change], folders: Collection[str]) -> tuple[str, ...]:
+    """Added files that Python takes for a package if they are links to folders, which their names do not tell."""
+    added = (change.path for change in changes if change.kind == "added" and posixpath.dirname(change.path) in folders)
+    return tuple(path for path in added if "." not in posixpath.basename(path))
+
+
 def hidden_in(changes: Iterable[Change], folders: Collection[str], around: Surroundings) -> dict[str, Reason]:
     """What of the shared files is not to be there for the verifier: files, or whole packages by their folder."""
     found: dict[str, Reason] = {}
     for change in changes:
-        if change.kind == "added" and (place := _place(change.path, folders, around)):
+        is_new = change.kind == "added" and change.path not in around.plain_files
+        if is_new and (place := _place(change.path, folders, around)):
             found[place[0]] = place[1]
         elif change.kind == "modified" and _announces(change.path, folders, around):
             found[change.path] = "loaded by itself"
@@ -65,11 +72,15 @@ def _place(path: str, folders: Collection[str], around: Surroundings) -> tuple[s
     if stem == "__init__":  # a package is its folder
         path = folder
         folder, stem = posixpath.split(folder)
-    if around.named.has_file(path) or (entry != "__init__.py" and around.named.has_word(entry) and "." in entry):
+    if around.named.has_file(path) or around.named.is_to_be_made(stem) or _is_named_by_word(entry, around):
         return None
     if stem in HOOKS:
         return path, "loaded by itself"
     return (path, "in front of the image's") if folder in folders and _is_known(stem, around) else None
+
+
+def _is_named_by_word(entry: str, around: Surroundings) -> bool:
+    return entry != "__init__.py" and "." in entry and around.named.has_word(entry)
 
 
 def _foreign(path: str, folders: Collection[str], around: Surroundings) -> str | None:
@@ -84,5 +95,8 @@ def _foreign(path: str, folders: Collection[str], around: Surroundings) -> str |
 
 
 def _is_known(module: str, around: Surroundings) -> bool:
-    """Whether a module of that name is in the standard library or belongs to pytest."""
-    return module not in _HARMLESS and (module in sys.stdlib_module_names or module in RUNNER)
+    """Whether the verifier's Python has a module of that name: of its own, of the image, or installed before tests."""
+    if module in _HARMLESS:
+        return False
+    is_installed = plain_name(module) in around.needs.modules
+    return is_installed or module in sys.stdlib_module_names or module in RUNNER or module in around.importable

@@ -1,7 +1,7 @@
 """What a change to the system is judged by, and the answers that there are."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,8 +53,10 @@ class Surroundings:
 
     `texts` are what small files say that tools load by themselves; `replaced` are the entries, in folders of Python
     packages, of distributions of which the agent installed another version. `added_files` are all that the agent added
-    anywhere, `shadows` those that stand in front of others, `folders` those of the image in which something was added,
-    `homes` those of whoever verifies, `accounts` what the list of accounts is to say instead of what it does.
+    anywhere, `plain_files` those beside the work that have no suffix and are no links, `shadows` those that stand in
+    front of others, `folders` those of the image in which something was added, `homes` those of whoever verifies,
+    `accounts` what the list of accounts is to say instead of what it does. `importable` are modules that an interpreter
+    of the image has, besides those of every standard library; `originals` what changed settings of homes said before.
     """
 
     facts: SystemFacts = field(default_factory=SystemFacts)
@@ -68,3 +70,6 @@ class Surroundings:
     folders: frozenset[str] = frozenset()
     homes: tuple[str, ...] = (HOME,)
     accounts: str | None = None
+    plain_files: frozenset[str] = frozenset()
+    importable: Container[str] = frozenset()
+    originals: Mapping[str, str] = field(default_factory=dict)

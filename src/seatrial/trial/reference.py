@@ -6,29 +6,36 @@ files is expected. It is run once per task, in a fresh sandbox, and only for a t
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from seatrial.agents.api import AgentContext
 from seatrial.agents.environ import agent_variables
-from seatrial.errors import AgentSetupError, HealthcheckError
+from seatrial.errors import AgentSetupError, ContentError, HealthcheckError
 from seatrial.model.agent import AgentResult
 from seatrial.model.job import AgentOptions
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import Sandbox
 from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import get_file
 from seatrial.tasks.allowed import allowed_variables
 from seatrial.trial.answers import RunAnswers, question_about
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round
 from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.shield import Shield, curate_left
 from seatrial.trial.untouched import network_of, rounds_up_to
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import AgentCommand, merge_changes, run_agent, take_stock
+from seatrial.verify.guard import fingerprints
 from seatrial.verify.stage import digest_tests
-from seatrial.verify.system.units import NO_UNITS, Units
+from seatrial.verify.system.curate import Curated
+from seatrial.verify.system.units import NO_UNITS, Expected, Units, find_units, package_lists
 
 _ORACLE = AgentOptions(name="oracle")
 _LONGEST_SEC = 3600.0  # where the agent may work as long as it likes
+_MOST_LISTS = 1000
+_MAX_LIST_BYTES = 4 * 2**20
 
 Read = Callable[[Verification, Sandbox], Awaitable[frozenset[str]]]
 """Runs the verifier on an end state in a sandbox; returns which of the files that were changed there it opened."""
@@ -45,6 +52,11 @@ class Reference:
     system: Units = NO_UNITS
     reads: frozenset[str] = frozenset()
 
+    def concerns(self, curated: Curated) -> bool:
+        """Whether anything that a verifier did not meet is the solution's to change."""
+        units = self.system
+        return any(path in units.contents or units.has(path) for path in (*curated.put_back, *curated.hidden))
+
 
 _answers: RunAnswers[Reference | None] = RunAnswers()
 
@@ -60,6 +72,19 @@ async def reference_of(verification: Verification, machinery: Machinery, read: R
     return await _answers.of_this_run().get(question, lambda: _find(verification, machinery, read))
 
 
+async def expected_of(reference: Reference, sandbox: Sandbox, verification: Verification, shield: Shield) -> Expected:
+    """What an agent may change, and what of that it left as the solution does: in the sandbox, where it left it.
+
+    While processes of the agent run on, a file may be another a moment later, so none is taken for the solution's.
+    """
+    units = reference.system
+    if verification.work.survivors and shield.isolation == "guarded":
+        return Expected(units)
+    unmet = {*shield.curated.put_back, *shield.curated.hidden}
+    contents = await fingerprints(sandbox, unmet & units.contents.keys())
+    return Expected(units, frozenset(path for path, content in contents.items() if content == units.contents[path]))
+
+
 async def _find(verification: Verification, machinery: Machinery, read: Read | None) -> Reference | None:
     """Run the solution in a fresh sandbox and take stock of it."""
     spec = replace(verification.spec, agent=_ORACLE)
@@ -72,7 +97,17 @@ async def _find(verification: Verification, machinery: Machinery, read: Read | N
         if solved is None:
             return None
         changes = merge_changes([solved.earlier, solved.work.found])
-        return Reference(changes, NO_UNITS, await read(solved, fresh) if read else frozenset())
+        units = await _find_units(solved, machinery, fresh, changes)
+        return Reference(changes, units, await read(solved, fresh) if read else frozenset())
+
+
+async def _find_units(verification: Verification, machinery: Machinery, fresh: Sandbox, changes: FileChanges) -> Units:
+    lists = []
+    for path in package_lists(changes)[:_MOST_LISTS]:
+        with suppress(FileNotFoundError, ContentError):
+            lists.append((await get_file(fresh, path, limit=_MAX_LIST_BYTES)).decode("utf-8", "replace"))
+    curated = await curate_left(verification, fresh, machinery)
+    return find_units(changes, lists, await fingerprints(fresh, [*curated.put_back, *curated.hidden]))
 
 
 async def _solve(verification: Verification, machinery: Machinery, fresh: Sandbox) -> Verification | None:

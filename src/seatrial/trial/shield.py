@@ -33,6 +33,7 @@ from seatrial.verify.system.curate import (
 )
 from seatrial.verify.system.shared import hidden_in, may_announce_plugins
 from seatrial.verify.system.surroundings import Surroundings
+from seatrial.verify.system.units import NOTHING_EXPECTED, Expected
 
 _log = logging.getLogger(__name__)
 
@@ -53,12 +54,17 @@ class Shield:
     curated: Curated = NOTHING
     saved: Saved | None = None
     """What was put back in place, as it was."""
+    expected: Expected = NOTHING_EXPECTED
 
 
 async def raise_shield(
-    verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
+    verification: Verification,
+    sandbox: Sandbox,
+    machinery: Machinery,
+    isolation: IsolationLevel,
+    expected: Expected = NOTHING_EXPECTED,
 ) -> Shield:
-    """Make a sandbox ready for its verifier, whose first command finds it so."""
+    """Make a sandbox ready for its verifier, whose first command finds it so. What is `expected` stays as it is."""
     if isolation not in ("guarded", "kill"):
         return Shield(isolation)
     work = verification.work
@@ -69,7 +75,7 @@ async def raise_shield(
     if not (work.survivors and isolation == "guarded") and not touches_system(found, verification):
         await sandbox.renew_verifier()
         return Shield(isolation)
-    ground = _Ground(verification, sandbox, machinery.backend)
+    ground = _Ground(verification, sandbox, machinery.backend, expected)
     if verification.place.capabilities.own_system:
         with suppress(SandboxError, HostUnsupportedError):
             return await _give_own_system(ground, found, isolation)
@@ -86,6 +92,7 @@ class _Ground:
     verification: Verification
     sandbox: Sandbox
     backend: SandboxBackend
+    expected: Expected = NOTHING_EXPECTED
 
 
 def touches_system(found: FileChanges, verification: Verification) -> bool:
@@ -111,7 +118,7 @@ async def _give_own_system(ground: _Ground, found: FileChanges, isolation: Isola
 
     await ground.sandbox.renew_verifier(curate)
     await _renew_loader_cache(ground.sandbox, decided[-1])
-    return Shield(isolation, owned=True, curated=decided[-1])
+    return Shield(isolation, owned=True, curated=decided[-1], expected=ground.expected)
 
 
 async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, texts: dict[str, str]) -> Curated:
@@ -128,7 +135,8 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
         around = await with_accounts(around, verification.accounts, originals)
-    return decide(system, _only(found, verification, system=False), _folders(verification, texts), around)
+    shared, folders = _only(found, verification, system=False), _folders(verification, texts)
+    return decide(system, shared, folders, around, ground.expected)
 
 
 def _folders(verification: Verification, texts: Mapping[str, str]) -> frozenset[str]:
@@ -180,10 +188,7 @@ async def _put_back(ground: _Ground, work: Work) -> Shield:
     verification, sandbox = ground.verification, ground.sandbox
     await sandbox.kill_all()
     found = merge_changes([verification.earlier, await sandbox.changes() if work.survivors else work.found])
-    system = _only(found, verification, system=True)
-    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
-    texts = await _texts(sandbox, telling[:_MAX_TEXTS])
-    curated = await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
+    curated = await _curate_in_place(ground, found)
     paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if curated.anything else None
     if paths or curated.rewritten:
@@ -192,7 +197,21 @@ async def _put_back(ground: _Ground, work: Work) -> Shield:
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
     # Of more changes than can be listed, some may be in place still: the record says so by another tag.
-    return Shield("kill", curated=replace(curated, only_image=False), saved=saved)
+    curated = replace(curated, only_image=False)
+    return Shield("kill", curated=curated, saved=saved, expected=ground.expected)
+
+
+async def curate_left(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Curated:
+    """What a verifier would and would not meet of what was left in a sandbox, where nothing is done about it."""
+    found = merge_changes([verification.earlier, verification.work.found])
+    return await _curate_in_place(_Ground(verification, sandbox, machinery.backend), found)
+
+
+async def _curate_in_place(ground: _Ground, found: FileChanges) -> Curated:
+    system = _only(found, ground.verification, system=True)
+    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
+    texts = await _texts(ground.sandbox, telling[:_MAX_TEXTS])
+    return await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
 
 
 def _files(paths: Iterable[str], found: FileChanges) -> set[str]:

@@ -3,12 +3,14 @@
 The agent's processes must be gone: they would undo it. What was there is kept, so that it can be laid out once more.
 """
 
+import hashlib
 import os
 import tarfile
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from seatrial.errors import ContentError, SandboxError
 from seatrial.sandbox.api import ExecSpec, Sandbox
@@ -23,6 +25,8 @@ _REMOVE_ODD = ("/bin/sh", "-c", f"LC_ALL=C; export LC_ALL; xargs -0 -n 1 /bin/sh
 _REMOVAL_TIMEOUT_SEC = 60.0
 _MAX_SAVED = 200
 _MAX_SAVED_BYTES = 64 * 2**20
+_MAX_COMPARED = 2000
+_MAX_COMPARED_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,35 @@ async def save(sandbox: Sandbox, paths: Collection[str]) -> Saved | None:
             archives[path] = archive.read()
             room -= len(archives[path])
     return Saved(archives, tuple(missing)) if room >= 0 else None
+
+
+async def fingerprints(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
+    """What tells files from others, by kind, rights, content and where a link leads; empty for those that are missing.
+
+    Only so many are looked at; what is too large or cannot be read is left out.
+    """
+    found, room = {}, _MAX_COMPARED_BYTES
+    for path in sorted(paths)[:_MAX_COMPARED]:
+        with new_archive() as archive, suppress(ContentError):
+            try:
+                await sandbox.get(path, archive, limit=room)
+            except FileNotFoundError:
+                found[path] = ""
+                continue
+            room -= archive.tell()
+            archive.seek(0)
+            found[path] = _fingerprint(archive)
+    return found
+
+
+def _fingerprint(archive: BinaryIO) -> str:
+    parts = []
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isreg() else None
+            digest = hashlib.sha256(content.read()).hexdigest() if content else ""
+            parts.append(f"{member.name}\0{member.type!r}\0{member.mode:o}\0{member.linkname}\0{digest}")
+    return "\n".join(sorted(parts))
 
 
 async def lay_out(sandbox: Sandbox, saved: Saved) -> None:

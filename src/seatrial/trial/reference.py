@@ -5,7 +5,8 @@ files is expected. It is run once per task, in a fresh sandbox, and only for a t
 """
 
 import os
-from collections.abc import Awaitable, Callable
+import posixpath
+from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -27,9 +28,9 @@ from seatrial.trial.shield import Shield, curate_left
 from seatrial.trial.untouched import network_of, rounds_up_to
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import AgentCommand, merge_changes, run_agent, take_stock
-from seatrial.verify.guard import fingerprints
+from seatrial.verify.guard import Fingerprint, fingerprints
 from seatrial.verify.stage import digest_tests
-from seatrial.verify.system.curate import Curated
+from seatrial.verify.system.curate import Curated, each
 from seatrial.verify.system.units import NO_UNITS, Expected, Units, find_units, package_lists
 
 _ORACLE = AgentOptions(name="oracle")
@@ -81,8 +82,21 @@ async def expected_of(reference: Reference, sandbox: Sandbox, verification: Veri
     if verification.work.survivors and shield.isolation == "guarded":
         return Expected(units)
     unmet = {*shield.curated.put_back, *shield.curated.hidden}
-    contents = await fingerprints(sandbox, unmet & units.contents.keys())
-    return Expected(units, frozenset(path for path, content in contents.items() if content == units.contents[path]))
+    found = await fingerprints(sandbox, unmet & units.contents.keys())
+    alike = {path: mark for path, mark in found.items() if mark == units.contents[path]}
+    changed = {change.path for change in each(merge_changes([verification.earlier, verification.work.found]))}
+    others = changed - alike.keys()
+    return Expected(units, frozenset(path for path, mark in alike.items() if not _leads_to(mark, others)))
+
+
+def _leads_to(mark: Fingerprint, others: Set[str]) -> bool:
+    """Whether something is a link to one of some files, or through one: the same link, but not to the same."""
+    path = mark.leads_to or ""
+    while path.strip("/"):
+        if path in others:
+            return True
+        path = posixpath.dirname(path)
+    return False
 
 
 async def _find(verification: Verification, machinery: Machinery, read: Read | None) -> Reference | None:

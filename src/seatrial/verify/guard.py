@@ -5,6 +5,7 @@ The agent's processes must be gone: they would undo it. What was there is kept, 
 
 import hashlib
 import os
+import posixpath
 import tarfile
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
@@ -58,10 +59,18 @@ async def save(sandbox: Sandbox, paths: Collection[str]) -> Saved | None:
     return Saved(archives, tuple(missing)) if room >= 0 else None
 
 
-async def fingerprints(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
-    """What tells files from others, by kind, rights, content and where a link leads; empty for those that are missing.
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells a file or a link from others; `leads_to` is where a link leads."""
 
-    Only so many are looked at; what is too large or cannot be read is left out.
+    content: str = ""
+    leads_to: str | None = None
+
+
+async def fingerprints(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, Fingerprint]:
+    """The fingerprints of what a sandbox has at some paths; an empty one where there is nothing.
+
+    Only so many are looked at; folders, and what is too large or cannot be read, are left out.
     """
     found, room = {}, _MAX_COMPARED_BYTES
     for path in sorted(paths)[:_MAX_COMPARED]:
@@ -69,22 +78,25 @@ async def fingerprints(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]
             try:
                 await sandbox.get(path, archive, limit=room)
             except FileNotFoundError:
-                found[path] = ""
+                found[path] = Fingerprint()
                 continue
             room -= archive.tell()
             archive.seek(0)
-            found[path] = _fingerprint(archive)
+            if fingerprint := _fingerprint(path, archive):
+                found[path] = fingerprint
     return found
 
 
-def _fingerprint(archive: BinaryIO) -> str:
-    parts = []
+def _fingerprint(path: str, archive: BinaryIO) -> Fingerprint | None:
     with tarfile.open(fileobj=archive, mode="r:") as tar:
-        for member in tar:
-            content = tar.extractfile(member) if member.isreg() else None
-            digest = hashlib.sha256(content.read()).hexdigest() if content else ""
-            parts.append(f"{member.name}\0{member.type!r}\0{member.mode:o}\0{member.linkname}\0{digest}")
-    return "\n".join(sorted(parts))
+        member = tar.next()
+        if member is not None and member.issym():
+            leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
+            return Fingerprint("link", leads_to)
+        content = tar.extractfile(member) if member is not None and member.isreg() else None
+        if member is None or content is None:
+            return None
+        return Fingerprint(f"{member.mode:o} {hashlib.sha256(content.read()).hexdigest()}")
 
 
 async def lay_out(sandbox: Sandbox, saved: Saved) -> None:

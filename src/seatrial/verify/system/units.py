@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from seatrial.model.record import FileChanges
+from seatrial.verify.guard import Fingerprint
 from seatrial.verify.system.facts import distribution_name, module_name, plain_name
 from seatrial.verify.system.python_rules import belongs_to_runner, is_python_tool, python_folder
 from seatrial.verify.system.surroundings import Reason, Surroundings, is_tool
@@ -34,7 +35,7 @@ class Units:
 
     files: frozenset[str] = frozenset()
     packages: frozenset[str] = frozenset()
-    contents: Mapping[str, str] = field(default_factory=dict)
+    contents: Mapping[str, Fingerprint] = field(default_factory=dict)
 
     def has(self, path: str) -> bool:
         """Whether a file, or a folder that was added with all that is in it, belongs to one of them."""
@@ -65,7 +66,7 @@ def package_lists(changes: FileChanges) -> tuple[str, ...]:
     return tuple(path for path in (*changes.added, *changes.modified) if _LIST.fullmatch(path))
 
 
-def find_units(changes: FileChanges, lists: Iterable[str], contents: Mapping[str, str]) -> Units:
+def find_units(changes: FileChanges, lists: Iterable[str], contents: Mapping[str, Fingerprint]) -> Units:
     """The units that some changes concern; `lists` say what belongs to packages of the distribution."""
     changed = [*changes.added, *changes.modified, *changes.removed]
     packages = frozenset(name for path in changed if not _OF_ALL.fullmatch(path) and (name := _package_of(path)))

@@ -38,13 +38,11 @@ class Units:
     contents: Mapping[str, Fingerprint] = field(default_factory=dict)
 
     def has(self, path: str) -> bool:
-        """Whether a file, or a folder that was added with all that is in it, belongs to one of them."""
+        """Whether a file, or a package of Python that was added with all that is in it, belongs to one of them."""
         if _OF_ALL.fullmatch(path):
             return False
-        return path in self.files or _package_of(path) in self.packages or self._has_inside(path)
-
-    def _has_inside(self, folder: str) -> bool:
-        return any(path.startswith(f"{folder}/") for path in self.files)
+        is_listed = path in self.files or f"{path}/__init__.py" in self.files
+        return is_listed or _package_of(path) in self.packages
 
 
 NO_UNITS = Units()
@@ -111,7 +109,7 @@ def _is_of_verifiers(path: str, reason: Reason, around: Surroundings) -> bool:
         return True
     name = posixpath.basename(path)
     if package := _package_of(path):
-        is_named = is_python_tool(package, around) and around.named.has_word(package)
+        is_named = is_python_tool(package, around) and around.named.has_program(package)
         return belongs_to_runner(package, around) and not is_named
     is_library = python_folder(path, around.facts) is not None or ".so" in name
-    return (is_tool(name) or is_library) and not (around.named.has_file(path) or around.named.has_word(name))
+    return (is_tool(name) or is_library) and not (around.named.has_file(path) or around.named.has_program(name))

@@ -170,6 +170,11 @@ class VerifierRun(StrictModel):
     repeated_in: Literal["fresh", "same"] | None = None
     layout: Literal["harbor", "verifiers"] = "harbor"
 
+    @property
+    def needs_system(self) -> bool:
+        """Whether it is of the task's own solution, and was believed only on the system that this left."""
+        return self.trust == "as_left" and bool(self.restored_count or self.hidden_count)
+
 
 class Provenance(StrictModel):
     """What the reward rests on: the tests that ran and the file that said it."""

@@ -71,6 +71,11 @@ class Curated:
         sure = self.hidden or self.only_image or self.corrected
         return bool(sure) or any(not _NO_EFFECT.fullmatch(path) for path in self.put_back)
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Files that it meets for the sake of the solution, which leaves something else there."""
+        return tuple(path for path, is_same in self.expected.items() if not is_same)
+
     def curation(self) -> Curation:
         """The same for a sandbox."""
         out = frozenset(self.put_back), frozenset(self.hidden)

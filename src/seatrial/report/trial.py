@@ -153,6 +153,10 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
         yield "baseline", prefix + _BASELINES[run.baseline]
     if run.survivors:
         yield "survivors", prefix + _some(run.survivors)
+    yield from _system_facts(prefix, run)
+
+
+def _system_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     if run.trust != "image":
         yield "system", prefix + (_SOLUTIONS if run.needs_system else _SYSTEMS[run.trust])
     if run.reference_units:

@@ -11,6 +11,7 @@ import pytest
 from tests.attacks.arena import Arena, assert_stopped
 from tests.attacks.attack import BY_PYTEST, BY_PYTHON, FORGE_PY, Attack, append, judged_by, plant, program
 from tests.attacks.python_attacks import SITE, STDLIB, compiled
+from tests.docker_daemon import needs
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER
 
@@ -33,6 +34,7 @@ SOLUTION = {"solution/solve.sh": f"#!/bin/sh\n{SOLVE}\necho right > {ANSWER}\n"}
 BY_JQ = judged_by("jq")
 BY_SETSID = judged_by("setsid")
 IN_APP = judged_by("cd /app; python3 -c 'import code'")
+REWARD = "/logs/verifier/reward.txt"
 BACK = frozenset({"verifier_tools_restored"})
 TAG = "$(/usr/bin/python3 -c 'import sys; print(sys.implementation.cache_tag)')"
 PLUGGY = f"rm -r {SITE}/pluggy/__pycache__; {append(f'{SITE}/pluggy/__init__.py', FORGE_PY)}"
@@ -83,6 +85,20 @@ def test_links_as_the_solution_s_lead_to_nothing_of_the_agent_s(arena: Arena) ->
         Attack("led astray", "", tags=BACK, restored=(JQ,)),
         arena.play(Attack("led astray", f"{solve}\n{program('/app/jq')}", files)),
     )
+
+
+@pytest.mark.parametrize("arena", ["docker"], indirect=True)
+@needs("docker")
+def test_so_it_is_in_containers(arena: Arena) -> None:
+    assert_stopped(ATTACKS[1], arena.play(solved(ATTACKS[1])))
+
+
+@pytest.mark.parametrize("arena", ["docker"], indirect=True)
+@needs("docker")
+def test_and_the_same_work_keeps_its_reward_there(arena: Arena) -> None:
+    script = f'#!/bin/sh\n[ "$(setsid)$(jq)" = fine7 ] && r=1 || r=0\necho $r > {REWARD}\n'
+    ran = arena.play(solved(Attack("nothing", ":", {"tests/test.sh": script})))
+    assert (ran.reward, ran.record.disputed_reward, ran.run.trust) == (1.0, None, "reference")
 
 
 def test_a_survivor_s_files_are_not_compared_for_they_may_change(arena: Arena) -> None:

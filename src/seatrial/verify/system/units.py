@@ -23,6 +23,7 @@ _OF_ALL = re.compile(
     r".*/__pycache__/.*|.*\._?pth|/etc/ld\.so\.(?:cache|preload)|/etc/passwd"
     r"|/var/lib/(?:dpkg|apt|rpm|pacman)/.*|/var/cache/.*|/lib/apk/.*"
 )
+_OLD_NAME = re.compile(r"(?:/usr)?/(?:s?bin|lib\d*|libx32)/")  # where /bin leads to /usr/bin, a file has two
 _AT_ROOT = re.compile(r"/[^/]+")
 
 
@@ -85,7 +86,8 @@ def _files_listed(text: str) -> Iterator[str]:
     for path in paths:
         if path not in folders and path != "/.":
             yield path
-            yield path.removeprefix("/usr") if path.startswith("/usr/") else f"/usr{path}"
+            if _OLD_NAME.match(path):
+                yield path.removeprefix("/usr") if path.startswith("/usr/") else f"/usr{path}"
 
 
 def expected_among(expected: Expected, reasons: Mapping[str, Reason], around: Surroundings) -> frozenset[str]:

@@ -24,7 +24,7 @@ set -e
 {SYSTEM_PIP} tablekit==1.3.0 pinned==2.0.0 patchme
 python3 -m venv --without-pip {VENV}
 {pip_into(VENV)} tablekit==1.3.0
-dpkg -i /app/shelf/oldtool_1.0_all.deb
+dpkg -i /app/shelf/oldtool_1.0_all.deb /app/shelf/shout_1.0_all.deb
 mkdir -p /opt/model /usr/lib/python3/dist-packages/distkit-1.0.egg-info
 echo 'rate = 1' > /opt/model/settings.ini
 echo 'VERSION = "1.0"' > /usr/lib/python3/dist-packages/distkit.py
@@ -58,6 +58,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_wheel(folder, "speaker", "1.0", tool, "[console_scripts]\nspeaker = speaker:main\n")
     quiet = {"quietkit/__init__.py": "ANSWER = 42\n", "quietkit/plugin.py": ""}
     make_wheel(folder, "quietkit", "1.0", quiet, PLUGIN)
+    make_wheel(folder, "pip", "99.0", {"pip/__init__.py": '__version__ = "99.0"\n'})
     make_wheel(folder, "pathkit", "1.0", {"pathkit.pth": "/app/extra\n", "pathkit_about.py": ""})
     _make_debs(folder)
     return folder
@@ -67,6 +68,7 @@ def _make_debs(folder: Path) -> None:
     for version in ("1.0", "2.0"):
         files = {"usr/bin/oldtool": f"#!/bin/sh\necho {version}\n", "etc/oldtool/oldtool.conf": f"version={version}\n"}
         make_deb(folder, "oldtool", version, files, {"conffiles": "/etc/oldtool/oldtool.conf\n"})
+    make_deb(folder, "wget", "9.0", {"usr/local/bin/wget": "#!/bin/sh\necho fetched\n"})
     loud = {"usr/bin/shout-loud": "#!/bin/sh\necho LOUD\n", "usr/share/doc/shout/readme": "loud\n"}
     make_deb(folder, "shout", "1.0", loud, {"postinst": ALTERNATIVE})
     server = {

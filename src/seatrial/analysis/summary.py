@@ -11,6 +11,7 @@ from seatrial.analysis.finished import Finished
 from seatrial.analysis.gathered import Gathered, gather, together
 from seatrial.analysis.tally import Tally, tally_json, tally_of
 from seatrial.jobs.plan import LeftOutCount, count_left_out
+from seatrial.model.evaluation import NEEDS_SYSTEM
 from seatrial.model.job import JobFile
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
@@ -30,6 +31,7 @@ class JobSummary:
     """A job per agent, in the order of its spec, and as a whole; `left_out` are chosen tasks without trials.
 
     `broken_tasks` are those of which no trial counts, because their verifier has no verdict on anything untouched.
+    `system_tasks` need the system as the agent left it: their own solution passes on no other.
     `failures` say why trials could not be run, the most frequent reason first.
     """
 
@@ -37,6 +39,7 @@ class JobSummary:
     count_all: Callable[[], Tally] = field(compare=False, repr=False)
     left_out: tuple[LeftOutCount, ...] = ()
     broken_tasks: tuple[str, ...] = ()
+    system_tasks: tuple[str, ...] = ()
     failures: tuple[FailureCount, ...] = ()
 
     @cached_property
@@ -85,7 +88,8 @@ def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSum
     gathered = {name: gather(groups.get(name, []), broken) for name in names}
     agents = {name: tally_of(found, planned.get(name, 0), were) for name, found in gathered.items()}
     count_all = partial(_count_all, [*gathered.values()], sum(planned.values()), were)
-    return JobSummary(agents, count_all, broken_tasks=tuple(sorted(broken)), failures=count_failures(everything))
+    system = tuple(sorted({entry.task_id for entry in everything if NEEDS_SYSTEM in entry.warnings}))
+    return JobSummary(agents, count_all, (), tuple(sorted(broken)), system, count_failures(everything))
 
 
 def _count_all(gathered: Sequence[Gathered], planned: int, were_broken: Collection[str]) -> Tally:
@@ -112,4 +116,5 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
     left_out = [asdict(count) for count in summary.left_out]
     found = {"agents": agents, "total": tally_json(summary.total), "left_out": left_out}
     failures = [asdict(count) for count in summary.failures]
-    return {**found, "broken_tasks": list(summary.broken_tasks), "failures": failures}
+    tasks = {"broken_tasks": list(summary.broken_tasks), "system_tasks": list(summary.system_tasks)}
+    return {**found, **tasks, "failures": failures}

@@ -65,6 +65,8 @@ def show_causes(summary: JobSummary) -> None:
     """Which trials of a job do not count, and why."""
     if summary.broken_tasks:
         show_line(_broken(summary.broken_tasks))
+    if summary.system_tasks:
+        show_line(_about_system(summary.system_tasks))
     for failed in summary.failures[:_NAMED]:
         click.echo(paint(failure_line(failed), OUTCOME_COLOURS["infrastructure_error"]))
     if (others := len(summary.failures) - _NAMED) > 0:
@@ -82,9 +84,18 @@ def show_models(tallies: Mapping[str, Tally]) -> None:
 
 
 def _broken(tasks: Sequence[str]) -> str:
-    named = ", ".join(tasks[:_NAMED]) + (", …" if len(tasks) > _NAMED else "")
     have = counted(len(tasks), "task has", "tasks have")
-    return f"{have} a verifier that gives no verdict even where no agent has been; no trial there counts: {named}"
+    why = "a verifier that gives no verdict even where no agent has been; no trial there counts"
+    return f"{have} {why}: {_some(tasks)}"
+
+
+def _about_system(tasks: Sequence[str]) -> str:
+    need = counted(len(tasks), "task needs", "tasks need")
+    return f'{need} `system = "agent"` in [verifier] of task.toml, for the solution passes on no other: {_some(tasks)}'
+
+
+def _some(tasks: Sequence[str]) -> str:
+    return ", ".join(tasks[:_NAMED]) + (", …" if len(tasks) > _NAMED else "")
 
 
 def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:

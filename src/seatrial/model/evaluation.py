@@ -12,13 +12,16 @@ OUTPUT_MISSING = "output_missing"
 OUTPUT_UNPARSEABLE = "output_unparseable"
 """What is wrong with an output that only the instruction asks for. It costs no reward, but it explains a zero."""
 
+NEEDS_SYSTEM = "needs_system_of_agent"
+"""What is said of a task whose own solution passes only on the system that it left."""
+
 NONDETERMINISTIC = "nondeterministic_verifier"
 """What is said of a verifier that, asked again about the same end state, says something else."""
 
 RUN_CATEGORIES = frozenset(
     {
         *("changed_during_verification", "changes_truncated", "disputed_verdict", "hidden_from_verifier"),
-        *("interpreter_changed", "loader_changed", "module_shadowed", "needs_system_of_agent"),
+        *("interpreter_changed", "loader_changed", "module_shadowed", NEEDS_SYSTEM),
         *(
             "output_of_verifier",
             "package_hook_planted",
@@ -27,7 +30,7 @@ RUN_CATEGORIES = frozenset(
             "program_changed",
         ),
         *("pytest_hook_planted", "python_path_changed", "shell_startup_changed", "startup_hook_planted"),
-        *("services_beside", "services_ended"),
+        *("reference_units", "services_beside", "services_ended"),
         *("system_changed", "system_folder_replaced", "verifier_broken", "verifier_silenced"),
         *("verifier_tool_missing", "verifier_tools_restored", NONDETERMINISTIC),
     }

@@ -6,6 +6,7 @@ The words are the verifier's own where it said why; they are a stranger's, so ca
 from collections.abc import Iterator
 
 from seatrial.model.evaluation import (
+    NEEDS_SYSTEM,
     NONDETERMINISTIC,
     OUTPUT_MISSING,
     OUTPUT_UNPARSEABLE,
@@ -34,8 +35,9 @@ _EVIDENCE = frozenset(suspicion.category for suspicion in SUSPICIONS) | {
     "changes_truncated",
     "disputed_verdict",
     "hidden_from_verifier",
-    "needs_system_of_agent",
+    NEEDS_SYSTEM,
     "processes_left_running",
+    "reference_units",
     "system_changed",
     "verifier_tools_restored",
     NONDETERMINISTIC,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from seatrial.analysis.gathered import UsageTotal, added_usage
 from seatrial.analysis.summary import FailureCount, JobSummary
 from seatrial.analysis.tally import Tally
+from seatrial.model.evaluation import NEEDS_SYSTEM
 from seatrial.model.record import Outcome
 from seatrial.stats.estimates import Estimate
 from seatrial.store.index import TrialEntry
@@ -156,6 +157,7 @@ def outcome_counts(tally: Tally) -> str:
 
 
 _WARNINGS = {
+    NEEDS_SYSTEM: "the task's own solution passes only on the system that it left",
     "agent_not_started": "the agent could not be started",
     "no_model_call": "the agent was given a model and never called it",
     "calls_refused": "every call of the agent was refused by the gateway",

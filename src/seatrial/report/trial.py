@@ -134,6 +134,13 @@ def evidence(record: TrialRecord, changes: FileChanges | None) -> list[Fact]:
     return [(harmless(label), harmless(value)) for label, value in facts]
 
 
+_SYSTEMS = {
+    "as_left": "as the agent left it, because the task or the run says so",
+    "reference": "as the agent left it where the task's own solution changes it, too; else the image's",
+}
+_SOLUTIONS = "as it was left, because it is the task's own solution"
+
+
 def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     end = "timed out" if run.timed_out else f"exited with {run.exit_code}"
     cut = ", its output was cut" if run.truncated else ""
@@ -146,8 +153,14 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
         yield "baseline", prefix + _BASELINES[run.baseline]
     if run.survivors:
         yield "survivors", prefix + _some(run.survivors)
-    if run.trust == "as_left":
-        yield "system", f"{prefix}as the agent left it, because the task or the run says so"
+    yield from _system_facts(prefix, run)
+
+
+def _system_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
+    if run.trust != "image":
+        yield "system", prefix + (_SOLUTIONS if run.needs_system else _SYSTEMS[run.trust])
+    if run.reference_units:
+        yield "unlike the solution's", prefix + _some(run.reference_units)
     if run.restored:
         yield "put back", prefix + _some(run.restored, run.restored_count)
     if run.hidden:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from seatrial.agents.files import describe_files
 from seatrial.errors import TrialError
 from seatrial.model.agent import AgentResult
-from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.evaluation import NEEDS_SYSTEM, EvaluationResult
 from seatrial.model.record import (
     AgentRef,
     ArtifactRecord,
@@ -34,6 +34,7 @@ from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.verifier_tools import TOOL_MISSING, about_missing_tools
 from seatrial.verify.integrity import SERVICES_BESIDE, SERVICES_ENDED
+from seatrial.verify.system.evidence import ABOUT_SYSTEM
 
 _AGENTS_PHASES = ("agent", "collect")
 
@@ -124,8 +125,11 @@ class TrialLog:
     def _warnings(self) -> tuple[TrialWarning, ...]:
         tools = sorted({tool for log in self.rounds for tool in log.missing_tools})
         about_tools = (TrialWarning(code=TOOL_MISSING, message=about_missing_tools(tools)),) if tools else ()
+        needs_system = any(log.verifier_run and log.verifier_run.needs_system for log in self.rounds)
+        about_system = (TrialWarning(code=NEEDS_SYSTEM, message=ABOUT_SYSTEM),) if needs_system else ()
+        about_services = _about_services(log.evaluation for log in self.rounds)
         traces = find_warnings([log.trace for log in self.rounds if log.trace])
-        return (*traces, *about_tools, *_about_services(log.evaluation for log in self.rounds))
+        return (*traces, *about_tools, *about_system, *about_services)
 
     def record(self) -> TrialRecord:
         """The record of what has been noted."""

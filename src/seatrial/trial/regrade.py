@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seatrial.errors import UsageError
 from seatrial.model.base import JsonObject
-from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.evaluation import NEEDS_SYSTEM, EvaluationResult
 from seatrial.model.record import KeptState, StepRecord, TrialRecord
 from seatrial.model.regrade import FirstVerdict, Regrade
 from seatrial.sandbox.host.watch import host_watch
@@ -162,7 +162,10 @@ def _refuse_tests_in_image(verification: Verification) -> None:
 
 def _revision(regrade: RegradeSpec, judged: TrialRecord, started: dt.datetime) -> TrialRecord:
     first = regrade.trial.record
-    warnings = (*(warning for warning in first.warnings if warning.code != TOOL_MISSING), *judged.warnings)
+    warnings = (
+        *(warning for warning in first.warnings if warning.code not in (TOOL_MISSING, NEEDS_SYSTEM)),
+        *judged.warnings,
+    )
     return first.model_copy(
         update={
             "revision": regrade.revision,

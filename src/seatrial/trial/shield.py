@@ -40,6 +40,7 @@ from seatrial.verify.system.curate import (
 from seatrial.verify.system.rules import may_be_of_home, why_not_at_home
 from seatrial.verify.system.shared import hidden_in, may_announce_plugins, may_be_links
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
+from seatrial.verify.system.units import NOTHING_EXPECTED, Expected
 
 _log = logging.getLogger(__name__)
 
@@ -64,12 +65,17 @@ class Shield:
     curated: Curated = NOTHING
     saved: Saved | None = None
     """What was put back in place, as it was."""
+    expected: Expected = NOTHING_EXPECTED
 
 
 async def raise_shield(
-    verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
+    verification: Verification,
+    sandbox: Sandbox,
+    machinery: Machinery,
+    isolation: IsolationLevel,
+    expected: Expected = NOTHING_EXPECTED,
 ) -> Shield:
-    """Make a sandbox ready for its verifier, whose first command finds it so."""
+    """Make a sandbox ready for its verifier, whose first command finds it so. What is `expected` stays as it is."""
     if isolation == "separate":
         return Shield(isolation, curated=await _curate_artifacts(verification, sandbox, machinery))
     if isolation == "exposed":
@@ -79,7 +85,7 @@ async def raise_shield(
         await sandbox.kill_all()
         work = replace(work, found=await sandbox.changes()) if work.survivors else work
     found = merge_changes([verification.earlier, work.found])
-    ground = _Ground(verification, sandbox, machinery.backend)
+    ground = _Ground(verification, sandbox, machinery.backend, expected)
     if not (work.survivors and isolation == "guarded") and not await _touches_system(ground, found):
         await sandbox.renew_verifier()
         return Shield(isolation)
@@ -146,6 +152,7 @@ class _Ground:
     verification: Verification
     sandbox: Sandbox
     backend: SandboxBackend
+    expected: Expected = NOTHING_EXPECTED
 
 
 async def _touches_system(ground: _Ground, found: FileChanges) -> bool:
@@ -205,7 +212,7 @@ async def _give_own_system(ground: _Ground, found: FileChanges, isolation: Isola
 
     await ground.sandbox.renew_verifier(curate)
     await _renew_loader_cache(ground.sandbox, decided[-1])
-    return Shield(isolation, owned=True, curated=decided[-1])
+    return Shield(isolation, owned=True, curated=decided[-1], expected=ground.expected)
 
 
 async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, texts: dict[str, str]) -> Curated:
@@ -226,7 +233,7 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
         around = await with_accounts(around, verification.accounts, originals)
         at_home = [path for path in shared.modified if why_not_at_home(Change(path, "modified"), around)]
         around = replace(around, originals=await originals.texts(at_home))
-    return decide(system, shared, _folders(verification, texts), around)
+    return decide(system, shared, _folders(verification, texts), around, ground.expected)
 
 
 def _folders(verification: Verification, texts: Mapping[str, str]) -> frozenset[str]:
@@ -279,10 +286,7 @@ async def _put_back(ground: _Ground, work: Work) -> Shield:
     verification, sandbox = ground.verification, ground.sandbox
     await sandbox.kill_all()
     found = merge_changes([verification.earlier, await sandbox.changes() if work.survivors else work.found])
-    system = _only(found, verification, system=True)
-    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
-    texts = await _texts(sandbox, telling[:_MAX_TEXTS])
-    curated = await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
+    curated = await _curate_in_place(ground, found)
     paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if curated.anything else None
     if paths or curated.rewritten:
@@ -291,7 +295,21 @@ async def _put_back(ground: _Ground, work: Work) -> Shield:
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
     # Of more changes than can be listed, some may be in place still: the record says so by another tag.
-    return Shield("kill", curated=replace(curated, only_image=False), saved=saved)
+    curated = replace(curated, only_image=False)
+    return Shield("kill", curated=curated, saved=saved, expected=ground.expected)
+
+
+async def curate_left(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Curated:
+    """What a verifier would and would not meet of what was left in a sandbox, where nothing is done about it."""
+    found = merge_changes([verification.earlier, verification.work.found])
+    return await _curate_in_place(_Ground(verification, sandbox, machinery.backend), found)
+
+
+async def _curate_in_place(ground: _Ground, found: FileChanges) -> Curated:
+    system = _only(found, ground.verification, system=True)
+    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
+    texts = await _texts(ground.sandbox, telling[:_MAX_TEXTS])
+    return await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
 
 
 def _files(paths: Iterable[str], found: FileChanges) -> set[str]:

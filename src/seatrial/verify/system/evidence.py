@@ -1,25 +1,31 @@
 """What a record says about the system a verifier worked with: tags in plain words, and the whole list beside it."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from seatrial.model.base import StrictModel, to_json
-from seatrial.model.evaluation import ErrorSource, ErrorTag
+from seatrial.model.evaluation import NEEDS_SYSTEM, ErrorSource, ErrorTag
 from seatrial.model.record import VerifierRun
 from seatrial.verify.integrity import some
 from seatrial.verify.system.curate import Curated
 from seatrial.verify.system.surroundings import Reason
 
+ABOUT_SYSTEM = 'the task\'s own solution passes only on the system it left; say `system = "agent"` below [verifier]'
+
 
 class SystemEvidence(StrictModel):
-    """verifier/system.json: what of the agent's system the verifier did not meet, and why, and what it did meet."""
+    """verifier/system.json: what of the agent's system the verifier did not meet, and why, and what it did meet.
+
+    `reference` is what it met because the task's own solution changes it, too: as that leaves it, or otherwise.
+    """
 
     put_back: dict[str, str]
     hidden: dict[str, str]
     rewritten: dict[str, str]
     kept: tuple[str, ...]
     only_image: bool
+    reference: dict[str, str]
 
 
 def write_evidence(path: Path, curated: Curated) -> None:
@@ -30,6 +36,7 @@ def write_evidence(path: Path, curated: Curated) -> None:
         rewritten=dict(curated.rewritten),
         kept=curated.kept,
         only_image=curated.only_image,
+        reference={path: "the same" if is_same else "another" for path, is_same in curated.expected.items()},
     )
     path.write_bytes(to_json(evidence))
 
@@ -52,12 +59,18 @@ def system_tags(curated: Curated, run: VerifierRun, planted: tuple[str, ...]) ->
     if curated.kept and not curated.only_image:
         said = f"the verifier saw {len(curated.kept):,} changes of the agent to the system: {some(curated.kept)}"
         tags.append(_tag("system_changed", said))
-    if run.trust == "as_left" and curated.anything:
-        said = 'the task\'s own solution passes only on the system it left; say `system = "agent"` below [verifier]'
-        tags.append(_tag("needs_system_of_agent", said))
     if planted:
         tags.append(_tag("changed_during_verification", f"while the verifier was at work: {some(planted)}"))
-    return tags
+    return [*tags, *_solution_tags(curated, run)]
+
+
+def _solution_tags(curated: Curated, run: VerifierRun) -> Iterator[ErrorTag]:
+    """What there is to say about the system and the task's own solution."""
+    if run.trust == "as_left" and curated.anything:
+        yield _tag(NEEDS_SYSTEM, ABOUT_SYSTEM)
+    if curated.others:
+        said = f"the task's own solution changes them, too, but leaves something else: {some(curated.others)}"
+        yield _tag("reference_units", said)
 
 
 def dispute_tag(reward: float, disputed: float) -> ErrorTag:

@@ -37,14 +37,20 @@ _KIND = r"(?:modules?|packages?|librar(?:y|ies))\b"
 _MADE = (
     re.compile(rf"{_MAKE}[`'\"]?(\w+)[`'\"]?\s+(?:python\s+)?{_KIND}", re.IGNORECASE),
     re.compile(rf"{_MAKE}{_KIND}\s+(?:called|named)\s+[`'\"]?(\w+)", re.IGNORECASE),
+# A short name may be any word, unless it is written as code or follows what is done with packages.
+_MARKED = re.compile(
+    r"`([^`\n]+)`"
+    r"|\b(?:(?:re|un)?install|apk add|upgrade|downgrade|remove)\s+(?:(?:the|latest|package|tool)\s+)*([\w.+-]+)",
+    re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is named: absolute paths, single words in small letters, and those of them that are said of packages.
+    """What is named: absolute paths, single words in small letters, and what is said of packages.
 
-    `made` are modules that are to be written.
+    The parts of a package's name count as well: who talks about python3-pip talks about pip. `made` are modules that
+    are to be written.
     """
 
     paths: frozenset[str] = frozenset()
@@ -71,7 +77,11 @@ class Named:
 
     def has_package(self, name: str) -> bool:
         """Whether a package of that name is talked about as one."""
-        return len(name) >= _SHORTEST and name.lower() in self.packages
+        return name.lower() in self.packages
+
+    def has_program(self, name: str) -> bool:
+        """Whether a program is named, by itself or as a package."""
+        return self.has_word(name) or self.has_package(name)
 
     def is_to_be_made(self, module: str) -> bool:
         """Whether somebody is asked for a module of that name."""
@@ -89,10 +99,18 @@ def find_named(texts: Iterable[str]) -> Named:
             paths.add(posixpath.normpath((_HOME if home else "") + path.rstrip(".*")))
         words.update(_words(text))
         for sentence in filter(_PACKAGE.search, _SENTENCE.split(text)):
-            packages.update(_words(sentence))
+            packages.update(_packages(sentence))
         made.update(word.lower() for pattern in _MADE for word in pattern.findall(text))
     return Named(frozenset(paths), frozenset(words), frozenset(packages), frozenset(made))
 
 
 def _words(text: str) -> set[str]:
     return {word.lower().rstrip(".") for word in _WORD.findall(text)}
+
+
+def _packages(sentence: str) -> set[str]:
+    """The words of a sentence about packages that may be names of some, and the parts of those."""
+    marked = {word for found in _MARKED.findall(sentence) for word in _words(" ".join(found))}
+    words = {word for word in _words(sentence) if len(word) >= _SHORTEST}
+    parts = {part for word in words for part in word.split("-") if len(part) >= _SHORTEST}
+    return marked | words | parts

@@ -24,6 +24,7 @@ from seatrial.sandbox.embedded.running import RunningSandbox
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
+from seatrial.sandbox.opens import place_watches
 from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
 from seatrial.sandbox.syscalls import (
     CLONE_NEWCGROUP,
@@ -52,8 +53,8 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
     for standard in (0, 1, 2):
         os.dup2(descriptors[standard], standard)
     unshare(CLONE_NEWCGROUP)  # so that the command's own cgroup looks like the top
-    archives = descriptors[3:]
-    close_all_but([report, *archives] if shift is None else [report, shift, *archives])
+    others = descriptors[3:]
+    close_all_but([report, *others] if shift is None else [report, shift, *others])
     # The user namespace is joined last: in it there is no right left to join the others, which belong to the host's.
     # The filter goes before the capabilities, of which installing it takes one.
     if shift is not None:
@@ -62,12 +63,15 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
     deny_system_calls()
     drop_capabilities()
     # From here on with no right that the agent does not have: it decides what these paths are and where they lead.
+    if others and shift is not None:
+        os.setresgid(0, 0, 0)
+        os.setresuid(0, 0, 0)
+    if command.watch:
+        place_watches(*others[-2:])
     if command.unpack is not None:
-        if shift is not None:
-            os.setresgid(0, 0, 0)
-            os.setresuid(0, 0, 0)
-        _unpack(archives[0], command.unpack)
-        os.close(archives[0])
+        _unpack(others[0], command.unpack)
+    for descriptor in others:
+        os.close(descriptor)
     try:
         account = find_account(command.user)
         if shift is not None or os.getuid() == 0:

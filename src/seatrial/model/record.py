@@ -126,9 +126,10 @@ class ModelUsage(StrictModel):
 
 
 class Appeal(StrictModel):
-    """The verifier's second verdict, on the system as the agent left it; None when it gave none.
+    """The verdict that does not count, on what the agent left as it was; None when the verifier gave none.
 
-    It is asked for where the first one is below a pass and rests on a system in which something was put back.
+    It is asked for where the one that counts is below a pass and rests on a system in which something was put back, or
+    was given first where files of the agent that may steer the verifier were withheld from it afterwards.
     """
 
     reward: Fraction01 | None = None
@@ -146,6 +147,8 @@ class VerifierRun(StrictModel):
     that is silent there too is broken. Where it was asked more than once about the same end state, `repeats` are all
     rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts. It was
     `repeated_in` sandboxes that were laid out anew, or in the same one. `layout` says where it was started.
+    `agent_files_used` are the first of those files of the agent that were opened meanwhile although neither task nor
+    tests speak of them; `reads` says whether anybody could see that, None in records of earlier versions.
     """
 
     exit_code: int | None = None
@@ -167,6 +170,9 @@ class VerifierRun(StrictModel):
     repeats: tuple[Fraction01 | None, ...] = ()
     repeated_in: Literal["fresh", "same"] | None = None
     layout: Literal["harbor", "verifiers"] = "harbor"
+    reads: Literal["watched", "partly", "unwatched"] | None = None
+    agent_files_used: tuple[str, ...] = ()
+    agent_files_used_count: NonNegativeInt = 0
 
 
 class Provenance(StrictModel):

@@ -112,7 +112,7 @@ class ExecSpec:
 
     Where a backend can, `on_output` hears what is kept of either stream as it comes.
     `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
-    there before that is nobody's change any more. Where a backend can, the result has which `watched` files were opened.
+    there before that is nobody's change any more. Where a backend can, it finds out which `watched` files are opened.
     """
 
     argv: tuple[str, ...]

@@ -46,7 +46,7 @@ class Watched(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """What was opened: watched files by all their names, and whatever was in watched folders.
+    """What was opened: files by all their names, and whatever was in folders.
 
     `links` are those of the watched paths that are links, with where they led. Unless `complete`, more may have been.
     """
@@ -61,8 +61,6 @@ class Opens:
 
     def __init__(self, watched: Watched) -> None:
         """Raises OSError where there is no instance to be had."""
-        self._wanted = frozenset(watched.files)
-        self._anything = bool(watched.folders)
         self._seen: set[tuple[int, str]] = set()
         self._complete = True
         self.instance = start_inotify()
@@ -91,12 +89,11 @@ class Opens:
         if "paths" not in placed:
             return None
         names: dict[str, list[str]] = placed["paths"]
-        found = {
+        files = {
             f"{path.rstrip('/')}/{name}" if name else path
             for number, name in self._seen
             for path in names.get(str(number), ())
         }
-        files = found if self._anything else found & self._wanted
         return Opened(frozenset(files), placed["links"], self._complete and placed["complete"])
 
     def close(self) -> None:
@@ -155,7 +152,8 @@ def place_watches(instance: int, listing: int) -> None:
     paths: dict[int, list[str]] = {}
     links: dict[str, str] = {}
     complete = True
-    for path, events in [*((path, _FILE) for path in wanted["files"]), *((path, _FOLDER) for path in wanted["folders"])]:
+    places = [*((path, _FILE) for path in wanted["files"]), *((path, _FOLDER) for path in wanted["folders"])]
+    for path, events in places:
         try:
             paths.setdefault(add_watch(instance, path, events), []).append(path)
             if events == _FILE and stat.S_ISLNK(os.lstat(path).st_mode):
@@ -164,5 +162,6 @@ def place_watches(instance: int, listing: int) -> None:
             continue
         except OSError:
             complete = False
+    complete &= "" not in links.values()
     os.ftruncate(listing, 0)
-    os.pwrite(listing, json.dumps({"paths": paths, "links": links, "complete": complete and "" not in links.values()}).encode(), 0)
+    os.pwrite(listing, json.dumps({"paths": paths, "links": links, "complete": complete}).encode(), 0)

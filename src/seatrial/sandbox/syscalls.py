@@ -14,7 +14,8 @@ import struct
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.mount.argtypes = [*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p]
-for _name in ("clone", "inotify_add_watch", "inotify_init1", "pause", "sethostname", "setns", "signal", "syscall", "umount2", "unshare"):
+_USED = "clone inotify_add_watch inotify_init1 pause sethostname setns signal syscall umount2 unshare"
+for _name in _USED.split():
     getattr(_libc, _name)
 _python = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, as a fork must
 _idle_stack = ctypes.create_string_buffer(2**15)

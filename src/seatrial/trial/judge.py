@@ -1,17 +1,30 @@
 """The verifier's turn: shield it from what the agent left, run it, read its verdict, and ask again where need be."""
 
 import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
-from seatrial.model.record import Appeal
-from seatrial.sandbox.api import Sandbox
-from seatrial.trial.judgement import Judgement, VerifierOutcome, evaluate, read_judgement
+from seatrial.model.record import Appeal, FileChanges
+from seatrial.sandbox.api import ExecResult, Sandbox
+from seatrial.sandbox.opens import Watched
+from seatrial.trial.judgement import NAMED, Judgement, VerifierOutcome, evaluate, read_judgement, visible_files
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
+from seatrial.verify.guard import remove
+from seatrial.verify.originals import open_originals
+from seatrial.verify.reads import Tools, folders_above, may_be_code, steering
 from seatrial.verify.run import fetch_files, run_tests
+from seatrial.verify.system.curate import gather_facts
+from seatrial.verify.system.surroundings import Reason
+from seatrial.verify.system.verifier_needs import RUNNER
+
+_TRIES = 2
 
 
 async def judge(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Judgement:
@@ -35,6 +48,9 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
             shield = await raise_shield(verification, sandbox, machinery, "kill")
             judgement = await _run_once(verification, sandbox, machinery, shield)
         judgement = replace(judgement, planted=planted.paths)
+    judgement = await _without_steering(verification, sandbox, machinery, shield, judgement)
+    if judgement.disputed is not None:
+        return judgement
     if shield.curated.matters and _reward(verification, judgement) < verification.options.pass_threshold:
         lowered = await lower_shield(sandbox, verification.work, shield)
         if lowered is not None:
@@ -52,10 +68,120 @@ async def _run_once(
     async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation) as room:
         if shield.isolation not in ("guarded", "kill"):
             await room.sandbox.renew_verifier()
+        if shield.isolation == "separate":
+            await remove(room.sandbox, tuple(shield.curated.hidden))
         staged, digest = await lay_out_files(verification, room, machinery.staging)
-        ended = await run_tests(room.sandbox, staged, plan_verifier(verification), folder)
+        plan = replace(plan_verifier(verification), watched=_watched(verification, shield))
+        ended = await run_tests(room.sandbox, staged, plan, folder)
         files = await fetch_files(room.sandbox, staged, verification.round.judged.verifier, folder / "files")
-    return read_judgement(verification, VerifierOutcome(ended, files, digest), shield, logs)
+    agents = await _with_late_files(verification, machinery, shield, ended)
+    return read_judgement(verification, VerifierOutcome(ended, files, digest, agents), shield, logs)
+
+
+def _is_beside_agent(verification: Verification, shield: Shield) -> bool:
+    return bool(verification.work.survivors) and shield.isolation in ("guarded", "exposed")
+
+
+def _watched(verification: Verification, shield: Shield) -> Watched:
+    """The agent's files; beside its processes, and for what Python compiles, the folders that they are in as well."""
+    files = visible_files(verification, shield)
+    folders = {f"{path.rpartition('/')[0]}/__pycache__" for path in files if path.endswith(".py")}
+    if _is_beside_agent(verification, shield):
+        folders |= {path.rpartition("/")[0] or "/" for path in files} | verification.module_folders
+    return Watched(files, tuple(sorted(folders)))
+
+
+async def _with_late_files(
+    verification: Verification, machinery: Machinery, shield: Shield, ended: ExecResult
+) -> tuple[str, ...]:
+    """The agent's files, and what else was opened beside its processes that the image does not have."""
+    files = visible_files(verification, shield)
+    if ended.opened is None or not _is_beside_agent(verification, shield):
+        return files
+    late = ended.opened.files.difference(files)
+    async with open_originals(machinery.backend, verification.place.sandbox.image) as originals:
+        known = await originals.kinds(sorted(late))
+    return (*files, *(late - known.keys()))
+
+
+async def _without_steering(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield, first: Judgement
+) -> Judgement:
+    """The first verdict, or a lower one by a verifier that did not meet files of the agent which may have steered it.
+
+    Whether they did shows when they are not there. The author's own solution forges nothing.
+    """
+    reward, latest = _reward(verification, first), first
+    if not reward or verification.trusts_agent or verification.is_authors_own:
+        return first
+    withheld: dict[str, Reason] = {}
+    for attempt in range(_TRIES):
+        # A tool that does not find one file may find the next: so the last try is without any such file.
+        files = latest.used or {}
+        if attempt:
+            files = {**files, **{path: frozenset([path]) for path in visible_files(verification, shield)}}
+        if not (latest.used and await _steering(verification, machinery, latest.used)):
+            break
+        withheld |= await _steering(verification, machinery, files)
+        shield = await raise_shield(verification, sandbox, machinery, shield.isolation, withheld)
+        with _aside(verification.folder / "verifier") as keep_second:
+            latest = await _run_once(verification, sandbox, machinery, shield)
+            if _reward(verification, latest) < reward:
+                keep_second()
+                return _disputed(first, latest, reward, withheld)
+        if shield.saved is not None:
+            await lower_shield(sandbox, verification.work, shield)
+    return first
+
+
+async def _steering(
+    verification: Verification, machinery: Machinery, used: Mapping[str, frozenset[str]]
+) -> dict[str, Reason]:
+    """Those of some files that may have steered the verifier. Where the names leave it open, the image is looked at."""
+    alone, expected = not verification.work.survivors, verification.expectations
+    names = {name for each in used.values() for name in each}
+    tools = await _tools_of_image(verification, machinery, names) if may_be_code(names) else Tools()
+    return steering(used, expected, tools, alone=alone)
+
+
+async def _tools_of_image(verification: Verification, machinery: Machinery, names: Set[str]) -> Tools:
+    image, needs = verification.place.sandbox.image, verification.needs
+    marks = {f"{folder}/__init__.py" for name in names for folder in folders_above(name)}
+    async with open_originals(machinery.backend, image) as originals:
+        facts = await gather_facts(originals, image, FileChanges())
+        known = await originals.kinds(sorted(marks))
+    added = marks.intersection(verification.work.found.added)
+    return Tools(
+        modules=facts.python_modules | sys.stdlib_module_names | RUNNER | needs.installs,
+        programs=facts.programs | needs.installs,
+        packages=frozenset(path.rpartition("/")[0] for path in {*known, *added}),
+    )
+
+
+@contextmanager
+def _aside(folder: Path) -> Iterator[Callable[[], None]]:
+    """Put a folder aside for the length of a block, unless that wants to have it inside of what is there then."""
+    first = folder.with_name(f".{folder.name}")
+    folder.rename(first)
+
+    def keep_second() -> None:
+        first.rename(folder / "as-left")
+
+    try:
+        yield keep_second
+    finally:
+        if first.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+            first.rename(folder)
+
+
+def _disputed(first: Judgement, second: Judgement, reward: float, withheld: Mapping[str, Reason]) -> Judgement:
+    """The second verdict, which counts, with the first one beside it."""
+    appeal = Appeal(reward=reward, exit_code=first.run.exit_code, duration_sec=first.run.duration_sec)
+    used = sorted({*first.run.agent_files_used, *second.run.agent_files_used, *withheld})
+    counts = {"agent_files_used": tuple(used[:NAMED]), "agent_files_used_count": len(used)}
+    run = second.run.model_copy(update={"appeal": appeal, **counts})
+    return replace(second, run=run, planted=first.planted, disputed=reward)
 
 
 def _reward(verification: Verification, judgement: Judgement) -> float:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, IsolationLevel
@@ -32,7 +33,7 @@ from seatrial.verify.system.curate import (
     with_replaced,
 )
 from seatrial.verify.system.shared import hidden_in, may_announce_plugins
-from seatrial.verify.system.surroundings import Surroundings
+from seatrial.verify.system.surroundings import Reason, Surroundings
 
 _log = logging.getLogger(__name__)
 
@@ -56,20 +57,28 @@ class Shield:
 
 
 async def raise_shield(
-    verification: Verification, sandbox: Sandbox, machinery: Machinery, isolation: IsolationLevel
+    verification: Verification,
+    sandbox: Sandbox,
+    machinery: Machinery,
+    isolation: IsolationLevel,
+    withheld: Mapping[str, Reason] = MappingProxyType({}),
 ) -> Shield:
-    """Make a sandbox ready for its verifier, whose first command finds it so."""
+    """Make a sandbox ready for its verifier, whose first command finds it so.
+
+    Files of the agent that are `withheld` are not there, or as the image has them.
+    """
     if isolation not in ("guarded", "kill"):
-        return Shield(isolation)
+        return Shield(isolation, curated=Curated(hidden=withheld))
     work = verification.work
     if isolation == "kill":
         await sandbox.kill_all()
         work = replace(work, found=await sandbox.changes()) if work.survivors else work
     found = merge_changes([verification.earlier, work.found])
-    if not (work.survivors and isolation == "guarded") and not touches_system(found, verification):
+    is_shared = work.survivors and isolation == "guarded"
+    if not (is_shared or withheld or touches_system(found, verification)):
         await sandbox.renew_verifier()
         return Shield(isolation)
-    ground = _Ground(verification, sandbox, machinery.backend)
+    ground = _Ground(verification, sandbox, machinery.backend, withheld)
     if verification.place.capabilities.own_system:
         with suppress(SandboxError, HostUnsupportedError):
             return await _give_own_system(ground, found, isolation)
@@ -86,6 +95,7 @@ class _Ground:
     verification: Verification
     sandbox: Sandbox
     backend: SandboxBackend
+    withheld: Mapping[str, Reason]
 
 
 def touches_system(found: FileChanges, verification: Verification) -> bool:
@@ -128,7 +138,15 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
         around = await with_accounts(around, verification.accounts, originals)
-    return decide(system, _only(found, verification, system=False), _folders(verification, texts), around)
+        known = await originals.texts(sorted(ground.withheld.keys() & set(found.modified)))
+    curated = decide(system, _only(found, verification, system=False), _folders(verification, texts), around)
+    hidden = {path: reason for path, reason in ground.withheld.items() if path not in known}
+    return replace(
+        curated,
+        hidden={**curated.hidden, **hidden},
+        put_back={**curated.put_back, **{path: ground.withheld[path] for path in known}},
+        originals=known,
+    )
 
 
 def _folders(verification: Verification, texts: Mapping[str, str]) -> frozenset[str]:

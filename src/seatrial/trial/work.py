@@ -1,7 +1,7 @@
 """The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
 
 import json
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +82,16 @@ class Work:
     kept: tuple[KeptArtifact, ...]
     artifacts: Path
     """Where those that were kept lie."""
+
+    def handed_over(self) -> Iterator[str]:
+        """The files that a separate verifier gets, by their paths inside."""
+        for artifact in self.kept:
+            if artifact.status == "ok" and artifact.type == "file":
+                yield artifact.source
+            elif artifact.status == "ok":
+                top = self.artifacts / artifact.destination
+                files = (path.relative_to(top).as_posix() for path in top.rglob("*") if not path.is_dir())
+                yield from (f"{artifact.source.rstrip('/')}/{path}" for path in files)
 
 
 async def take_stock(

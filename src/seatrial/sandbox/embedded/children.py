@@ -63,15 +63,11 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
     deny_system_calls()
     drop_capabilities()
     # From here on with no right that the agent does not have: it decides what these paths are and where they lead.
-    if others and shift is not None:
-        os.setresgid(0, 0, 0)
-        os.setresuid(0, 0, 0)
-    if command.watch:
-        place_watches(*others[-2:])
-    if command.unpack is not None:
-        _unpack(others[0], command.unpack)
-    for descriptor in others:
-        os.close(descriptor)
+    if others:
+        if shift is not None:
+            os.setresgid(0, 0, 0)
+            os.setresuid(0, 0, 0)
+        _make_ready(command, others)
     try:
         account = find_account(command.user)
         if shift is not None or os.getuid() == 0:
@@ -84,6 +80,16 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; others are reset by themselves
         reset_signal(number)
     _execute(command.argv, env)
+
+
+def _make_ready(command: CommandRequest, descriptors: list[int]) -> None:
+    """Unpack and watch what the command asks for, by the descriptors that came for it, and close them."""
+    if command.unpack is not None:
+        _unpack(descriptors[0], command.unpack)
+    if command.watch:
+        place_watches(*descriptors[-2:])
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _become(uid: int, gid: int, groups: tuple[int, ...]) -> None:

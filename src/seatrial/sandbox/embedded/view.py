@@ -5,7 +5,7 @@ With a frozen system, what the agent's processes do to the system meanwhile is n
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -40,13 +40,17 @@ class Frozen(NamedTuple):
 
 
 class View(NamedTuple):
-    """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden."""
+    """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden.
+
+    Shared files that are `rewritten` say something else.
+    """
 
     known: list[str]
     owner: int
     rootless: bool
     frozen: Frozen | None
     hidden: Sequence[str] = ()
+    rewritten: Mapping[str, str] = {}
 
 
 def enter_verifier_view(view: View) -> int:
@@ -63,7 +67,7 @@ def enter_verifier_view(view: View) -> int:
         left_out = _show(set(os.listdir("/")).difference(_OWN), "", _SCRATCH, view.known)
     else:
         left_out = _show_with_frozen(view, view.frozen)
-    _hide(view.hidden, rootless=view.rootless)
+    _hide({**dict.fromkeys(view.hidden), **view.rewritten}, rootless=view.rootless)
     mount_sys(f"{_SCRATCH}/sys")  # anew, because the old one lies under the scratch mount
     for folder, mode in (("tests", 0o755), ("logs", 0o755), ("logs/verifier", 0o777)):
         os.mkdir(f"{_SCRATCH}/{folder}")
@@ -137,27 +141,56 @@ def _cover(system: str, path: str) -> None:
     os.close(source)
 
 
-def _hide(paths: Iterable[str], *, rootless: bool) -> None:
-    """Have files of shared folders not be there: by an overlay on each of the folders, which hides them by a mark.
+def _hide(files: Mapping[str, str | None], *, rootless: bool) -> None:
+    """Have files of shared folders not be there, or say a text: by overlays on their folders.
 
-    What lies aside for it is where the real /sys will be.
+    One overlay does for all that lies below a folder: they cannot be stacked any higher. What lies aside for it is
+    where the real /sys will be.
     """
     folders: dict[str, list[str]] = {}
-    for path in paths:
-        folder, _, name = path.rpartition("/")
-        folders.setdefault(folder.strip("/"), []).append(name)
-    for number, (folder, names) in enumerate(folders.items()):
+    for path in sorted(files, key=lambda path: path.count("/")):
+        folder = path.rpartition("/")[0].strip("/")
+        top = next((other for other in folders if f"{folder}/".startswith(f"{other}/")), folder)
+        folders.setdefault(top, []).append(path.strip("/"))
+    for number, (folder, paths) in enumerate(folders.items()):
         with suppress(FileNotFoundError, NotADirectoryError), _opened(_SCRATCH, folder.split("/")) as target:
             aside = f"{_SCRATCH}/sys/{number}"
             for part in ("marks", "upper", "work"):
                 os.makedirs(f"{aside}/{part}")
-            for name in names:
-                os.mknod(f"{aside}/marks/{name}", stat.S_IFCHR, os.makedev(0, 0))
-            status = os.fstat(target)
-            os.chown(f"{aside}/upper", status.st_uid, status.st_gid)
-            os.chmod(f"{aside}/upper", stat.S_IMODE(status.st_mode))
+            for path in paths:
+                _mark(f"{aside}/marks", path.removeprefix(f"{folder}/"), target, files[f"/{path}"])
+            _own_as(f"{aside}/upper", os.fstat(target))
             shown = f"/proc/self/fd/{target}"
             mount_overlay([f"{aside}/marks", shown], f"{aside}/upper", f"{aside}/work", shown, rootless=rootless)
+
+
+def _mark(marks: str, path: str, shown: int, text: str | None) -> None:
+    """Put into a layer what has a file of the folder below not be there, or say a text."""
+    *folders, _ = path.split("/")
+    for depth in range(1, len(folders) + 1):
+        folder = "/".join(folders[:depth])
+        try:
+            status = os.lstat(folder, dir_fd=shown)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            return
+        if not os.path.isdir(f"{marks}/{folder}"):
+            os.mkdir(f"{marks}/{folder}")
+            _own_as(f"{marks}/{folder}", status)
+    if text is None:
+        os.mknod(f"{marks}/{path}", stat.S_IFCHR, os.makedev(0, 0))
+        return
+    with suppress(FileNotFoundError, NotADirectoryError):
+        status = os.lstat(path, dir_fd=shown)
+        with open(f"{marks}/{path}", "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        _own_as(f"{marks}/{path}", status)
+
+
+def _own_as(path: str, status: os.stat_result) -> None:
+    os.chown(path, status.st_uid, status.st_gid)
+    os.chmod(path, stat.S_IMODE(status.st_mode))
 
 
 @contextmanager

@@ -82,14 +82,16 @@ class Views:
 
         With a descriptor `curation` its system is the copied one, less what that says.
         """
-        frozen, hidden = None, []
+        frozen, hidden, rewritten = None, [], {}
         if curation is not None:
             if running.disk is not None:
                 setns(running.disk, CLONE_NEWNS)
             said = json.loads(os.pread(curation, os.fstat(curation).st_size, 0))
             frozen, hidden = children.mount_system(running, self._manner, said), said["hidden"]
+            of_system = set(running.division.of_system(said["rewritten"]))
+            rewritten = {path: text for path, text in said["rewritten"].items() if path not in of_system}
         setns(running.outer, CLONE_NEWNS | CLONE_NEWNET)
-        view = View(running.known, self._manner.owner, self._manner.rootless, frozen, hidden)
+        view = View(running.known, self._manner.owner, self._manner.rootless, frozen, hidden, rewritten)
         children.make_verifier_view(view, keep, report)
 
     def expect(self, running: RunningSandbox, child: Child) -> list[int]:

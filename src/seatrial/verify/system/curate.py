@@ -43,7 +43,8 @@ _LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
 class Curated:
     """What a verifier does not meet as the agent left it, by reason, and what of the agent's system it does meet.
 
-    With `only_image` nothing of the agent's system is there: it was too much to be looked at.
+    With `only_image` nothing of the agent's system is there: it was too much to be looked at. `originals` is what the
+    image has in place of files beside the system that were put back.
     """
 
     put_back: Mapping[str, Reason] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Curated:
     rewritten: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     only_image: bool = False
+    originals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
@@ -71,7 +73,7 @@ class Curated:
     def curation(self) -> Curation:
         """The same for a sandbox."""
         out = frozenset(self.put_back), frozenset(self.hidden)
-        return Curation(*out, self.rewritten, "nothing" if self.only_image else "rest")
+        return Curation(*out, {**self.rewritten, **self.originals}, "nothing" if self.only_image else "rest")
 
 
 NOTHING = Curated()

@@ -74,9 +74,9 @@ class Expectations:
         return _says(self.tests, inside if "/" in inside else f"./{inside}")
 
     def is_named(self, path: str) -> bool:
-        """Whether a file is in a folder of the task, and somebody names it without its folder."""
+        """Whether the task or its tests name a file without its folder."""
         name = posixpath.basename(path)
-        return self.is_of_task(path) and (self.named.has_word(name) or _says(self.tests, name))
+        return self.named.has_word(name) or _says(self.tests, name)
 
     def is_published(self, path: str) -> bool:
         """Whether a file lies in a folder that was asked for as a whole."""
@@ -91,7 +91,7 @@ class Expectations:
         """The folders that the task is about: where it works, and those that it, the tests or the output name."""
         paths = {*self.named.paths, *self.by_tests.paths, *self.files}
         near = {posixpath.dirname(path) for path in paths if "." in posixpath.basename(path)}
-        return frozenset({self.workdir.rstrip("/"), *self.folders, *paths, *near} - _COMMON - {""})
+        return frozenset({self.workdir.rstrip("/"), *self.folders, *({*paths, *near} - _COMMON)} - {""})
 
 
 def folders_above(path: str) -> Iterator[str]:
@@ -181,14 +181,15 @@ def steering(
 def _why(path: str, expected: Expectations, tools: Tools) -> Reason | None:
     if expected.is_expected(path):
         return None
-    if not expected.is_named(path):
+    is_named, is_of_task = expected.is_named(path), expected.is_of_task(path)
+    if not (is_named and is_of_task):
         if _is_read_by_itself(path, expected):
             return "loaded by itself"
         if _INSTALLED.fullmatch(path):
             return None
         if _is_module(path, tools, expected.tests) or posixpath.basename(path) in tools.programs:
             return "in front of the image's"
-    return None if expected.is_of_task(path) else "not in the task's folders"
+    return None if is_named or is_of_task else "not in the task's folders"
 
 
 def _is_read_by_itself(path: str, expected: Expectations) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import pytest
 
-import seatrial.trial.baseline as baseline_module
 from seatrial.errors import SandboxError
 from seatrial.model.record import Outcome
 from seatrial.sandbox.api import ExecResult, ExecSpec
@@ -186,14 +185,6 @@ def test_a_baseline_that_the_machinery_fails_is_a_failure_and_no_score(tmp_path)
         return [(await run_trial(spec, Machinery(backend), tmp_path)).outcome for _ in range(2)]
 
     assert asyncio.run(run()) == ["infrastructure_error", "fail"]
-
-
-def test_only_so_many_answers_are_kept(monkeypatch):
-    monkeypatch.setattr(baseline_module, "_KEPT_ANSWERS", 2)
-    answers = baseline_module._Answers()
-    for question in range(5):
-        answers.keep(question, "silent")
-    assert list(answers.known) == [3, 4]
 
 
 def test_a_notice_is_told_once():

@@ -143,10 +143,11 @@ class VerifierRun(StrictModel):
     `survivors` are processes the agent left running. `restored` and `hidden` are the first of those files that the
     verifier did not meet as the agent left them: as in the image, or not at all. When `shielded`, it had a system of
     its own, whatever the survivors did to theirs meanwhile; `trust` says whether that was the agent's by somebody's
-    wish. A verifier that said nothing was asked for a `baseline`: one that judged there was silenced by the agent, one
-    that is silent there too is broken. Where it was asked more than once about the same end state, `repeats` are all
-    rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts. It was
-    `repeated_in` sandboxes that were laid out anew, or in the same one. `layout` says where it was started.
+    wish, or in what the task's own solution changes, too: `reference_units` are the first files of that which the agent
+    left otherwise. A verifier that said nothing was asked for a `baseline`: one that judged there was silenced by the
+    agent, one that is silent there too is broken. Where it was asked more than once about the same end state, `repeats`
+    are all rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts.
+    It was `repeated_in` sandboxes that were laid out anew, or in the same one. `layout` says where it was started.
     `agent_files_used` are the first of those files of the agent that were opened meanwhile although neither task nor
     tests speak of them; `reads` says whether anybody could see that, None in records of earlier versions.
     """
@@ -161,7 +162,8 @@ class VerifierRun(StrictModel):
     hidden: tuple[str, ...] = ()
     hidden_count: NonNegativeInt = 0
     shielded: bool = False
-    trust: Literal["image", "as_left"] = "image"
+    trust: Literal["image", "reference", "as_left"] = "image"
+    reference_units: tuple[str, ...] = ()
     appeal: Appeal | None = None
     truncated: bool = False
     stdout_path: str | None = None

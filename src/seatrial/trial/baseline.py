@@ -8,11 +8,7 @@ and none was worked on. One that judges there can judge anything. One that does 
 work, but nobody can tell, so it has no verdict either.
 """
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field, replace
-from weakref import WeakKeyDictionary
+from dataclasses import replace
 
 from seatrial.errors import AgentSetupError, HealthcheckError
 from seatrial.model.evaluation import EvaluationResult
@@ -20,6 +16,7 @@ from seatrial.model.record import Baseline, FileChanges
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.session import open_sandbox
 from seatrial.scoring.findings import Finding, with_finding
+from seatrial.trial.answers import RunAnswers, question_about
 from seatrial.trial.exhaustion import ensure_unspoiled
 from seatrial.trial.judge import judge
 from seatrial.trial.judgement import Judgement
@@ -29,43 +26,13 @@ from seatrial.trial.untouched import furnish_untouched
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, take_stock
 
-_KEPT_ANSWERS = 4096
 WAY_OUT = (
     'correct its tests; or if they give their verdict by the exit status, set `verdict = "exit_status"` in [verifier] '
     "of task.toml or run with --verdict exit_status"
 )
 
 
-@dataclass(eq=False, slots=True)
-class _Answers:
-    """The answers that are known, and a lock for each question that is being asked."""
-
-    known: OrderedDict[Hashable, Baseline] = field(default_factory=OrderedDict)
-    asking: dict[Hashable, asyncio.Lock] = field(default_factory=dict)
-
-    async def get(self, question: Hashable, ask: Callable[[], Awaitable[Baseline]]) -> Baseline:
-        """The answer; trials that want the same one at the same time wait for the first of them.
-
-        If that one fails, the next one asks for itself.
-        """
-        if question not in self.known:
-            async with self.asking.setdefault(question, asyncio.Lock()):
-                try:
-                    if question not in self.known:
-                        self.keep(question, await ask())
-                finally:
-                    self.asking.pop(question, None)
-        return self.known[question]
-
-    def keep(self, question: Hashable, answer: Baseline) -> None:
-        """Remember an answer."""
-        self.known[question] = answer
-        if len(self.known) > _KEPT_ANSWERS:
-            self.known.popitem(last=False)
-
-
-# A run has one event loop; what an earlier run found may no longer hold where the image is this machine's own system.
-_answers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Answers] = WeakKeyDictionary()
+_answers: RunAnswers[Baseline] = RunAnswers()
 
 
 async def with_baseline(
@@ -81,8 +48,8 @@ async def with_baseline(
     if host.own_doing:
         return _with(judgement, "judged")
     ensure_unspoiled(host)
-    answers = _answers.setdefault(asyncio.get_running_loop(), _Answers())
-    question = _question(verification, judgement.provenance.tests_digest)
+    answers = _answers.of_this_run()
+    question = question_about(verification, judgement.provenance.tests_digest)
     if verification.agent_result is DID_NOTHING and _is_first(verification.round) and question not in answers.known:
         answers.keep(question, "silent")  # nobody has been here, so this was the baseline
     baseline = await answers.get(question, lambda: _ask(verification, machinery, host))
@@ -91,13 +58,6 @@ async def with_baseline(
 
 def _with(judgement: Judgement, baseline: Baseline) -> Judgement:
     return replace(judgement, run=judgement.run.model_copy(update={"baseline": baseline}))
-
-
-def _question(verification: Verification, tests_digest: str) -> Hashable:
-    """All that the answer depends on."""
-    image, spec = verification.place.sandbox.image, verification.spec
-    options = spec.options.model_dump_json()
-    return spec.task_digest, verification.round.name, tests_digest, image.reference, image.digest, options
 
 
 def _is_first(round_: Round) -> bool:

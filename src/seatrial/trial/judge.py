@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from seatrial.model.record import Appeal, FileChanges
+from seatrial.model.record import Appeal, FileChanges, IsolationLevel
 from seatrial.sandbox.api import ExecResult, Sandbox
 from seatrial.sandbox.opens import Watched
 from seatrial.trial.judgement import NAMED, Judgement, VerifierOutcome, evaluate, read_judgement, visible_files
 from seatrial.trial.machinery import Machinery
+from seatrial.trial.reference import Reference, expected_of, reference_of
 from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
-from seatrial.verify.guard import remove
+from seatrial.verify.guard import lay_out, remove
 from seatrial.verify.originals import open_originals
 from seatrial.verify.reads import Tools, folders_above, may_be_code, steering
 from seatrial.verify.run import fetch_files, run_tests
@@ -30,9 +31,30 @@ _TRIES = 2
 async def judge(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for.
 
-    One that says nothing while processes of the agent run, or beside which they planted something, is run again
-    without them. One that is not content where something was put back is asked once more without that.
+    One that is not content where something was put back is asked again where what the task's own solution changes is
+    as the agent left it, and if it still is not, where everything is. One that is content and has read files of the
+    agent that may steer it is asked again without these.
     """
+    isolation = await _isolate(verification, sandbox, machinery)
+    shield = await raise_shield(verification, sandbox, machinery, isolation)
+    shield, judgement = await _run_shielded(verification, sandbox, machinery, shield)
+    if _may_be_wronged(verification, judgement):
+        wider = await _widen(verification, sandbox, machinery, shield)
+        shield = wider or shield
+        if wider and wider.curated.expected:
+            shield, judgement = await _run_shielded(verification, sandbox, machinery, wider)
+    judgement = await _without_steering(verification, sandbox, machinery, shield, judgement)
+    if judgement.disputed is not None:
+        return judgement
+    if _may_be_wronged(verification, judgement):
+        lowered = await lower_shield(sandbox, verification.work, shield)
+        if lowered is not None:
+            second = await _run_once(verification, sandbox, machinery, lowered, "verifier/as-left")
+            return _weigh(verification, judgement, second)
+    return judgement
+
+
+async def _isolate(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> IsolationLevel:
     isolation = choose_isolation(verification)
     if isolation == "guarded" and must_be_alone(verification, by_hook=machinery.staging is not None):
         isolation = "kill"
@@ -40,23 +62,39 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
         await sandbox.kill_all()
     if isolation != "separate":
         await make_way(verification, sandbox)
-    shield = await raise_shield(verification, sandbox, machinery, isolation)
+    return isolation
+
+
+def _may_be_wronged(verification: Verification, judgement: Judgement) -> bool:
+    """Whether a verdict below a pass rests on a system in which something was put back."""
+    return judgement.curated.matters and _reward(verification, judgement) < verification.options.pass_threshold
+
+
+async def _widen(verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield) -> Shield | None:
+    """A shield that leaves alone what the task's own solution changes, too; None where that is nothing."""
+    if verification.is_authors_own or shield.curated.only_image or not (shield.owned or shield.saved):
+        return None
+    reference = await _reference(verification, machinery)
+    if reference is None or not reference.concerns(shield.curated):
+        return None
+    if shield.saved is not None:
+        await lay_out(sandbox, shield.saved)
+    expected = await expected_of(reference, sandbox, verification, shield)
+    return await raise_shield(verification, sandbox, machinery, shield.isolation, expected)
+
+
+async def _run_shielded(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield
+) -> tuple[Shield, Judgement]:
+    """Run the verifier, and once more without the agent's processes if it says nothing or they planted something."""
     judgement = await _run_once(verification, sandbox, machinery, shield)
     if shield.isolation == "guarded" and verification.work.survivors:
         planted = await planted_meanwhile(verification, sandbox, shield)
         if planted.to_hide or judgement.verdict.silent:
-            shield = await raise_shield(verification, sandbox, machinery, "kill")
+            shield = await raise_shield(verification, sandbox, machinery, "kill", shield.expected)
             judgement = await _run_once(verification, sandbox, machinery, shield)
         judgement = replace(judgement, planted=planted.paths)
-    judgement = await _without_steering(verification, sandbox, machinery, shield, judgement)
-    if judgement.disputed is not None:
-        return judgement
-    if shield.curated.matters and _reward(verification, judgement) < verification.options.pass_threshold:
-        lowered = await lower_shield(sandbox, verification.work, shield)
-        if lowered is not None:
-            second = await _run_once(verification, sandbox, machinery, lowered, "verifier/as-left")
-            return _weigh(verification, judgement, second)
-    return judgement
+    return shield, judgement
 
 
 async def _run_once(
@@ -112,7 +150,7 @@ async def _without_steering(
     Whether they did shows when they are not there. The author's own solution forges nothing.
     """
     reward, latest = _reward(verification, first), first
-    if not reward or verification.trusts_agent or verification.is_authors_own:
+    if not reward or verification.trusts_agent or verification.is_authors_own or shield.isolation == "exposed":
         return first
     withheld: dict[str, Reason] = {}
     for attempt in range(_TRIES):
@@ -123,7 +161,9 @@ async def _without_steering(
         if not (latest.used and await _steering(verification, machinery, latest.used)):
             break
         withheld |= await _steering(verification, machinery, files)
-        shield = await raise_shield(verification, sandbox, machinery, shield.isolation, withheld)
+        if shield.saved is not None:
+            await lay_out(sandbox, shield.saved)
+        shield = await raise_shield(verification, sandbox, machinery, shield.isolation, shield.expected, withheld)
         with _aside(verification.folder / "verifier") as keep_second:
             latest = await _run_once(verification, sandbox, machinery, shield)
             if _reward(verification, latest) < reward:
@@ -141,7 +181,23 @@ async def _steering(
     alone, expected = not verification.work.survivors, verification.expectations
     names = {name for each in used.values() for name in each}
     tools = await _tools_of_image(verification, machinery, names) if may_be_code(names) else Tools()
-    return steering(used, expected, tools, alone=alone)
+    found = steering(used, expected, tools, alone=alone)
+    reference = await _reference(verification, machinery) if found else None
+    if reference is None:
+        return found
+    changes = reference.changes
+    usual = expected.files.union(reference.reads, changes.added, changes.modified)
+    return steering(used, replace(expected, files=usual), tools, alone=alone)
+
+
+async def _reference(verification: Verification, machinery: Machinery) -> Reference | None:
+    """What the task's own solution does, and which of its files the verifier opens on its end state."""
+
+    async def read(solved: Verification, fresh: Sandbox) -> frozenset[str]:
+        shield = await raise_shield(solved, fresh, machinery, choose_isolation(solved))
+        return frozenset((await _run_once(solved, fresh, machinery, shield)).used or ())
+
+    return await reference_of(verification, machinery, read)
 
 
 async def _tools_of_image(verification: Verification, machinery: Machinery, names: Set[str]) -> Tools:

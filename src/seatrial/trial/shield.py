@@ -34,6 +34,7 @@ from seatrial.verify.system.curate import (
 )
 from seatrial.verify.system.shared import hidden_in, may_announce_plugins
 from seatrial.verify.system.surroundings import Reason, Surroundings
+from seatrial.verify.system.units import NOTHING_EXPECTED, Expected
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Shield:
     curated: Curated = NOTHING
     saved: Saved | None = None
     """What was put back in place, as it was."""
+    expected: Expected = NOTHING_EXPECTED
 
 
 async def raise_shield(
@@ -61,9 +63,10 @@ async def raise_shield(
     sandbox: Sandbox,
     machinery: Machinery,
     isolation: IsolationLevel,
+    expected: Expected = NOTHING_EXPECTED,
     withheld: Mapping[str, Reason] = MappingProxyType({}),
 ) -> Shield:
-    """Make a sandbox ready for its verifier, whose first command finds it so.
+    """Make a sandbox ready for its verifier, whose first command finds it so. What is `expected` stays as it is.
 
     Files of the agent that are `withheld` are not there, or as the image has them.
     """
@@ -78,7 +81,7 @@ async def raise_shield(
     if not (is_shared or withheld or touches_system(found, verification)):
         await sandbox.renew_verifier()
         return Shield(isolation)
-    ground = _Ground(verification, sandbox, machinery.backend, withheld)
+    ground = _Ground(verification, sandbox, machinery.backend, expected, withheld)
     if verification.place.capabilities.own_system:
         with suppress(SandboxError, HostUnsupportedError):
             return await _give_own_system(ground, found, isolation)
@@ -95,7 +98,8 @@ class _Ground:
     verification: Verification
     sandbox: Sandbox
     backend: SandboxBackend
-    withheld: Mapping[str, Reason]
+    expected: Expected = NOTHING_EXPECTED
+    withheld: Mapping[str, Reason] = MappingProxyType({})
 
 
 def touches_system(found: FileChanges, verification: Verification) -> bool:
@@ -121,7 +125,7 @@ async def _give_own_system(ground: _Ground, found: FileChanges, isolation: Isola
 
     await ground.sandbox.renew_verifier(curate)
     await _renew_loader_cache(ground.sandbox, decided[-1])
-    return Shield(isolation, owned=True, curated=decided[-1])
+    return Shield(isolation, owned=True, curated=decided[-1], expected=ground.expected)
 
 
 async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, texts: dict[str, str]) -> Curated:
@@ -139,7 +143,8 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
         around = await with_neighbours(around, system, originals)
         around = await with_accounts(around, verification.accounts, originals)
         known = await originals.texts(sorted(ground.withheld.keys() & set(found.modified)))
-    curated = decide(system, _only(found, verification, system=False), _folders(verification, texts), around)
+    shared, folders = _only(found, verification, system=False), _folders(verification, texts)
+    curated = decide(system, shared, folders, around, ground.expected)
     hidden = {path: reason for path, reason in ground.withheld.items() if path not in known}
     return replace(
         curated,
@@ -198,10 +203,7 @@ async def _put_back(ground: _Ground, work: Work) -> Shield:
     verification, sandbox = ground.verification, ground.sandbox
     await sandbox.kill_all()
     found = merge_changes([verification.earlier, await sandbox.changes() if work.survivors else work.found])
-    system = _only(found, verification, system=True)
-    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
-    texts = await _texts(sandbox, telling[:_MAX_TEXTS])
-    curated = await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
+    curated = await _curate_in_place(ground, found)
     paths = {*curated.put_back, *_files(curated.hidden, found)}
     saved = await save(sandbox, sorted({*paths, *curated.rewritten})) if curated.anything else None
     if paths or curated.rewritten:
@@ -210,7 +212,21 @@ async def _put_back(ground: _Ground, work: Work) -> Shield:
     await sandbox.renew_verifier()
     await _renew_loader_cache(sandbox, curated)
     # Of more changes than can be listed, some may be in place still: the record says so by another tag.
-    return Shield("kill", curated=replace(curated, only_image=False), saved=saved)
+    curated = replace(curated, only_image=False)
+    return Shield("kill", curated=curated, saved=saved, expected=ground.expected)
+
+
+async def curate_left(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Curated:
+    """What a verifier would and would not meet of what was left in a sandbox, where nothing is done about it."""
+    found = merge_changes([verification.earlier, verification.work.found])
+    return await _curate_in_place(_Ground(verification, sandbox, machinery.backend), found)
+
+
+async def _curate_in_place(ground: _Ground, found: FileChanges) -> Curated:
+    system = _only(found, ground.verification, system=True)
+    telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
+    texts = await _texts(ground.sandbox, telling[:_MAX_TEXTS])
+    return await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
 
 
 def _files(paths: Iterable[str], found: FileChanges) -> set[str]:

@@ -3,12 +3,15 @@
 The agent's processes must be gone: they would undo it. What was there is kept, so that it can be laid out once more.
 """
 
+import hashlib
 import os
+import posixpath
 import tarfile
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from seatrial.errors import ContentError, SandboxError
 from seatrial.sandbox.api import ExecSpec, Sandbox
@@ -23,6 +26,8 @@ _REMOVE_ODD = ("/bin/sh", "-c", f"LC_ALL=C; export LC_ALL; xargs -0 -n 1 /bin/sh
 _REMOVAL_TIMEOUT_SEC = 60.0
 _MAX_SAVED = 200
 _MAX_SAVED_BYTES = 64 * 2**20
+_MAX_COMPARED = 2000
+_MAX_COMPARED_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,46 @@ async def save(sandbox: Sandbox, paths: Collection[str]) -> Saved | None:
             archives[path] = archive.read()
             room -= len(archives[path])
     return Saved(archives, tuple(missing)) if room >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells a file or a link from others; `leads_to` is where a link leads."""
+
+    content: str = ""
+    leads_to: str | None = None
+
+
+async def fingerprints(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, Fingerprint]:
+    """The fingerprints of what a sandbox has at some paths; an empty one where there is nothing.
+
+    Only so many are looked at; folders, and what is too large or cannot be read, are left out.
+    """
+    found, room = {}, _MAX_COMPARED_BYTES
+    for path in sorted(paths)[:_MAX_COMPARED]:
+        with new_archive() as archive, suppress(ContentError):
+            try:
+                await sandbox.get(path, archive, limit=room)
+            except FileNotFoundError:
+                found[path] = Fingerprint()
+                continue
+            room -= archive.tell()
+            archive.seek(0)
+            if fingerprint := _fingerprint(path, archive):
+                found[path] = fingerprint
+    return found
+
+
+def _fingerprint(path: str, archive: BinaryIO) -> Fingerprint | None:
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        member = tar.next()
+        if member is not None and member.issym():
+            leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
+            return Fingerprint("link", leads_to)
+        content = tar.extractfile(member) if member is not None and member.isreg() else None
+        if member is None or content is None:
+            return None
+        return Fingerprint(f"{member.mode:o} {hashlib.sha256(content.read()).hexdigest()}")
 
 
 async def lay_out(sandbox: Sandbox, saved: Saved) -> None:

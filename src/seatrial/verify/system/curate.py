@@ -30,6 +30,7 @@ from seatrial.verify.system.rules import why_not
 from seatrial.verify.system.shadows import covered_by
 from seatrial.verify.system.shared import hidden_in
 from seatrial.verify.system.surroundings import Change, Reason, Surroundings
+from seatrial.verify.system.units import NOTHING_EXPECTED, Expected, expected_among
 
 # Caches that are filled again, histories, and what is made anew for the verifier.
 _NO_EFFECT = re.compile(
@@ -43,8 +44,9 @@ _LISTINGS = 4  # prefix, machine or interpreter, version, parts of it
 class Curated:
     """What a verifier does not meet as the agent left it, by reason, and what of the agent's system it does meet.
 
-    With `only_image` nothing of the agent's system is there: it was too much to be looked at. `originals` is what the
-    image has in place of files beside the system that were put back.
+    With `only_image` nothing of the agent's system is there: it was too much to be looked at. `expected` are files that
+    it meets since the task's own solution changes them too, and whether the agent left the same.
+    `originals` is what the image has in place of files beside the system that were put back.
     """
 
     put_back: Mapping[str, Reason] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class Curated:
     kept: tuple[str, ...] = ()
     only_image: bool = False
     originals: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
@@ -138,20 +141,30 @@ def _is_only_removed(entries: Collection[str], changes: Iterable[Change]) -> boo
     return not any(path.startswith(tuple(f"{entry}/" for entry in entries)) or path in entries for path in left)
 
 
-def decide(system: FileChanges, shared: FileChanges, module_folders: Collection[str], around: Surroundings) -> Curated:
+def decide(
+    system: FileChanges,
+    shared: FileChanges,
+    module_folders: Collection[str],
+    around: Surroundings,
+    expected: Expected = NOTHING_EXPECTED,
+) -> Curated:
     """What becomes of the agent's changes to the system and to what is shared."""
     reasons = {change.path: why_not(change, around) for change in each(system)}
     # A path file may add folders of the system, too.
     added = [change for change in each(system) if _is_directly_in(change.path, module_folders)]
     reasons |= {path: reason for path, reason in hidden_in(added, module_folders, around).items() if path in reasons}
+    hidden = hidden_in(each(shared), module_folders, around)
+    stays = expected_among(expected, {**{path: reason for path, reason in reasons.items() if reason}, **hidden}, around)
+    reasons |= dict.fromkeys(stays & reasons.keys())
     rewritten = {path: text for path, reason in reasons.items() if reason and (text := _as_folders(path, around))}
     rewritten |= {ACCOUNTS: around.accounts} if around.accounts is not None and ACCOUNTS in reasons else {}
     return Curated(
         put_back={path: reason for path, reason in reasons.items() if reason and path not in rewritten},
-        hidden=hidden_in(each(shared), module_folders, around),
+        hidden={path: reason for path, reason in hidden.items() if path not in stays},
         rewritten=rewritten,
         kept=tuple(path for path, reason in reasons.items() if not reason and path not in rewritten),
         only_image=system.truncated,
+        expected={path: path in expected.same for path in sorted(stays)},
     )
 
 

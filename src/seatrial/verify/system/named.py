@@ -29,11 +29,20 @@ _PACKAGE = re.compile(
     r"|modules?|dependenc\w+|versions?|distributions?|site-packages|dist-packages)\b",
     re.IGNORECASE,
 )
+# A short name may be any word, unless it is written as code or follows what is done with packages.
+_MARKED = re.compile(
+    r"`([^`\n]+)`"
+    r"|\b(?:(?:re|un)?install|apk add|upgrade|downgrade|remove)\s+(?:(?:the|latest|package|tool)\s+)*([\w.+-]+)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is named: absolute paths, single words in small letters, and those of them that are said of packages."""
+    """What is named: absolute paths, single words in small letters, and what is said of packages.
+
+    The parts of a package's name count as well: who talks about python3-pip talks about pip.
+    """
 
     paths: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
@@ -58,7 +67,11 @@ class Named:
 
     def has_package(self, name: str) -> bool:
         """Whether a package of that name is talked about as one."""
-        return len(name) >= _SHORTEST and name.lower() in self.packages
+        return name.lower() in self.packages
+
+    def has_program(self, name: str) -> bool:
+        """Whether a program is named, by itself or as a package."""
+        return self.has_word(name) or self.has_package(name)
 
 
 def find_named(texts: Iterable[str]) -> Named:
@@ -71,9 +84,17 @@ def find_named(texts: Iterable[str]) -> Named:
             paths.add(posixpath.normpath((_HOME if home else "") + path.rstrip(".*")))
         words.update(_words(text))
         for sentence in filter(_PACKAGE.search, _SENTENCE.split(text)):
-            packages.update(_words(sentence))
+            packages.update(_packages(sentence))
     return Named(frozenset(paths), frozenset(words), frozenset(packages))
 
 
 def _words(text: str) -> set[str]:
     return {word.lower().rstrip(".") for word in _WORD.findall(text)}
+
+
+def _packages(sentence: str) -> set[str]:
+    """The words of a sentence about packages that may be names of some, and the parts of those."""
+    marked = {word for found in _MARKED.findall(sentence) for word in _words(" ".join(found))}
+    words = {word for word in _words(sentence) if len(word) >= _SHORTEST}
+    parts = {part for word in words for part in word.split("-") if len(part) >= _SHORTEST}
+    return marked | words | parts

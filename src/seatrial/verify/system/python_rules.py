@@ -29,6 +29,11 @@ def belongs_to_runner(name: str, around: Surroundings) -> bool:
     return plain in known or plain in _TOOLS or name in RUNNER or _RUNNER_PLUGIN.fullmatch(plain) is not None
 
 
+def is_python_tool(name: str, around: Surroundings) -> bool:
+    """Whether a distribution only installs others, and the verifier does not install it itself."""
+    return plain_name(name) in _TOOLS and plain_name(name) not in {plain_name(each) for each in around.needs.installs}
+
+
 def why_not_python(change: Change, folder: str, around: Surroundings) -> Reason | None:
     """Why a verifier must not meet a change in a folder on Python's path; None when it may."""
     inside = change.path.removeprefix(f"{folder}/")

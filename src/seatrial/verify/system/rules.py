@@ -101,7 +101,7 @@ def _is_beside_programs(folder: str, around: Surroundings) -> bool:
 def _program(name: str, around: Surroundings) -> Reason | None:
     if name in around.facts.programs:
         return "in front of the image's"
-    if name.lower() in around.needs.installs or (is_tool(name) and not around.named.has_word(name)):
+    if name.lower() in around.needs.installs or (is_tool(name) and not around.named.has_program(name)):
         return "a tool of the verifier"
     return None
 

@@ -1,0 +1,152 @@
+"""What a task's own solution does to the environment: it tells what is normal.
+
+What the solution changes in the system is the agent's to change too, and what the verifier reads of the solution's
+files is expected. It is run once per task, in a fresh sandbox, and only for a trial that would be disputed.
+"""
+
+import os
+import posixpath
+from collections.abc import Awaitable, Callable, Set
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from seatrial.agents.api import AgentContext
+from seatrial.agents.environ import agent_variables
+from seatrial.errors import AgentSetupError, ContentError, HealthcheckError
+from seatrial.model.agent import AgentResult
+from seatrial.model.job import AgentOptions
+from seatrial.model.record import FileChanges
+from seatrial.sandbox.api import Sandbox
+from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.transfer import get_file
+from seatrial.tasks.allowed import allowed_variables
+from seatrial.trial.answers import RunAnswers, question_about
+from seatrial.trial.machinery import Machinery
+from seatrial.trial.rounds import Round
+from seatrial.trial.setup import stage_round, stage_task
+from seatrial.trial.shield import Shield, curate_left
+from seatrial.trial.untouched import network_of, rounds_up_to
+from seatrial.trial.verification import Verification
+from seatrial.trial.work import AgentCommand, merge_changes, run_agent, take_stock
+from seatrial.verify.guard import Fingerprint, fingerprints
+from seatrial.verify.stage import digest_tests
+from seatrial.verify.system.curate import Curated, each
+from seatrial.verify.system.units import NO_UNITS, Expected, Units, find_units, package_lists
+
+_ORACLE = AgentOptions(name="oracle")
+_LONGEST_SEC = 3600.0  # where the agent may work as long as it likes
+_MOST_LISTS = 1000
+_MAX_LIST_BYTES = 4 * 2**20
+
+Read = Callable[[Verification, Sandbox], Awaitable[frozenset[str]]]
+"""Runs the verifier on an end state in a sandbox; returns which of the files that were changed there it opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a task's own solution added, modified and removed, and which units of the system that concerns.
+
+    `reads` are the files of the solution that the verifier opened on its end state.
+    """
+
+    changes: FileChanges = field(default_factory=FileChanges)
+    system: Units = NO_UNITS
+    reads: frozenset[str] = frozenset()
+
+    def concerns(self, curated: Curated) -> bool:
+        """Whether anything that a verifier did not meet is the solution's to change."""
+        units = self.system
+        return any(path in units.contents or units.has(path) for path in (*curated.put_back, *curated.hidden))
+
+
+_answers: RunAnswers[Reference | None] = RunAnswers()
+
+
+async def reference_of(verification: Verification, machinery: Machinery, read: Read | None = None) -> Reference | None:
+    """What the solution of the task that is verified does; None where there is no solution that works here.
+
+    Raises TrialError when a sandbox fails on the way.
+    """
+    if any(round_.layout.solution_script is None for round_ in rounds_up_to(verification)):
+        return None
+    question = question_about(verification, digest_tests(verification.round.tests()))
+    return await _answers.of_this_run().get(question, lambda: _find(verification, machinery, read))
+
+
+async def expected_of(reference: Reference, sandbox: Sandbox, verification: Verification, shield: Shield) -> Expected:
+    """What an agent may change, and what of that it left as the solution does: in the sandbox, where it left it.
+
+    While processes of the agent run on, a file may be another a moment later, so none is taken for the solution's.
+    """
+    units = reference.system
+    if verification.work.survivors and shield.isolation == "guarded":
+        return Expected(units)
+    unmet = {*shield.curated.put_back, *shield.curated.hidden}
+    found = await fingerprints(sandbox, unmet & units.contents.keys())
+    alike = {path: mark for path, mark in found.items() if mark == units.contents[path]}
+    changed = {change.path for change in each(merge_changes([verification.earlier, verification.work.found]))}
+    others = changed - alike.keys()
+    return Expected(units, frozenset(path for path, mark in alike.items() if not _leads_to(mark, others)))
+
+
+def _leads_to(mark: Fingerprint, others: Set[str]) -> bool:
+    """Whether something is a link to one of some files, or through one: the same link, but not to the same."""
+    path = mark.leads_to or ""
+    while path.strip("/"):
+        if path in others:
+            return True
+        path = posixpath.dirname(path)
+    return False
+
+
+async def _find(verification: Verification, machinery: Machinery, read: Read | None) -> Reference | None:
+    """Run the solution in a fresh sandbox and take stock of it."""
+    spec = replace(verification.spec, agent=_ORACLE)
+    asked = replace(verification, spec=spec, folder=verification.folder / "reference")
+    async with open_sandbox(machinery.backend, verification.place.sandbox) as fresh:
+        try:
+            solved = await _solve(asked, machinery, fresh)
+        except (AgentSetupError, HealthcheckError):
+            return None
+        if solved is None:
+            return None
+        changes = merge_changes([solved.earlier, solved.work.found])
+        units = await _find_units(solved, machinery, fresh, changes)
+        return Reference(changes, units, await read(solved, fresh) if read else frozenset())
+
+
+async def _find_units(verification: Verification, machinery: Machinery, fresh: Sandbox, changes: FileChanges) -> Units:
+    lists = []
+    for path in package_lists(changes)[:_MOST_LISTS]:
+        with suppress(FileNotFoundError, ContentError):
+            lists.append((await get_file(fresh, path, limit=_MAX_LIST_BYTES)).decode("utf-8", "replace"))
+    curated = await curate_left(verification, fresh, machinery)
+    return find_units(changes, lists, await fingerprints(fresh, [*curated.put_back, *curated.hidden]))
+
+
+async def _solve(verification: Verification, machinery: Machinery, fresh: Sandbox) -> Verification | None:
+    """Run the solutions up to the round that is verified, which is then verified; None when one of them fails."""
+    rounds, place, found = rounds_up_to(verification), verification.place, FileChanges()
+    await stage_task(fresh, verification.spec, rounds[0], place)
+    for round_ in rounds:
+        result = await _run(verification, round_, machinery, fresh)
+        if result.status != "exited" or result.exit_code != 0:
+            return None
+        if round_ is not rounds[-1]:
+            found = merge_changes([found, await fresh.changes()])
+    work = await take_stock(fresh, verification.round, place, result, verification.folder)
+    return replace(verification, agent_result=result, work=work, earlier=found)
+
+
+async def _run(verification: Verification, round_: Round, machinery: Machinery, fresh: Sandbox) -> AgentResult:
+    spec, place = verification.spec, verification.place
+    allowed = allowed_variables(spec.options.allow_env)
+    context = AgentContext(round_.task, round_.step, place.workdir, os.environ, allowed)
+    launch = machinery.agent(_ORACLE).prepare(context)
+    assert launch is not None  # noqa: S101 - it has a solution
+    network = network_of(verification, round_)
+    await stage_round(fresh, spec, round_, place, launch, network)
+    variables = agent_variables(round_.task, round_.task.workdir, None)
+    seconds = round_.agent_seconds(spec.options) or _LONGEST_SEC
+    command = AgentCommand(launch.finished(variables), network, seconds)
+    return await run_agent(fresh, round_, command, verification.folder / round_.folder / "agent")

@@ -8,7 +8,7 @@ that, the agent's processes are ended and the files are put back in place.
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
@@ -99,7 +99,7 @@ class _Ground:
     sandbox: Sandbox
     backend: SandboxBackend
     expected: Expected = NOTHING_EXPECTED
-    withheld: Mapping[str, Reason] = MappingProxyType({})
+    withheld: Mapping[str, Reason] = field(default_factory=dict)
 
 
 def touches_system(found: FileChanges, verification: Verification) -> bool:

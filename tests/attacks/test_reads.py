@@ -1,0 +1,99 @@
+"""Files of the agent that steer a verifier by being read: by classes, not by examples.
+
+Modules are drawn from those of the image, settings from what tools read; so are places and ways to get there. Either
+nothing is gained, or the record names what was read.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attacks.arena import NAMING, Arena
+from tests.attacks.attack import FORGE_PY, FORGE_SH, Attack, judged_by, plant
+from tests.attacks.workshop import PYTHON, stdlib
+from tests.sandbox.embedded.support import needs_root
+from tests.trial.support import Ran
+
+pytestmark = needs_root
+
+_DRAWN = 24
+_INTERPRETER = "/opt/venv/bin/python3"
+_PLACES = ("/app", "/app/src", "/app/a b", "/srv", "/srv/work", "/home/al", "/var/data", "/data")
+_GIT_CONFIG = f'[core]\n\tfsmonitor = "{FORGE_SH.replace(chr(34), chr(92) + chr(34))}; false"'
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """An attack that was put together by chance."""
+
+    attack: Attack
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+def _modules() -> list[str]:
+    """Modules of the image that are not loaded yet when a program starts, of the library and of the packages."""
+    packages = Path(stdlib())
+    own = [path.stem for path in packages.glob("[a-z]*.py")] + [
+        path.parent.name for path in packages.glob("[a-z]*/__init__.py")
+    ]
+    return sorted({*own, "pluggy", "iniconfig", "packaging", "pygments"} - {"test", "this", "antigravity", "site"})
+
+
+# Each runs a program where some folder is looked in first; none names that folder beside the name of the module.
+_WAYS = {
+    "cd by a variable": 'D="{folder}"; cd "$D"; {python} -c "import {module}"',
+    "cwd": "{python} -c \"import subprocess; subprocess.run(['{python}', '-c', 'import {module}'], cwd='{folder}')\"",
+    "PYTHONPATH by a variable": 'export PYTHONPATH="{folder}"; {python} -c "import {module}"',
+    "sys.path": "{python} -c \"import sys; sys.path.insert(0, '{folder}'); import {module}\"",
+}
+
+
+def _planted(module: str, folder: str, form: str) -> str:
+    """Commands that put a module there in one of the forms in which Python finds modules."""
+    here = f"'{folder}'"
+    forms = {
+        "file": [plant(f"'{folder}/{module}.py'".replace("'", ""), FORGE_PY)],
+        "package": [plant(f"{folder}/{module}/__init__.py", FORGE_PY)],
+        "link": [plant("/app/notes.txt", FORGE_PY), f"mkdir -p {here}", f"ln -s /app/notes.txt {here}/{module}.py"],
+        "link to a folder": [
+            plant("/app/stuff/__init__.py", FORGE_PY),
+            f"mkdir -p {here}",
+            f"ln -s ../../../app/stuff {here}/{module}",
+        ],
+        "hard link": [plant("/app/notes.txt", FORGE_PY), f"mkdir -p {here}", f"ln /app/notes.txt {here}/{module}.py"],
+        "compiled": [
+            plant("/app/m.py", FORGE_PY),
+            f"mkdir -p {here}; {PYTHON} -c \"import py_compile; py_compile.compile('/app/m.py', '{folder}/{module}.pyc')\"",
+        ],
+    }
+    return "\n".join(forms[form])
+
+
+def _draw_modules() -> Iterator[Drawn]:
+    draw = random.Random(28)
+    modules, forms = _modules(), ("file", "package", "link", "link to a folder", "hard link", "compiled")
+    for number in range(_DRAWN):
+        module, place, form = draw.choice(modules), draw.choice(_PLACES).replace(" ", "-"), forms[number % len(forms)]
+        way = list(_WAYS)[draw.randrange(len(_WAYS))]
+        command = _WAYS[way].format(folder=place, module=module, python=_INTERPRETER)
+        attack = Attack(f"{module} in {place}", _planted(module, place, form), judged_by(command))
+        yield Drawn(attack, f"{number}: {module} as {form} in {place} by {way}")
+
+
+def assert_named(ran: Ran) -> None:
+    """Nothing was gained, or what was read is named."""
+    assert ran.agent.exit_code == 0, ran.text("agent/stderr.txt")
+    assert ran.reward == 0.0
+    assert ran.record.disputed_reward == 1.0 or ran.tags & NAMING
+
+
+@pytest.mark.parametrize("drawn", _draw_modules(), ids=str)
+def test_a_module_of_the_images_name_is_not_believed_wherever_it_is(arena: Arena, drawn: Drawn) -> None:
+    assert_named(arena.play(drawn.attack))

@@ -5,10 +5,9 @@ nothing is gained, or the record names what was read.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,10 +19,11 @@ from tests.trial.support import Ran
 
 pytestmark = needs_root
 
+_HARMLESS = {"test", "this", "antigravity"}
 _DRAWN = 24
 _INTERPRETER = "/opt/venv/bin/python3"
 _PLACES = ("/app", "/app/src", "/app/a b", "/srv", "/srv/work", "/home/al", "/var/data", "/data")
-_GIT_CONFIG = f'[core]\n\tfsmonitor = "{FORGE_SH.replace(chr(34), chr(92) + chr(34))}; false"'
+_GIT_CONFIG = '[core]\n\tfsmonitor = "{FORGE_SH.replace(chr(34), chr(92) + chr(34))}; false"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,22 @@ class Drawn:
         return self.what
 
 
+# Those that a program has loaded when it starts, and those that are frozen into it, are never looked for.
+_LOOKED_FOR = """
+import importlib.machinery, subprocess, sys
+frozen = importlib.machinery.FrozenImporter.find_spec
+print(*(name for name in sys.argv[1:] if name not in sys.modules and not frozen(name)))
+"""
+
+
 def _modules() -> list[str]:
-    """Modules of the image that are not loaded yet when a program starts, of the library and of the packages."""
-    packages = Path(stdlib())
-    own = [path.stem for path in packages.glob("[a-z]*.py")] + [
-        path.parent.name for path in packages.glob("[a-z]*/__init__.py")
+    """Modules of the image, of the standard library and of packages, that Python looks for in folders."""
+    library = Path(stdlib())
+    names = [path.stem for path in library.glob("[a-z]*.py")] + [
+        path.parent.name for path in library.glob("[a-z]*/__init__.py")
     ]
-    return sorted({*own, "pluggy", "iniconfig", "packaging", "pygments"} - {"test", "this", "antigravity", "site"})
+    known = {*names, "pluggy", "iniconfig", "packaging", "pygments"} - _HARMLESS
+    return sorted(subprocess.check_output([PYTHON, "-Ic", _LOOKED_FOR, *known], text=True).split())
 
 
 # Each runs a program where some folder is looked in first; none names that folder beside the name of the module.
@@ -76,15 +85,16 @@ def _planted(module: str, folder: str, form: str) -> str:
     return "\n".join(forms[form])
 
 
-def _draw_modules() -> Iterator[Drawn]:
-    draw = random.Random(28)
+def _draw_modules() -> list[Drawn]:
+    draw, drawn = random.Random(28), list[Drawn]()
     modules, forms = _modules(), ("file", "package", "link", "link to a folder", "hard link", "compiled")
     for number in range(_DRAWN):
         module, place, form = draw.choice(modules), draw.choice(_PLACES).replace(" ", "-"), forms[number % len(forms)]
         way = list(_WAYS)[draw.randrange(len(_WAYS))]
         command = _WAYS[way].format(folder=place, module=module, python=_INTERPRETER)
         attack = Attack(f"{module} in {place}", _planted(module, place, form), judged_by(command))
-        yield Drawn(attack, f"{number}: {module} as {form} in {place} by {way}")
+        drawn.append(Drawn(attack, f"{number}: {module} as {form} in {place} by {way}"))
+    return drawn
 
 
 def assert_named(ran: Ran) -> None:
@@ -97,3 +107,46 @@ def assert_named(ran: Ran) -> None:
 @pytest.mark.parametrize("drawn", _draw_modules(), ids=str)
 def test_a_module_of_the_images_name_is_not_believed_wherever_it_is(arena: Arena, drawn: Drawn) -> None:
     assert_named(arena.play(drawn.attack))
+
+
+# What tools of the workshop read by themselves, below a folder; and what runs such a tool there.
+_PYTEST = "-q -p no:cacheprovider /tests/test_outputs.py"
+_SETTINGS = {
+    "conftest.py": (FORGE_PY, f"pytest --rootdir=. {_PYTEST} --confcutdir=. ."),
+    "pytest.ini": ("[pytest]\naddopts = -p notes_of_work\npythonpath = .\n", f"pytest {_PYTEST} ."),
+    "tox.ini": ("[pytest]\naddopts = -p notes_of_work\npythonpath = .\n", f"pytest {_PYTEST} ."),
+    "pyproject.toml": (
+        "[tool.pytest.ini_options]\naddopts = '-p notes_of_work'\npythonpath = ['.']\n",
+        f"pytest {_PYTEST} .",
+    ),
+    "setup.cfg": ("[tool:pytest]\naddopts = -p notes_of_work\npythonpath = .\n", f"pytest {_PYTEST} ."),
+    ".git/config": ('[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "sh /app/notes.sh"\n', "git status"),
+}
+_BELOW = ("/app", "/app/work", "/srv/work", "/home/al/work", "/var/data/x", "/data")
+
+
+def _draw_settings() -> list[Drawn]:
+    draw, drawn = random.Random(29), list[Drawn]()
+    for number, (name, (text, command)) in enumerate(list(_SETTINGS.items()) * 3):
+        folder = draw.choice(_BELOW)
+        above = folder if draw.random() < 0.5 or name.startswith("conftest") else f"{folder}/deep/down"
+        planted = [
+            plant(f"{folder}/notes_of_work.py", FORGE_PY),
+            plant("/app/notes.sh", FORGE_SH),
+            f"mkdir -p {above} {folder}; cd {folder}; git init -q .",
+            plant(f"{folder}/{name}", text),
+            f"echo > {folder}/test_x.py",
+        ]
+        against = judged_by(f'D={above}; cd "$D"; {command}', f"cd {folder.rpartition('/')[0]}/*/; git status")
+        drawn.append(
+            Drawn(
+                Attack(f"{name} in {folder}", "\n".join(planted), against), f"{number}: {name} in {folder} for {above}"
+            )
+        )
+    return drawn
+
+
+@pytest.mark.parametrize("drawn", _draw_settings(), ids=str)
+def test_settings_that_a_tool_reads_by_itself_are_not_believed(arena: Arena, drawn: Drawn) -> None:
+    ran = arena.play(drawn.attack)
+    assert_named(ran)

@@ -219,7 +219,7 @@ def _is_module(path: str, tools: Tools, tests: str) -> bool:
     stem = module_name(name)
     if not _MODULE.fullmatch(name.removeprefix(stem)):
         return False
-    while folder in tools.packages:
+    while stem == "__init__" or folder in tools.packages:
         folder, stem = posixpath.split(folder)
     parent = posixpath.basename(folder)
     if stem not in tools.modules or stem in _HARMLESS:

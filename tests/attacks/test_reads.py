@@ -79,7 +79,10 @@ def _planted(module: str, folder: str, form: str) -> str:
         "hard link": [plant("/app/notes.txt", FORGE_PY), f"mkdir -p {here}", f"ln /app/notes.txt {here}/{module}.py"],
         "compiled": [
             plant("/app/m.py", FORGE_PY),
-            f"mkdir -p {here}; {PYTHON} -c \"import py_compile; py_compile.compile('/app/m.py', '{folder}/{module}.pyc')\"",
+            (
+                f"mkdir -p {here}; {PYTHON} -c 'import sys, py_compile as p; p.compile(*sys.argv[1:])' /app/m.py"
+                f" {folder}/{module}.pyc"
+            ),
         ],
     }
     return "\n".join(forms[form])
@@ -104,7 +107,10 @@ def assert_named(ran: Ran) -> None:
     assert ran.record.disputed_reward == 1.0 or ran.tags & NAMING
 
 
-@pytest.mark.parametrize("drawn", _draw_modules(), ids=str)
+MODULES = _draw_modules()
+
+
+@pytest.mark.parametrize("drawn", MODULES, ids=str)
 def test_a_module_of_the_images_name_is_not_believed_wherever_it_is(arena: Arena, drawn: Drawn) -> None:
     assert_named(arena.play(drawn.attack))
 
@@ -146,7 +152,10 @@ def _draw_settings() -> list[Drawn]:
     return drawn
 
 
-@pytest.mark.parametrize("drawn", _draw_settings(), ids=str)
+SETTINGS = _draw_settings()
+
+
+@pytest.mark.parametrize("drawn", SETTINGS, ids=str)
 def test_settings_that_a_tool_reads_by_itself_are_not_believed(arena: Arena, drawn: Drawn) -> None:
     ran = arena.play(drawn.attack)
     assert_named(ran)

@@ -8,13 +8,17 @@ Nothing is imported here that a forked child would have to look up.
 
 import json
 import os
+import posixpath
+import re
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seatrial.sandbox.syscalls import add_watch, start_inotify
+if sys.platform == "linux":  # nobody else can be watched
+    from seatrial.sandbox import syscalls
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -26,8 +30,9 @@ _IN_ONLYDIR = 0x1000000
 _IN_DONT_FOLLOW = 0x2000000
 _IN_ISDIR = 0x40000000
 _IN_ONESHOT = 0x80000000
-_FILE = _IN_OPEN | _IN_DONT_FOLLOW | _IN_ONESHOT
-_FOLDER = _IN_OPEN | _IN_DONT_FOLLOW | _IN_ONLYDIR
+_FILE = _IN_OPEN | _IN_ONESHOT
+_FOLDER = _IN_OPEN | _IN_ONLYDIR
+_ROOT_BY_PROC = re.compile(r"^/proc/[^/]+/root(?:/|$)")
 _EVENT = struct.Struct("=iIII")
 # Each file gives two events at most, and the kernel keeps 16,384 of them for us.
 _MOST_FILES = 6000
@@ -63,7 +68,7 @@ class Opens:
         """Raises OSError where there is no instance to be had."""
         self._seen: set[tuple[int, str]] = set()
         self._complete = True
-        self.instance = start_inotify()
+        self.instance = syscalls.start_inotify()
         self.listing = os.memfd_create("watched")
         with os.fdopen(self.listing, "w", closefd=False) as file:
             json.dump(_few(watched), file)
@@ -106,7 +111,7 @@ class Opens:
 def reading_opens(watched: Watched | None, loop: "AbstractEventLoop") -> Iterator[Opens | None]:
     """Watches for the length of a block, read as events come; None where nothing is to be watched, or can be."""
     try:
-        opens = Opens(watched) if watched else None
+        opens = Opens(watched) if watched and sys.platform == "linux" else None
     except OSError:  # this user has no instance left
         opens = None
     if opens is None:
@@ -146,8 +151,11 @@ def _few(watched: Watched) -> dict[str, Any]:
     return {"files": files, "folders": list(dict.fromkeys(folders))}
 
 
-def place_watches(instance: int, listing: int) -> None:
-    """Place the watches of a list in the files that this process sees, and put in place of the list what came of it."""
+def place_watches(instance: int, listing: int, root: int | None = None) -> None:
+    """Place the watches of a list, and put in place of the list what came of it.
+
+    In the files that this process sees, or in those below the directory `root`, which nothing leads out of.
+    """
     wanted = json.loads(os.pread(listing, os.fstat(listing).st_size, 0))
     paths: dict[int, list[str]] = {}
     links: dict[str, str] = {}
@@ -155,13 +163,37 @@ def place_watches(instance: int, listing: int) -> None:
     places = [*((path, _FILE) for path in wanted["files"]), *((path, _FOLDER) for path in wanted["folders"])]
     for path, events in places:
         try:
-            paths.setdefault(add_watch(instance, path, events), []).append(path)
-            if events == _FILE and stat.S_ISLNK(os.lstat(path).st_mode):
-                links[path] = os.path.realpath(path) if len(links) < _MOST_LINKS else ""
+            if root is None:
+                number, target = _watch_here(instance, path, events)
+            else:
+                number, target = _watch_below(root, instance, path, events)
         except (FileNotFoundError, NotADirectoryError):  # gone since the list was made
             continue
         except OSError:
             complete = False
-    complete &= "" not in links.values()
+            continue
+        paths.setdefault(number, []).append(path)
+        if target is not None:
+            links[path] = target
+            complete &= len(links) < _MOST_LINKS
     os.ftruncate(listing, 0)
     os.pwrite(listing, json.dumps({"paths": paths, "links": links, "complete": complete}).encode(), 0)
+
+
+def _watch_here(instance: int, path: str, events: int) -> tuple[int, str | None]:
+    """Watch a path; also returns where it leads if it is a link."""
+    number = syscalls.add_watch(instance, path, events | _IN_DONT_FOLLOW)
+    is_link = events == _FILE and stat.S_ISLNK(os.lstat(path).st_mode)
+    return number, os.path.realpath(path) if is_link else None
+
+
+def _watch_below(root: int, instance: int, path: str, events: int) -> tuple[int, str | None]:
+    """The same below a directory, where links are followed by their names alone."""
+    descriptor = syscalls.open_within(root, path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            target = _ROOT_BY_PROC.sub("/", os.readlink("", dir_fd=descriptor))
+            return 0, posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        return syscalls.add_watch(instance, f"/proc/self/fd/{descriptor}", events), None
+    finally:
+        os.close(descriptor)

@@ -182,7 +182,8 @@ def _why(path: str, expected: Expectations, tools: Tools) -> Reason | None:
     if expected.is_expected(path):
         return None
     is_named, is_of_task = expected.is_named(path), expected.is_of_task(path)
-    if not (is_named and is_of_task):
+    # A word without a suffix means the program or module of the image.
+    if not (is_named and is_of_task and "." in posixpath.basename(path)):
         if _is_read_by_itself(path, expected):
             return "loaded by itself"
         if _INSTALLED.fullmatch(path):

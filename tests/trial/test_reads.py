@@ -57,7 +57,9 @@ def test_the_lower_verdict_counts_without_what_steers(desk: Desk) -> None:
 
 def test_a_verdict_that_is_the_same_without_them_stands_and_they_are_listed(desk: Desk) -> None:
     ran = desk.attack(f"echo right > {ANSWER}; {FORGED}", files=FILES)
-    assert (ran.reward, ran.record.disputed_reward, ran.run.appeal) == (1.0, None, None)
+    assert (ran.reward, ran.record.disputed_reward) == (1.0, None)
+    assert ran.run.appeal is not None
+    assert (ran.run.appeal.reward, ran.run.appeal.on) == (1.0, "withheld")
     assert ran.run.agent_files_used == ("/app/kit/wave.py",)
     assert (ran.run.hidden, ran.tags) == ((), set())
     assert ran.text("verifier/files/reward.txt").strip() == "1"

@@ -126,15 +126,17 @@ class ModelUsage(StrictModel):
 
 
 class Appeal(StrictModel):
-    """The verdict that does not count, on what the agent left as it was; None when the verifier gave none.
+    """The verdict that does not count; the reward is None when the verifier gave none.
 
-    It is asked for where the one that counts is below a pass and rests on a system in which something was put back, or
-    was given first where files of the agent that may steer the verifier were withheld from it afterwards.
+    One on what the agent left as it was is asked for where the one that counts is below a pass and rests on a system in
+    which something was put back; it came first where files of the agent that may steer the verifier were withheld from
+    it afterwards. One with these `withheld` does not count where it is no lower.
     """
 
     reward: Fraction01 | None = None
     exit_code: int | None = None
     duration_sec: NonNegative
+    on: Literal["as_left", "withheld"] = "as_left"
 
 
 class VerifierRun(StrictModel):

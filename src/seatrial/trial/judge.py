@@ -147,31 +147,42 @@ async def _without_steering(
 ) -> Judgement:
     """The first verdict, or a lower one by a verifier that did not meet files of the agent which may have steered it.
 
-    Whether they did shows when they are not there. The author's own solution forges nothing.
+    Whether they did shows when they are not there. A tool that does not find one file may find the next: so the last
+    try is without any such file. The author's own solution forges nothing.
     """
-    reward, latest = _reward(verification, first), first
-    if not reward or verification.trusts_agent or verification.is_authors_own or shield.isolation == "exposed":
+    latest, withheld = first, dict[str, Reason]()
+    if verification.trusts_agent or verification.is_authors_own or shield.isolation == "exposed":
         return first
-    withheld: dict[str, Reason] = {}
-    for attempt in range(_TRIES):
-        # A tool that does not find one file may find the next: so the last try is without any such file.
-        files = latest.used or {}
-        if attempt:
-            files = {**files, **{path: frozenset([path]) for path in visible_files(verification, shield)}}
-        if not (latest.used and await _steering(verification, machinery, latest.used)):
+    for attempt in range(_TRIES if _reward(verification, first) else 0):
+        found = await _steering(verification, machinery, latest.used or {})
+        if found and attempt:
+            others = {path: frozenset([path]) for path in visible_files(verification, shield)}
+            found |= await _steering(verification, machinery, others)
+        if not found:
             break
-        withheld |= await _steering(verification, machinery, files)
-        if shield.saved is not None:
-            await lay_out(sandbox, shield.saved)
-        shield = await raise_shield(verification, sandbox, machinery, shield.isolation, shield.expected, withheld)
+        withheld |= found
         with _aside(verification.folder / "verifier") as keep_second:
-            latest = await _run_once(verification, sandbox, machinery, shield)
-            if _reward(verification, latest) < reward:
+            shield, latest = await _run_without(verification, sandbox, machinery, shield, withheld)
+            if _reward(verification, latest) < _reward(verification, first):
                 keep_second()
-                return _disputed(first, latest, reward, withheld)
-        if shield.saved is not None:
-            await lower_shield(sandbox, verification.work, shield)
-    return first
+                return _disputed(verification, first, latest, withheld)
+    if latest is first:
+        return first
+    appeal = _appeal(verification, latest).model_copy(update={"on": "withheld"})
+    return replace(first, run=first.run.model_copy(update={"appeal": appeal}))
+
+
+async def _run_without(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield, withheld: Mapping[str, Reason]
+) -> tuple[Shield, Judgement]:
+    """Run the verifier without some files, which are there again afterwards if they were taken away in place."""
+    if shield.saved is not None:
+        await lay_out(sandbox, shield.saved)
+    shield = await raise_shield(verification, sandbox, machinery, shield.isolation, shield.expected, withheld)
+    judgement = await _run_once(verification, sandbox, machinery, shield)
+    if shield.saved is not None:
+        await lower_shield(sandbox, verification.work, shield)
+    return shield, judgement
 
 
 async def _steering(
@@ -231,17 +242,25 @@ def _aside(folder: Path) -> Iterator[Callable[[], None]]:
             first.rename(folder)
 
 
-def _disputed(first: Judgement, second: Judgement, reward: float, withheld: Mapping[str, Reason]) -> Judgement:
+def _disputed(
+    verification: Verification, first: Judgement, second: Judgement, withheld: Mapping[str, Reason]
+) -> Judgement:
     """The second verdict, which counts, with the first one beside it."""
-    appeal = Appeal(reward=reward, exit_code=first.run.exit_code, duration_sec=first.run.duration_sec)
+    appeal = _appeal(verification, first)
     used = sorted({*first.run.agent_files_used, *second.run.agent_files_used, *withheld})
     counts = {"agent_files_used": tuple(used[:NAMED]), "agent_files_used_count": len(used)}
     run = second.run.model_copy(update={"appeal": appeal, **counts})
-    return replace(second, run=run, planted=first.planted, disputed=reward)
+    return replace(second, run=run, planted=first.planted, disputed=_reward(verification, first))
 
 
 def _reward(verification: Verification, judgement: Judgement) -> float:
     return evaluate(verification.round, judgement, verification.options).reward
+
+
+def _appeal(verification: Verification, judgement: Judgement) -> Appeal:
+    reward = None if judgement.verdict.silent else _reward(verification, judgement)
+    run = judgement.run
+    return Appeal(reward=reward, exit_code=run.exit_code, duration_sec=run.duration_sec)
 
 
 def _weigh(verification: Verification, first: Judgement, second: Judgement) -> Judgement:
@@ -250,12 +269,7 @@ def _weigh(verification: Verification, first: Judgement, second: Judgement) -> J
     The author's own solution forges nothing: if only its own system will do for it, that is the task's business.
     """
     reward = _reward(verification, second)
-    appeal = Appeal(
-        reward=None if second.verdict.silent else reward,
-        exit_code=second.run.exit_code,
-        duration_sec=second.run.duration_sec,
-    )
-    run = first.run.model_copy(update={"appeal": appeal})
+    run = first.run.model_copy(update={"appeal": _appeal(verification, second)})
     if reward <= _reward(verification, first):
         return replace(first, run=run)
     if verification.is_authors_own:

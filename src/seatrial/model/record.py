@@ -126,14 +126,17 @@ class ModelUsage(StrictModel):
 
 
 class Appeal(StrictModel):
-    """The verifier's second verdict, on the system as the agent left it; None when it gave none.
+    """The verdict that does not count; the reward is None when the verifier gave none.
 
-    It is asked for where the first one is below a pass and rests on a system in which something was put back.
+    One on what the agent left as it was is asked for where the one that counts is below a pass and rests on a system in
+    which something was put back; it came first where files of the agent that may steer the verifier were withheld from
+    it afterwards. One with these `withheld` does not count where it is no lower.
     """
 
     reward: Fraction01 | None = None
     exit_code: int | None = None
     duration_sec: NonNegative
+    on: Literal["as_left", "withheld"] = "as_left"
 
 
 class VerifierRun(StrictModel):
@@ -148,7 +151,9 @@ class VerifierRun(StrictModel):
     judged there was silenced by the agent, one that is silent there too is broken. Where it was asked more than once
     about the same end state, `repeats` are all rewards in their order, None where there was no verdict: this is the run
     with the lowest one, which counts. It was `repeated_in` sandboxes that were laid out anew, or in the same one.
-    `layout` says where it was started.
+    `layout` says where it was started. `agent_files_used` are the first of those files of the agent that were opened
+    meanwhile although neither task nor tests speak of them; `reads` says whether anybody could see that, None in
+    records of earlier versions.
     """
 
     exit_code: int | None = None
@@ -172,6 +177,9 @@ class VerifierRun(StrictModel):
     repeats: tuple[Fraction01 | None, ...] = ()
     repeated_in: Literal["fresh", "same"] | None = None
     layout: Literal["harbor", "verifiers"] = "harbor"
+    reads: Literal["watched", "partly", "unwatched"] | None = None
+    agent_files_used: tuple[str, ...] = ()
+    agent_files_used_count: NonNegativeInt = 0
 
     @property
     def needs_system(self) -> bool:

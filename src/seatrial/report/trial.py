@@ -30,6 +30,10 @@ TAG_COLUMNS = ("category", "source", "description")
 PHASE_COLUMNS = ("phase", "step", "time", "started")
 STEP_COLUMNS = ("step", "agent", "verifier", "outcome", "reward")
 ANNOTATION_COLUMNS = ("reviewer", "judgment", "categories", "notes", "when")
+_APPEALS = {
+    "as_left": "on the system as the agent left it",
+    "withheld": "without files of the agent that may have steered the verifier",
+}
 _BASELINES = {
     "judged": "the verifier gives a verdict where no agent has been, so this agent silenced it",
     "silent": "the verifier gives no verdict even where no agent has been, so it is broken",
@@ -165,9 +169,18 @@ def _system_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
         yield "put back", prefix + _some(run.restored, run.restored_count)
     if run.hidden:
         yield "hidden", prefix + _some(run.hidden, run.hidden_count)
+    yield from _reads(prefix, run)
+
+
+def _reads(prefix: str, run: VerifierRun) -> Iterator[Fact]:
+    """What the verifier read of the agent's files, and what it gave when it was asked again."""
     if run.appeal:
         said = "no verdict" if run.appeal.reward is None else format_reward(run.appeal.reward)
-        yield "asked again", f"{prefix}{said} on the system as the agent left it"
+        yield "asked again", f"{prefix}{said} {_APPEALS[run.appeal.on]}"
+    if run.agent_files_used:
+        yield "read", prefix + _some(run.agent_files_used, run.agent_files_used_count)
+    if run.reads in ("partly", "unwatched"):
+        yield "reads", f"{prefix}{run.reads}: the verifier may have read other files of the agent"
 
 
 def _changed_files(changes: FileChanges) -> Iterator[Fact]:

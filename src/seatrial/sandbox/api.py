@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import BinaryIO, Literal, Protocol, Self, runtime_checkable
 
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
+from seatrial.sandbox.opens import Opened, Watched
 
 Stamps = Mapping[str, tuple[int, ...]]
 """By path, what tells that nobody has touched it: mode, owner and group first."""
@@ -114,7 +115,7 @@ class ExecSpec:
     Where a backend can, `on_output` hears what is kept of either stream as it comes.
     `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
     there before that is nobody's change any more. TMPDIR of the verifier's commands is VERIFIER_TMP, unless the image,
-    the sandbox or `env` sets it.
+    the sandbox or `env` sets it. Where a backend can, it finds out which `watched` files are opened.
     """
 
     argv: tuple[str, ...]
@@ -131,17 +132,22 @@ class ExecSpec:
     on_output: Callable[[bytes], None] | None = None
     files: tuple[str, bytes] | None = None
     changes_from_here: bool = False
+    watched: Watched | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command ended; `exit_code` is None when its time ran out, negative for a signal."""
+    """How a command ended; `exit_code` is None when its time ran out, negative for a signal.
+
+    `opened` is None where nobody watched.
+    """
 
     exit_code: int | None
     duration_sec: float
     stdout: bytes = b""
     stderr: bytes = b""
     truncated: bool = False
+    opened: Opened | None = None
 
     @property
     def timed_out(self) -> bool:

@@ -14,7 +14,8 @@ import struct
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.mount.argtypes = [*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p]
-for _name in ("clone", "pause", "sethostname", "setns", "signal", "syscall", "umount2", "unshare"):
+_USED = "clone inotify_add_watch inotify_init1 pause sethostname setns signal syscall umount2 unshare"
+for _name in _USED.split():
     getattr(_libc, _name)
 _python = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, as a fork must
 _idle_stack = ctypes.create_string_buffer(2**15)
@@ -290,6 +291,16 @@ def attach_mounts(tree: int, target: str | int) -> None:
     folder = ctypes.c_int(target if isinstance(target, int) else _AT_FDCWD)
     flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH | (_MOVE_MOUNT_T_EMPTY_PATH if is_opened else 0))
     _syscall("move_mount", ctypes.c_int(tree), b"", folder, b"" if is_opened else os.fsencode(str(target)), flags)
+
+
+def start_inotify() -> int:
+    """A new inotify instance that never blocks. Raises OSError where this user has no more of them."""
+    return _check(_libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK), "inotify_init1")
+
+
+def add_watch(instance: int, path: str, events: int) -> int:
+    """Watch a path; returns the number that events of it carry, the same for every name of one file."""
+    return _check(_libc.inotify_add_watch(instance, os.fsencode(path), ctypes.c_uint(events)), "inotify_add_watch")
 
 
 def set_hostname(name: str) -> None:

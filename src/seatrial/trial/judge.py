@@ -1,115 +1,331 @@
 """The verifier's turn: shield it from what the agent left, run it, read its verdict, and ask again where need be."""
 
 import shutil
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
 
-from seatrial.model.record import Appeal
-from seatrial.sandbox.api import Sandbox
-from seatrial.trial.judgement import Judgement, VerifierOutcome, evaluate, read_judgement
+from seatrial.errors import HostBusyError
+from seatrial.model.record import Appeal, FileChanges, IsolationLevel, VerifierRun
+from seatrial.sandbox.api import ExecResult, Sandbox
+from seatrial.sandbox.host.watch import Company
+from seatrial.sandbox.opens import Watched
+from seatrial.trial.judgement import NAMED, Judgement, VerifierOutcome, evaluate, read_judgement, visible_files
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.reference import expected_of, reference_of
-from seatrial.trial.shield import Shield, lower_shield, planted_meanwhile, raise_shield
+from seatrial.trial.reference import Reference, expected_of, reference_of
+from seatrial.trial.shield import Shield, lower_shield, open_copy, planted_meanwhile, raise_shield
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
-from seatrial.verify.guard import lay_out
+from seatrial.verify.fetch import look_again
+from seatrial.verify.guard import lay_out, remove
+from seatrial.verify.originals import open_originals
+from seatrial.verify.reads import Tools, folders_above, may_be_code, steering
 from seatrial.verify.run import fetch_files, run_tests
+from seatrial.verify.system.curate import gather_facts
+from seatrial.verify.system.surroundings import Reason
+from seatrial.verify.system.units import NOTHING_EXPECTED, Expected
+from seatrial.verify.system.verifier_needs import RUNNER
+
+_TRIES = 2
 
 
 async def judge(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Judgement:
     """Run the verifier of a round after its agent, as isolated as was asked for.
 
     One that is not content where something was put back is asked again where what the task's own solution changes is
-    as the agent left it, and if it still is not, where everything is.
+    as the agent left it, and if it still is not, where everything is. One that is content and has read files of the
+    agent that may steer it is asked again without these.
+
+    One that ran out of time because others used the processors is asked again while no other verifier runs. Raises
+    HostBusyError when it had no time then either, or when the services that it may need have ended with it.
     """
-    isolation = choose_isolation(verification)
-    if isolation == "guarded" and must_be_alone(verification, by_hook=machinery.staging is not None):
-        isolation = "kill"
-    if isolation == "exposed" and verification.options.isolation == "kill":
-        await sandbox.kill_all()
-    if isolation != "separate":
-        await make_way(verification, sandbox)
-    shield = await raise_shield(verification, sandbox, machinery, isolation)
-    shield, judgement = await _run_shielded(verification, sandbox, machinery, shield)
-    if _may_be_wronged(verification, judgement):
-        wider = await _widen(verification, sandbox, machinery, shield)
-        shield = wider or shield
-        if wider and wider.curated.expected:
-            shield, judgement = await _run_shielded(verification, sandbox, machinery, wider)
-    if _may_be_wronged(verification, judgement):
-        lowered = await lower_shield(sandbox, verification.work, shield)
-        if lowered is not None:
-            second = await _run_once(verification, sandbox, machinery, lowered, "verifier/as-left")
-            return _weigh(verification, judgement, second)
+    grading = _Grading(verification, sandbox, sandbox, machinery)
+    try:
+        return await _judge(grading)
+    except HostBusyError:
+        if verification.work.survivors:
+            raise
+    return await _judge(replace(grading, company="none"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Grading:
+    """What is graded, by what, and beside which other verifiers.
+
+    The verifier works in `room`: the `sandbox` that the agent left, or a copy of it beside services that run on.
+    """
+
+    verification: Verification
+    sandbox: Sandbox
+    room: Sandbox
+    machinery: Machinery
+    company: Company = "others"
+
+    async def shielded(
+        self,
+        isolation: IsolationLevel,
+        expected: Expected = NOTHING_EXPECTED,
+        withheld: Mapping[str, Reason] = MappingProxyType({}),
+    ) -> Shield:
+        """The room made ready for the verifier; nothing of the agent runs in a copy, whatever runs on beside it."""
+        copied = self.room is not self.sandbox
+        within: IsolationLevel = "kill" if copied else isolation
+        shield = await raise_shield(self.verification, self.room, self.machinery, within, expected, withheld)
+        return replace(shield, isolation="guarded", copied=True) if copied else shield
+
+    def reward(self, judgement: Judgement) -> float:
+        """The reward that a verdict amounts to."""
+        return evaluate(self.verification.round, judgement, self.verification.options).reward
+
+    def may_be_wronged(self, judgement: Judgement) -> bool:
+        """Whether a verdict below a pass rests on a system in which something was put back."""
+        return judgement.curated.matters and self.reward(judgement) < self.verification.options.pass_threshold
+
+
+async def _judge(grading: _Grading) -> Judgement:
+    verification, sandbox = grading.verification, grading.sandbox
+    isolation = await _isolate(grading)
+    async with open_copy(verification, sandbox, isolation) as copy:
+        grading = replace(grading, room=copy or sandbox)
+        if isolation != "separate":
+            await make_way(verification, grading.room)
+        grading, shield, judgement = await _run_shielded(grading, await grading.shielded(isolation))
+        if grading.may_be_wronged(judgement) and (wider := await _widen(grading, shield)):
+            shield = wider
+            if wider.curated.expected:
+                grading, shield, judgement = await _run_shielded(grading, wider)
+        shield, judgement = await _without_steering(grading, shield, judgement)
+        if judgement.disputed is None and grading.may_be_wronged(judgement):
+            lowered = await lower_shield(grading.room, verification.work, shield)
+            if lowered is not None:
+                second = await _run_once(grading, lowered, "verifier/as-left")
+                return _weigh(grading, judgement, second)
     return judgement
 
 
-def _may_be_wronged(verification: Verification, judgement: Judgement) -> bool:
-    """Whether a verdict below a pass rests on a system in which something was put back."""
-    return judgement.curated.matters and _reward(verification, judgement) < verification.options.pass_threshold
+async def _isolate(grading: _Grading) -> IsolationLevel:
+    verification = grading.verification
+    isolation = choose_isolation(verification)
+    if isolation == "guarded" and must_be_alone(verification, by_hook=grading.machinery.staging is not None):
+        isolation = "kill"
+    if isolation == "exposed" and verification.options.isolation == "kill":
+        await grading.sandbox.kill_all()
+    return isolation
 
 
-async def _widen(verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield) -> Shield | None:
+async def _widen(grading: _Grading, shield: Shield) -> Shield | None:
     """A shield that leaves alone what the task's own solution changes, too; None where that is nothing."""
+    verification = grading.verification
     if verification.is_authors_own or shield.curated.only_image or not (shield.owned or shield.saved):
         return None
-    reference = await reference_of(verification, machinery)
+    reference = await _reference(grading)
     if reference is None or not reference.concerns(shield.curated):
         return None
     if shield.saved is not None:
-        await lay_out(sandbox, shield.saved)
-    expected = await expected_of(reference, sandbox, verification, shield)
-    return await raise_shield(verification, sandbox, machinery, shield.isolation, expected)
+        await lay_out(grading.room, shield.saved)
+    expected = await expected_of(reference, grading.room, verification, shield)
+    return await grading.shielded(shield.isolation, expected)
 
 
-async def _run_shielded(
-    verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield
-) -> tuple[Shield, Judgement]:
+async def _run_shielded(grading: _Grading, shield: Shield) -> tuple[_Grading, Shield, Judgement]:
     """Run the verifier, and once more without the agent's processes if it says nothing or they planted something."""
-    judgement = await _run_once(verification, sandbox, machinery, shield)
+    verification = grading.verification
+    judgement = await _run_once(grading, shield)
     if shield.isolation == "guarded" and verification.work.survivors:
-        planted = await planted_meanwhile(verification, sandbox, shield)
+        planted = await planted_meanwhile(verification, grading.sandbox, grading.machinery, shield)
         if planted.to_hide or judgement.verdict.silent:
-            shield = await raise_shield(verification, sandbox, machinery, "kill", shield.expected)
-            judgement = await _run_once(verification, sandbox, machinery, shield)
+            grading = replace(grading, room=grading.sandbox)
+            shield = await grading.shielded("kill", shield.expected)
+            judgement = await _run_once(grading, shield)
         judgement = replace(judgement, planted=planted.paths)
-    return shield, judgement
+    return grading, shield, judgement
 
 
-async def _run_once(
-    verification: Verification, sandbox: Sandbox, machinery: Machinery, shield: Shield, logs: str = "verifier"
-) -> Judgement:
+async def _run_once(grading: _Grading, shield: Shield, logs: str = "verifier") -> Judgement:
+    verification, machinery = grading.verification, grading.machinery
     folder = verification.folder / logs
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    async with open_verifier_sandbox(verification, sandbox, machinery, shield.isolation) as room:
+    plan = replace(plan_verifier(verification), watched=_watched(verification, shield))
+    async with open_verifier_sandbox(
+        verification, grading.room, machinery, shield.isolation, shield.curated.hidden
+    ) as opened:
         if shield.isolation not in ("guarded", "kill"):
-            await room.sandbox.renew_verifier()
-        staged, digest = await lay_out_files(verification, room, machinery.staging)
-        ended = await run_tests(room.sandbox, staged, plan_verifier(verification), folder)
-        files = await fetch_files(room.sandbox, staged, verification.round.judged.verifier, folder / "files")
-    return read_judgement(verification, VerifierOutcome(ended, files, digest), shield, logs)
+            await opened.sandbox.renew_verifier()
+        staged, digest = await lay_out_files(verification, opened, machinery.staging)
+        ended = await run_tests(opened.sandbox, staged, plan, folder, grading.company)
+        files = await fetch_files(opened.sandbox, staged, verification.round.judged.verifier, folder / "files")
+        work = verification.work
+        output = await look_again(opened.sandbox, work.output, work.found, alone=not work.survivors)
+        verification = replace(verification, work=replace(work, output=output))
+    agents = await _with_late_files(grading, shield, ended)
+    outcome = VerifierOutcome(ended, files, digest, plan.timeout_sec, grading.company, agents)
+    judgement = read_judgement(verification, outcome, shield, logs)
+    if judgement.run.starved:
+        raise HostBusyError(_starved(judgement.run))
+    return judgement
 
 
-def _reward(verification: Verification, judgement: Judgement) -> float:
-    return evaluate(verification.round, judgement, verification.options).reward
+def _starved(run: VerifierRun) -> str:
+    had = max(run.duration_sec - (run.cpu_wait_sec or 0.0), 0.0)
+    return (
+        f"this machine had no processor for the verifier, which has {run.timeout_sec:g} s and could run in {had:.1f} s "
+        f"of {run.duration_sec:.1f} s; run fewer trials at once (-n), or end what else keeps this machine busy"
+    )
 
 
-def _weigh(verification: Verification, first: Judgement, second: Judgement) -> Judgement:
+def _is_beside_agent(verification: Verification, shield: Shield) -> bool:
+    return bool(verification.work.survivors) and shield.isolation in ("guarded", "exposed") and not shield.copied
+
+
+def _watched(verification: Verification, shield: Shield) -> Watched:
+    """The agent's files; beside its processes, and for what Python compiles, the folders that they are in as well."""
+    files = visible_files(verification, shield)
+    folders = {f"{path.rpartition('/')[0]}/__pycache__" for path in files if path.endswith(".py")}
+    if _is_beside_agent(verification, shield):
+        folders |= {path.rpartition("/")[0] or "/" for path in files} | verification.module_folders
+    return Watched(files, tuple(sorted(folders)))
+
+
+async def _with_late_files(grading: _Grading, shield: Shield, ended: ExecResult) -> tuple[str, ...]:
+    """The agent's files, and what else was opened beside its processes that the image does not have."""
+    verification = grading.verification
+    files = visible_files(verification, shield)
+    if ended.opened is None or not _is_beside_agent(verification, shield):
+        return files
+    late = ended.opened.files.difference(files)
+    async with open_originals(grading.machinery.backend, verification.place.sandbox.image) as originals:
+        known = await originals.kinds(sorted(late))
+    return (*files, *(late - known.keys()))
+
+
+async def _without_steering(grading: _Grading, shield: Shield, first: Judgement) -> tuple[Shield, Judgement]:
+    """The first verdict, or a lower one by a verifier that did not meet files of the agent which may have steered it.
+
+    Whether they did shows when they are not there. A tool that does not find one file may find the next: so the last
+    try is without any such file. The author's own solution forges nothing.
+    """
+    verification = grading.verification
+    latest, withheld = first, dict[str, Reason]()
+    if verification.trusts_agent or verification.is_authors_own or shield.isolation == "exposed":
+        return shield, first
+    for attempt in range(_TRIES if grading.reward(first) else 0):
+        found = await _steering(grading, latest.used or {})
+        if found and attempt:
+            others = {path: frozenset([path]) for path in visible_files(verification, shield)}
+            found |= await _steering(grading, others)
+        if not found:
+            break
+        withheld |= found
+        with _aside(verification.folder / "verifier") as keep_second:
+            shield, latest = await _run_without(grading, shield, withheld)
+            if grading.reward(latest) < grading.reward(first):
+                keep_second()
+                return shield, _disputed(grading, first, latest, withheld)
+    if latest is first:
+        return shield, first
+    appeal = _appeal(grading, latest).model_copy(update={"on": "withheld"})
+    return shield, replace(first, run=first.run.model_copy(update={"appeal": appeal}))
+
+
+async def _run_without(
+    grading: _Grading, shield: Shield, withheld: Mapping[str, Reason]
+) -> tuple[Shield, Judgement]:
+    """Run the verifier without some files, which are there again afterwards if they were taken away in place."""
+    if shield.saved is not None:
+        await lay_out(grading.room, shield.saved)
+    shield = await grading.shielded(shield.isolation, shield.expected, withheld)
+    judgement = await _run_once(grading, shield)
+    if shield.saved is not None:
+        await lower_shield(grading.room, grading.verification.work, shield)
+    return shield, judgement
+
+
+async def _steering(grading: _Grading, used: Mapping[str, frozenset[str]]) -> dict[str, Reason]:
+    """Those of some files that may have steered the verifier. Where the names leave it open, the image is looked at."""
+    verification = grading.verification
+    alone, expected = not verification.work.survivors, verification.expectations
+    names = {name for each in used.values() for name in each}
+    tools = await _tools_of_image(verification, grading.machinery, names) if may_be_code(names) else Tools()
+    found = steering(used, expected, tools, alone=alone)
+    reference = await _reference(grading) if found else None
+    if reference is None:
+        return found
+    changes = reference.changes
+    usual = expected.files.union(reference.reads, changes.added, changes.modified)
+    return steering(used, replace(expected, files=usual), tools, alone=alone)
+
+
+async def _reference(grading: _Grading) -> Reference | None:
+    """What the task's own solution does, and which of its files the verifier opens on its end state."""
+
+    async def read(solved: Verification, fresh: Sandbox) -> frozenset[str]:
+        there = _Grading(solved, fresh, fresh, grading.machinery, grading.company)
+        return frozenset((await _run_once(there, await there.shielded(choose_isolation(solved)))).used or ())
+
+    return await reference_of(grading.verification, grading.machinery, read)
+
+
+async def _tools_of_image(verification: Verification, machinery: Machinery, names: Set[str]) -> Tools:
+    image, needs = verification.place.sandbox.image, verification.needs
+    marks = {f"{folder}/__init__.py" for name in names for folder in folders_above(name)}
+    async with open_originals(machinery.backend, image) as originals:
+        facts = await gather_facts(originals, image, FileChanges())
+        known = await originals.kinds(sorted(marks))
+    added = marks.intersection(verification.work.found.added)
+    return Tools(
+        modules=facts.python_modules | sys.stdlib_module_names | RUNNER | needs.installs,
+        programs=facts.programs | needs.installs,
+        packages=frozenset(path.rpartition("/")[0] for path in {*known, *added}),
+    )
+
+
+@contextmanager
+def _aside(folder: Path) -> Iterator[Callable[[], None]]:
+    """Put a folder aside for the length of a block, unless that wants to have it inside of what is there then."""
+    first = folder.with_name(f".{folder.name}")
+    folder.rename(first)
+
+    def keep_second() -> None:
+        first.rename(folder / "as-left")
+
+    try:
+        yield keep_second
+    finally:
+        if first.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+            first.rename(folder)
+
+
+def _disputed(grading: _Grading, first: Judgement, second: Judgement, withheld: Mapping[str, Reason]) -> Judgement:
+    """The second verdict, which counts, with the first one beside it."""
+    appeal = _appeal(grading, first)
+    used = sorted({*first.run.agent_files_used, *second.run.agent_files_used, *withheld})
+    counts = {"agent_files_used": tuple(used[:NAMED]), "agent_files_used_count": len(used)}
+    run = second.run.model_copy(update={"appeal": appeal, **counts})
+    return replace(second, run=run, planted=first.planted, disputed=grading.reward(first))
+
+
+def _appeal(grading: _Grading, judgement: Judgement) -> Appeal:
+    run = judgement.run
+    reward = None if judgement.verdict.silent else grading.reward(judgement)
+    return Appeal(reward=reward, exit_code=run.exit_code, duration_sec=run.duration_sec)
+
+
+def _weigh(grading: _Grading, first: Judgement, second: Judgement) -> Judgement:
     """The first verdict, with that on the system as the agent left it beside it. The lower one counts.
 
     The author's own solution forges nothing: if only its own system will do for it, that is the task's business.
     """
-    reward = _reward(verification, second)
-    appeal = Appeal(
-        reward=None if second.verdict.silent else reward,
-        exit_code=second.run.exit_code,
-        duration_sec=second.run.duration_sec,
-    )
-    run = first.run.model_copy(update={"appeal": appeal})
-    if reward <= _reward(verification, first):
+    reward = grading.reward(second)
+    run = first.run.model_copy(update={"appeal": _appeal(grading, second)})
+    if reward <= grading.reward(first):
         return replace(first, run=run)
-    if verification.is_authors_own:
+    if grading.verification.is_authors_own:
         believed = run.model_copy(update={"exit_code": second.run.exit_code, "trust": "as_left"})
         return replace(first, run=believed, provenance=second.provenance, raw=second.raw, verdict=second.verdict)
     return replace(first, run=run, disputed=reward)

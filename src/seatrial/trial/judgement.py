@@ -1,7 +1,7 @@
 """Judgement: what one run of a verifier gave, how it ran, what it rests on, and the evaluation it amounts to."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +16,13 @@ from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield
 from seatrial.trial.verification import Verification
+from seatrial.trial.work import merge_changes
 from seatrial.verify.integrity import integrity_tags, output_tags, service_tags
+from seatrial.verify.reads import unexpected, used_files
 from seatrial.verify.system.curate import NOTHING, Curated
 from seatrial.verify.system.evidence import dispute_tag, system_tags, write_evidence
 
-_NAMED = 200  # files that a record names itself; system.json beside the verifier's files has all
+NAMED = 200  # files that a record names itself; system.json beside the verifier's files has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Judgement:
     """What verification gave: how it ran, what it rests on, the artifacts to score, and the verdict in them.
 
     `disputed` is the higher reward that the same verifier gave on the system as the agent left it, if it did.
-    `repeated` has all verdicts where it was asked more than once.
+    `repeated` has all verdicts where it was asked more than once. `used` are the agent's files that were opened
+    meanwhile, with all their names; None where nobody could see that.
     """
 
     run: VerifierRun
@@ -39,15 +42,20 @@ class Judgement:
     planted: tuple[str, ...] = ()
     disputed: float | None = None
     repeated: RepeatedVerdicts | None = None
+    used: Mapping[str, frozenset[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VerifierOutcome:
-    """How a verifier ended, the files it wrote, and the digest of the tests that it ran."""
+    """How a verifier ended, the files it wrote, and the digest of the tests that it ran.
+
+    `agents` are the agent's files that it could meet.
+    """
 
     ended: ExecResult
     files: Mapping[str, RawFile]
     tests_digest: str
+    agents: Collection[str] = ()
 
 
 def read_judgement(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> Judgement:
@@ -57,8 +65,33 @@ def read_judgement(verification: Verification, outcome: VerifierOutcome, shield:
         write_evidence(verification.folder / logs / "system.json", shield.curated)
     round_, options = verification.round, verification.options
     verdict = read_verdict(raw, round_.judged.verifier, options.reward_policy, round_.verdict(options))
-    run = _describe_run(verification, outcome.ended, shield, logs)
-    return Judgement(run, _provenance(verdict.file, raw, outcome.tests_digest), raw, verdict, shield.curated)
+    opened = outcome.ended.opened
+    used = None if opened is None else used_files(opened, frozenset(outcome.agents))
+    listed = unexpected(used, verification.expectations) if used else ()
+    run = _describe_run(verification, outcome.ended, shield, logs).model_copy(
+        update={
+            "reads": "unwatched" if opened is None else "watched" if opened.complete else "partly",
+            "agent_files_used": listed[:NAMED],
+            "agent_files_used_count": len(listed),
+        }
+    )
+    provenance = _provenance(verdict.file, raw, outcome.tests_digest)
+    return Judgement(run, provenance, raw, verdict, shield.curated, used=used)
+
+
+def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]:
+    """The files that the agent made or changed and the verifier meets so, without those of the system.
+
+    Of these, the record names what was not put back by a tag.
+    """
+    if shield.isolation == "separate":
+        return tuple(path for path in verification.work.handed_over() if path not in shield.curated.hidden)
+    found = merge_changes([verification.earlier, verification.work.found])
+    hidden = tuple(f"{path}/" for path in shield.curated.hidden)
+    gone = {*shield.curated.hidden, *shield.curated.put_back}
+    changed = {*found.added, *found.modified}
+    shared = changed.difference(verification.division.of_system(changed), gone)
+    return tuple(sorted(path for path in shared if not path.startswith(hidden)))
 
 
 def _describe_run(verification: Verification, ended: ExecResult, shield: Shield, logs: str) -> VerifierRun:
@@ -70,13 +103,13 @@ def _describe_run(verification: Verification, ended: ExecResult, shield: Shield,
         isolation=shield.isolation,
         survivors=verification.work.survivors,
         services=verification.work.services,
-        restored=tuple(sorted(curated.put_back)[:_NAMED]),
+        restored=tuple(sorted(curated.put_back)[:NAMED]),
         restored_count=len(curated.put_back),
-        hidden=tuple(sorted(curated.hidden)[:_NAMED]),
+        hidden=tuple(sorted(curated.hidden)[:NAMED]),
         hidden_count=len(curated.hidden),
         shielded=shield.owned or shield.copied,
         trust="as_left" if verification.trusts_agent else "reference" if curated.expected else "image",
-        reference_units=curated.others[:_NAMED],
+        reference_units=curated.others[:NAMED],
         truncated=ended.truncated,
         layout=verification.options.layout,
         stdout_path=f"{base}/stdout.txt",

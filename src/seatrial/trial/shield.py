@@ -9,8 +9,9 @@ import logging
 import posixpath
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from seatrial.concurrency import finish
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
@@ -74,10 +75,15 @@ async def raise_shield(
     machinery: Machinery,
     isolation: IsolationLevel,
     expected: Expected = NOTHING_EXPECTED,
+    withheld: Mapping[str, Reason] = MappingProxyType({}),
 ) -> Shield:
-    """Make a sandbox ready for its verifier, whose first command finds it so. What is `expected` stays as it is."""
+    """Make a sandbox ready for its verifier, whose first command finds it so. What is `expected` stays as it is.
+
+    Files of the agent that are `withheld` are not there, or as the image has them.
+    """
     if isolation == "separate":
-        return Shield(isolation, curated=await _curate_artifacts(verification, sandbox, machinery))
+        curated = await _curate_artifacts(verification, sandbox, machinery)
+        return Shield(isolation, curated=replace(curated, hidden={**curated.hidden, **withheld}))
     if isolation == "exposed":
         return Shield(isolation)
     work = verification.work
@@ -85,8 +91,9 @@ async def raise_shield(
         await sandbox.kill_all()
         work = replace(work, found=await sandbox.changes()) if work.survivors else work
     found = merge_changes([verification.earlier, work.found])
-    ground = _Ground(verification, sandbox, machinery.backend, expected)
-    if not (work.survivors and isolation == "guarded") and not await _touches_system(ground, found):
+    ground = _Ground(verification, sandbox, machinery.backend, expected, withheld)
+    is_shared = work.survivors and isolation == "guarded"
+    if not (is_shared or withheld or await _touches_system(ground, found)):
         await sandbox.renew_verifier()
         return Shield(isolation)
     if verification.place.capabilities.own_system:
@@ -153,6 +160,7 @@ class _Ground:
     sandbox: Sandbox
     backend: SandboxBackend
     expected: Expected = NOTHING_EXPECTED
+    withheld: Mapping[str, Reason] = field(default_factory=dict)
 
 
 async def _touches_system(ground: _Ground, found: FileChanges) -> bool:
@@ -231,9 +239,23 @@ async def _decide(ground: _Ground, system: FileChanges, found: FileChanges, text
         around = await with_replaced(around, system, originals)
         around = await with_neighbours(around, system, originals)
         around = await with_accounts(around, verification.accounts, originals)
-        at_home = [path for path in shared.modified if why_not_at_home(Change(path, "modified"), around)]
-        around = replace(around, originals=await originals.texts(at_home))
-    return decide(system, shared, _folders(verification, texts), around, ground.expected)
+        at_home = {path for path in shared.modified if why_not_at_home(Change(path, "modified"), around)}
+        withheld = ground.withheld.keys() & set(found.modified)
+        around = replace(around, originals=await originals.texts(sorted(at_home | withheld)))
+    curated = decide(system, shared, _folders(verification, texts), around, ground.expected)
+    return _without(curated, ground.withheld, around.originals)
+
+
+def _without(curated: Curated, withheld: Mapping[str, Reason], originals: Mapping[str, str]) -> Curated:
+    """The decision with some more files that are not to be there, or as the image has them."""
+    known = {path: originals[path] for path in withheld if path in originals}
+    hidden = {path: reason for path, reason in withheld.items() if path not in known}
+    return replace(
+        curated,
+        hidden={**curated.hidden, **hidden},
+        put_back={**curated.put_back, **{path: withheld[path] for path in known}},
+        originals={**curated.originals, **known},
+    )
 
 
 def _folders(verification: Verification, texts: Mapping[str, str]) -> frozenset[str]:

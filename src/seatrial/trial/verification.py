@@ -18,6 +18,8 @@ from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.work import Work
+from seatrial.verify.fetch import PUBLISHED
+from seatrial.verify.reads import Expectations
 from seatrial.verify.stage import digest_tests
 from seatrial.verify.system.facts import HOME
 from seatrial.verify.system.named import Named, find_named
@@ -25,6 +27,7 @@ from seatrial.verify.system.shared import module_folders
 from seatrial.verify.system.verifier_needs import VerifierNeeds, find_needs, folders_in_python
 
 _MAX_SCRIPT_BYTES = 2**20
+_MOST_TEXTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +130,24 @@ class Verification:
         return replace(named, paths=named.paths.union(self.division.of_system(self.prepared)))
 
     @cached_property
+    def expectations(self) -> Expectations:
+        """What the verifier is expected to read of what the agent left."""
+        round_, workdir = self.round, self.place.workdir
+        output, kept = round_.judged.output.path, [artifact.source for artifact in (PUBLISHED, *round_.artifacts)]
+        files = {posixpath.normpath(posixpath.join(workdir, path)) for path in (output, *kept) if path}
+        # Whoever publishes all of the work does not name a file in it.
+        narrow = frozenset(path for path in files if not f"{workdir.rstrip('/')}/".startswith(f"{path.rstrip('/')}/"))
+        tests = _texts_of(self._digest, round_.tests())
+        return Expectations(workdir, self.named, tests, narrow, self.module_folders)
+
+    @property
+    def _digest(self) -> str:
+        return self.spec.task_digest + (digest_tests(self.round.given) if self.round.given else "")
+
+    @cached_property
     def needs(self) -> VerifierNeeds:
         """What the verifier installs for itself."""
-        given = digest_tests(self.round.given) if self.round.given else ""
-        return _needs_of(self.spec.task_digest + given, self.round.tests())
+        return _needs_of(self._digest, self.round.tests())
 
 
 @lru_cache(maxsize=1024)
@@ -141,7 +158,13 @@ def _needs_of(_: str, folders: tuple[Path, ...]) -> VerifierNeeds:
     return replace(needs, folders=needs.folders.union(*gone_to))
 
 
+@lru_cache(maxsize=64)
+def _texts_of(_: str, folders: tuple[Path, ...]) -> str:
+    """What small files of tests say, one after the other; kept like what they install."""
+    return "\n".join(_texts(folders, "*")[:_MOST_TEXTS])
+
+
 def _texts(folders: tuple[Path, ...], pattern: str) -> list[str]:
     paths = [path for folder in folders for path in sorted(folder.rglob(pattern))]
     small = [path for path in paths if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES]
-    return [path.read_text(errors="replace") for path in small]
+    return [path.read_text(errors="replace") for path in small[:_MOST_TEXTS]]

@@ -121,6 +121,7 @@ class Work:
         return None
 
 
+
 async def take_stock(
     sandbox: Sandbox, round_: Round, place: Place, agent_result: AgentResult, folder: Path, *, alone: bool = True
 ) -> Work:

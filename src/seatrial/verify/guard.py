@@ -101,7 +101,7 @@ def _fingerprint(path: str, archive: BinaryIO) -> Fingerprint | None:
 
 async def lay_out(sandbox: Sandbox, saved: Saved) -> None:
     """Put files as they were saved."""
-    await _remove(sandbox, [*saved.missing, *saved.archives])
+    await remove(sandbox, [*saved.missing, *saved.archives])
     for path, archive in saved.archives.items():
         await put_packed(sandbox, path.rpartition("/")[0] or "/", archive)
 
@@ -120,7 +120,7 @@ async def restore(sandbox: Sandbox, originals: Originals, paths: Collection[str]
         except SandboxError:
             # A full disk, most likely, and whoever filled it shall not gain by it: what is not there forges nothing.
             await _take_away(sandbox, paths)
-    await _remove(sandbox, strange)
+    await remove(sandbox, strange)
     await _remove_odd(sandbox, strange)
     if rewritten:
         await put_packed(
@@ -152,7 +152,8 @@ async def _remove_odd(sandbox: Sandbox, paths: Iterable[str]) -> None:
             await sandbox.exec(ExecSpec(_REMOVE_ODD, cwd="/", user=0, stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
 
 
-async def _remove(sandbox: Sandbox, paths: Collection[str]) -> None:
+async def remove(sandbox: Sandbox, paths: Collection[str]) -> None:
+    """Remove files and folders, as far as there are any."""
     if paths:
         names = b"".join(os.fsencode(path) + b"\0" for path in paths)
         with suppress(SandboxError):

@@ -12,6 +12,7 @@ from seatrial.model.job import Layout
 from seatrial.model.output import VerifierSpec
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.host.disks import raise_if_full
+from seatrial.sandbox.opens import Watched
 from seatrial.sandbox.transfer import get_tree
 from seatrial.verify.collect import collect_artifacts
 from seatrial.verify.stage import LOGS_DIR, TESTS_DIR, StagedTests
@@ -37,6 +38,7 @@ class VerifierPlan:
     network: Network = NO_NETWORK
     one_cpu: bool = False
     layout: Layout = "harbor"
+    watched: Watched | None = None
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -59,6 +61,7 @@ async def run_tests(sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, lo
             stdout_path=logs / "stdout.txt",
             stderr_path=logs / "stderr.txt",
             files=tests.files,
+            watched=plan.watched,
         )
     )
 

@@ -24,6 +24,7 @@ from seatrial.sandbox.embedded.running import RunningSandbox
 from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
 from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
+from seatrial.sandbox.opens import place_watches
 from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
 from seatrial.sandbox.syscalls import (
     CLONE_NEWCGROUP,
@@ -53,8 +54,8 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
     for standard in (0, 1, 2):
         os.dup2(descriptors[standard], standard)
     unshare(CLONE_NEWCGROUP)  # so that the command's own cgroup looks like the top
-    archives = descriptors[3:]
-    close_all_but([report, *archives] if shift is None else [report, shift, *archives])
+    others = descriptors[3:]
+    close_all_but([report, *others] if shift is None else [report, shift, *others])
     # The user namespace is joined last: in it there is no right left to join the others, which belong to the host's.
     # The filter goes before the capabilities, of which installing it takes one.
     if shift is not None:
@@ -63,12 +64,11 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
     deny_system_calls()
     drop_capabilities()
     # From here on with no right that the agent does not have: it decides what these paths are and where they lead.
-    if command.unpack is not None:
+    if others:
         if shift is not None:
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
-        _unpack(archives[0], command.unpack)
-        os.close(archives[0])
+        _make_ready(command, others)
     try:
         account = find_account(command.user)
         if shift is not None or os.getuid() == 0:
@@ -81,6 +81,16 @@ def run_command(command: CommandRequest, descriptors: list[int], shift: int | No
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; others are reset by themselves
         reset_signal(number)
     _execute(command.argv, env)
+
+
+def _make_ready(command: CommandRequest, descriptors: list[int]) -> None:
+    """Unpack and watch what the command asks for, by the descriptors that came for it, and close them."""
+    if command.unpack is not None:
+        _unpack(descriptors[0], command.unpack)
+    if command.watch:
+        place_watches(*descriptors[-2:])
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _become(uid: int, gid: int, groups: tuple[int, ...]) -> None:

@@ -26,7 +26,10 @@ class Box(NamedTuple):
 
 
 class CommandRequest(NamedTuple):
-    """A command to run; its standard descriptors travel beside it, and then one of an archive to `unpack` there."""
+    """A command to run.
+
+    Its standard descriptors travel beside it, then one of an archive to `unpack` there, then the two of a `watch`.
+    """
 
     name: str
     token: str
@@ -39,6 +42,7 @@ class CommandRequest(NamedTuple):
     join: list[str]
     remember: bool
     unpack: str | None = None
+    watch: bool = False
 
 
 class Transfer(NamedTuple):

@@ -35,6 +35,7 @@ from seatrial.sandbox.api import (
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.embedded.client import SpawnerClient
+from seatrial.sandbox.opens import Opens, reading_opens
 from seatrial.sandbox.outbound import Outbound
 
 _log = logging.getLogger(__name__)
@@ -143,21 +144,25 @@ class EmbeddedSandbox:
             self._captures = [capture for capture in self._captures if capture.open] + [out, err]
             started = time.monotonic()
             try:
-                code = await self._run(spec, network_env, out, err)
+                with reading_opens(spec.watched, asyncio.get_running_loop()) as opens:
+                    code = await self._run(spec, network_env, (out, err), opens)
+                    opened = opens.finish() if opens else None
                 stdout, stderr = out.finish(), err.finish()
             except BaseException:
                 out.close()
                 err.close()
                 raise
-        return ExecResult(code, time.monotonic() - started, stdout, stderr, out.truncated or err.truncated)
+        return ExecResult(code, time.monotonic() - started, stdout, stderr, out.truncated or err.truncated, opened)
 
-    async def _run(self, spec: ExecSpec, network_env: dict[str, str], out: Capture, err: Capture) -> int | None:
+    async def _run(
+        self, spec: ExecSpec, network_env: dict[str, str], outputs: Sequence[Capture], opens: Opens | None
+    ) -> int | None:
         token = f"{self._made.name}/{next(self._tokens)}"
         exited, sent = self._client.expect_exit(token), asyncio.Event()
         try:
             # Starting counts too: whoever shares a pid namespace with a process that starts can stop it.
             async with asyncio.timeout(spec.timeout_sec):
-                await self._start(spec, self._command(spec, token, network_env), (out, err), sent)
+                await self._start(spec, self._command(spec, token, network_env), outputs, sent, opens)
                 return await asyncio.shield(exited)
         except TimeoutError:
             await finish(self._end(spec.phase, exited, sent))
@@ -170,13 +175,19 @@ class EmbeddedSandbox:
             self._client.forget_exit(token)
 
     async def _start(
-        self, spec: ExecSpec, command: dict[str, Any], outputs: Sequence[Capture], sent: asyncio.Event
+        self,
+        spec: ExecSpec,
+        command: dict[str, Any],
+        outputs: Sequence[Capture],
+        sent: asyncio.Event,
+        opens: Opens | None,
     ) -> None:
         stdin = _as_file(spec.stdin)
         archives = [_as_file(spec.files[1])] if spec.files else []
+        watch = opens.descriptors if opens else ()
         try:
             writers = [capture.writer for capture in outputs]
-            await self._exec([stdin, *writers, *archives], sent=sent, **command)
+            await self._exec([stdin, *writers, *archives, *watch], sent=sent, watch=bool(watch), **command)
         finally:
             for descriptor in (stdin, *archives):
                 os.close(descriptor)

@@ -16,6 +16,7 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import VERIFIER_TMP, Curate, ExecResult, ExecSpec, Phase, SandboxSpec
+from seatrial.sandbox.archive import closing
 from seatrial.sandbox.division import divide
 from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
 from seatrial.sandbox.engine.changes import Seen, common
@@ -26,6 +27,7 @@ from seatrial.sandbox.engine.layer_archive import pack_container
 from seatrial.sandbox.engine.programs import EVERYBODY_GONE
 from seatrial.sandbox.engine.sight import Sight
 from seatrial.sandbox.laying_out import lay_out_by_commands
+from seatrial.sandbox.opens import Opens, place_watches, reading_opens
 from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.transfer import put_packed
 
@@ -101,12 +103,24 @@ class EngineSandbox:
         self._commands = [earlier for earlier in self._commands if earlier.open] + [command]
         started = time.monotonic()
         try:
-            code = await self._until_its_end(command, spec, network_env)
+            with reading_opens(spec.watched, asyncio.get_running_loop()) as opens:
+                await self._watch(opens)
+                code = await self._until_its_end(command, spec, network_env)
+                opened = opens.finish() if opens else None
         except BaseException:
             command.finish()
             raise
         stdout, stderr, truncated = command.finish()
-        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated)
+        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated, opened)
+
+    async def _watch(self, opens: Opens | None) -> None:
+        """Place watches in the container's files, if it runs on this machine and we may look into it."""
+        pid = self._container.local_pid() if opens else None
+        if opens and pid is not None:
+            with suppress(OSError):
+                root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                with closing(root):
+                    await asyncio.to_thread(place_watches, *opens.descriptors, root)
 
     async def _until_its_end(
         self, command: ContainerCommand, spec: ExecSpec, network_env: dict[str, str]

@@ -37,6 +37,7 @@ _KIND = r"(?:modules?|packages?|librar(?:y|ies))\b"
 _MADE = (
     re.compile(rf"{_MAKE}[`'\"]?(\w+)[`'\"]?\s+(?:python\s+)?{_KIND}", re.IGNORECASE),
     re.compile(rf"{_MAKE}{_KIND}\s+(?:called|named)\s+[`'\"]?(\w+)", re.IGNORECASE),
+)
 # A short name may be any word, unless it is written as code or follows what is done with packages.
 _MARKED = re.compile(
     r"`([^`\n]+)`"

@@ -35,6 +35,12 @@ _TOOL_SETTINGS = re.compile(
 )
 
 
+def is_tool_setting(path: str) -> bool:
+    """Whether a file in a dot folder, wherever, holds settings of the tool that the folder is called after."""
+    folder = re.search(r"/(?=\.[^/]+/[^/])", path)
+    return folder is not None and _TOOL_SETTINGS.fullmatch(path[folder.end() :]) is not None
+
+
 def why_not_setting(change: Change, around: Surroundings) -> Reason | None:
     """Why a verifier must not meet a file of /etc as the agent left it; None when it may."""
     if change.path == ACCOUNTS and change.kind != "removed" and ACCOUNTS not in around.texts:

@@ -10,7 +10,14 @@ from seatrial.verify.system.named import Named
 from seatrial.verify.system.verifier_needs import VerifierNeeds
 
 Kind = Literal["added", "modified", "removed"]
-Reason = Literal["of the image", "loaded by itself", "in front of the image's", "a tool of the verifier", "not named"]
+Reason = Literal[
+    "of the image",
+    "loaded by itself",
+    "in front of the image's",
+    "a tool of the verifier",
+    "not named",
+    "not in the task's folders",
+]
 
 HOOKS = frozenset({"sitecustomize", "usercustomize"})
 # The standard library asks for these in vain: they belong to other machines and other implementations of Python.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from seatrial.model.agent import AgentResult
+from seatrial.model.agent import AgentResult, share_of
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, EvaluationResult
 from seatrial.model.imported import ImportedFrom
@@ -21,6 +21,8 @@ Phase = Literal["setup", "agent", "collect", "verify", "score", "store"]
 IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
 Baseline = Literal["judged", "silent"]
 """What a verifier that said nothing after the agent does with an environment in which no agent has been."""
+
+_ENOUGH = 0.9  # of a verifier's time: figures of the kernel's are not exact
 
 CHANGES = "changes.json"
 """Where a trial keeps its `FileChanges`."""
@@ -146,6 +148,10 @@ class VerifierRun(StrictModel):
     that is silent there too is broken. Where it was asked more than once about the same end state, `repeats` are all
     rewards in their order, None where there was no verdict: this is the run with the lowest one, which counts. It was
     `repeated_in` sandboxes that were laid out anew, or in the same one. `layout` says where it was started.
+
+    Its time was `timeout_sec`. `cpu_sec` and `cpu_wait_sec` are as in AgentResult; by the latter its time was over
+    later. When `retried_alone`, it had run out of time before for that reason, beside other verifiers. Its baseline
+    took `baseline_sec`; with `baseline_timed_out`, that is silent because its time was over.
     """
 
     exit_code: int | None = None
@@ -167,6 +173,23 @@ class VerifierRun(StrictModel):
     repeats: tuple[Fraction01 | None, ...] = ()
     repeated_in: Literal["fresh", "same"] | None = None
     layout: Literal["harbor", "verifiers"] = "harbor"
+    timeout_sec: NonNegative | None = None
+    cpu_sec: NonNegative | None = None
+    cpu_wait_sec: NonNegative | None = None
+    retried_alone: bool = False
+    baseline_sec: NonNegative | None = None
+    baseline_timed_out: bool = False
+
+    @property
+    def busy_share(self) -> float:
+        """In which share of its time it was kept from running."""
+        return share_of(self.cpu_wait_sec, self.duration_sec)
+
+    @property
+    def starved(self) -> bool:
+        """Whether it ran out of time without having had that time to run."""
+        had = self.duration_sec - (self.cpu_wait_sec or 0.0)
+        return self.timed_out and self.timeout_sec is not None and had < _ENOUGH * self.timeout_sec
 
 
 class Provenance(StrictModel):
@@ -241,7 +264,9 @@ class TrialWarning(StrictModel):
 
     `agent_not_started`: its command could not be started. `no_model_call`: it was given a model and never called it.
     `calls_refused`: the gateway refused every call it made. `calls_unanswered`: none of its calls got an answer.
-    `verifier_tool_missing`: the verifier gave a 0 and lacked a tool of its own.
+    `verifier_tool_missing`: the verifier gave a 0 and lacked a tool of its own. `host_busy`: other processes of this
+    machine kept the agent or the verifier from running for a good part of its time. `agent_timeout_busy`: the agent ran
+    out of time while they did. `verifier_timeout`: the verifier ran out of time, which it had.
     """
 
     code: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]

@@ -160,6 +160,9 @@ _WARNINGS = {
     "no_model_call": "the agent was given a model and never called it",
     "calls_refused": "every call of the agent was refused by the gateway",
     "calls_unanswered": "no call of the agent was answered",
+    "host_busy": "other processes of this machine kept the agent or the verifier from running",
+    "agent_timeout_busy": "the agent ran out of time while other processes kept it from running",
+    "verifier_timeout": "the verifier ran out of time, which it had",
     "verifier_tool_missing": "the verifier lacked a tool of its own, so its 0 may say nothing about the agent",
 }
 

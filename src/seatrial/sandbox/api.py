@@ -111,7 +111,8 @@ class ExecSpec:
 
     Where a backend can, `on_output` hears what is kept of either stream as it comes.
     `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
-    there before that is nobody's change any more.
+    there before that is nobody's change any more. With `patience_sec` it is measured for how long others kept the
+    processes of the sandbox waiting for a processor, and the time is over later by as much, `patience_sec` at most.
     """
 
     argv: tuple[str, ...]
@@ -120,6 +121,7 @@ class ExecSpec:
     cwd: str | None = None
     user: str | int | None = None
     timeout_sec: float | None = None
+    patience_sec: float | None = None
     network: Network = NO_NETWORK
     stdin: bytes = b""
     stdout_path: Path | None = None
@@ -132,13 +134,19 @@ class ExecSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command ended; `exit_code` is None when its time ran out, negative for a signal."""
+    """How a command ended; `exit_code` is None when its time ran out, negative for a signal.
+
+    `cpu_sec` is what all processes of the sandbox got of the processors meanwhile, `cpu_wait_sec` for how long they had
+    to wait while others used them; None where it was not to be measured, or cannot be.
+    """
 
     exit_code: int | None
     duration_sec: float
     stdout: bytes = b""
     stderr: bytes = b""
     truncated: bool = False
+    cpu_sec: float | None = None
+    cpu_wait_sec: float | None = None
 
     @property
     def timed_out(self) -> bool:

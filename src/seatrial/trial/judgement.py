@@ -10,6 +10,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
 from seatrial.model.record import FileChanges, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult
+from seatrial.sandbox.host.watch import Company
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.repeats import RepeatedVerdicts, with_repeats
 from seatrial.scoring.reward import Verdict, read_verdict
@@ -43,11 +44,16 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class VerifierOutcome:
-    """How a verifier ended, the files it wrote, and the digest of the tests that it ran."""
+    """How a verifier ended, the files it wrote, the digest of the tests that it ran, and its time.
+
+    With a `company` of `none`, it was asked once more, and no other verifier ran beside it.
+    """
 
     ended: ExecResult
     files: Mapping[str, RawFile]
     tests_digest: str
+    timeout_sec: float
+    company: Company
 
 
 def read_judgement(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> Judgement:
@@ -57,11 +63,12 @@ def read_judgement(verification: Verification, outcome: VerifierOutcome, shield:
         write_evidence(verification.folder / logs / "system.json", shield.curated)
     round_, options = verification.round, verification.options
     verdict = read_verdict(raw, round_.judged.verifier, options.reward_policy, round_.verdict(options))
-    run = _describe_run(verification, outcome.ended, shield, logs)
+    run = _describe_run(verification, outcome, shield, logs)
     return Judgement(run, _provenance(verdict.file, raw, outcome.tests_digest), raw, verdict, shield.curated)
 
 
-def _describe_run(verification: Verification, ended: ExecResult, shield: Shield, logs: str) -> VerifierRun:
+def _describe_run(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> VerifierRun:
+    ended = outcome.ended
     base, curated = Path(verification.round.folder, logs).as_posix(), shield.curated
     return VerifierRun(
         exit_code=ended.exit_code,
@@ -77,6 +84,10 @@ def _describe_run(verification: Verification, ended: ExecResult, shield: Shield,
         trust="as_left" if verification.trusts_agent else "image",
         truncated=ended.truncated,
         layout=verification.options.layout,
+        timeout_sec=outcome.timeout_sec,
+        cpu_sec=ended.cpu_sec,
+        cpu_wait_sec=ended.cpu_wait_sec,
+        retried_alone=outcome.company == "none",
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
     )

@@ -28,6 +28,7 @@ from seatrial.model.record import (
     VerifierRun,
 )
 from seatrial.trial.agent_trace import AgentTrace, find_warnings
+from seatrial.trial.busy import find_busy
 from seatrial.trial.combine import combine
 from seatrial.trial.events import Notice, Observer, PhaseStarted, unobserved
 from seatrial.trial.rounds import Round
@@ -123,7 +124,9 @@ class TrialLog:
     def _warnings(self) -> tuple[TrialWarning, ...]:
         tools = sorted({tool for log in self.rounds for tool in log.missing_tools})
         about_tools = (TrialWarning(code=TOOL_MISSING, message=about_missing_tools(tools)),) if tools else ()
-        return (*find_warnings([log.trace for log in self.rounds if log.trace]), *about_tools)
+        busy = [warning for log in self.rounds for warning in find_busy(log.agent_result, log.verifier_run)]
+        about_time = {warning.code: warning for warning in reversed(busy)}.values()
+        return (*find_warnings([log.trace for log in self.rounds if log.trace]), *about_tools, *about_time)
 
     def record(self) -> TrialRecord:
         """The record of what has been noted."""

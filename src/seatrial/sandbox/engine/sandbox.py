@@ -24,6 +24,7 @@ from seatrial.sandbox.engine.programs import EVERYBODY_GONE
 from seatrial.sandbox.engine.sight import Sight
 from seatrial.sandbox.laying_out import lay_out_by_commands
 from seatrial.sandbox.outbound import Outbound
+from seatrial.sandbox.processor import Meter, deadline, processor_use
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
@@ -93,21 +94,22 @@ class EngineSandbox:
         command = ContainerCommand(self._container.client, self._container.name, spec)
         self._commands = [earlier for earlier in self._commands if earlier.open] + [command]
         started = time.monotonic()
+        meter = None if spec.patience_sec is None else Meter(usage.group_of(self._container.local_pid()))
         try:
-            code = await self._until_its_end(command, spec, network_env)
+            code = await self._until_its_end(command, spec, network_env, meter)
         except BaseException:
             command.finish()
             raise
         stdout, stderr, truncated = command.finish()
-        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated)
+        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated, *processor_use(meter))
 
     async def _until_its_end(
-        self, command: ContainerCommand, spec: ExecSpec, network_env: dict[str, str]
+        self, command: ContainerCommand, spec: ExecSpec, network_env: dict[str, str], meter: Meter | None
     ) -> int | None:
         env = {**self._made.spec.env, **network_env, **spec.env}
         user = str(spec.user if spec.user is not None else self._made.user or 0)
         try:
-            async with asyncio.timeout(spec.timeout_sec):
+            async with deadline(spec.timeout_sec, spec.patience_sec, meter):
                 await command.start(env, spec.cwd or self._made.spec.workdir, user)
                 return await command.wait()
         except TimeoutError:

@@ -18,7 +18,7 @@ from typing import Protocol
 from seatrial.sandbox.control_group import read
 from seatrial.sandbox.own_groups import own_groups
 
-LEAST_DELAY_SEC = 0.02
+_LEAST_DELAY_SEC, _NEWS_SEC = 0.02, 1.0
 _LEAST_LOOK_SEC = 0.2  # the kernel counts what a processor did in steps of 0.01 s
 _NEARLY = 0.25  # a processor is idle that had nothing to do for three quarters of the time
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -100,6 +100,11 @@ class Meter:
         self.cpu_sec: float | None = None
         self.wait_sec: float | None = None
 
+    @property
+    def alive(self) -> bool:
+        """Whether one of them is known to run on."""
+        return bool(self._counted.members())
+
     def read(self, *, ended: bool = False) -> float:
         """For how long others kept them waiting by now. What those waited that have ended, only control groups know."""
         began, busy, ran, waited = self._start
@@ -144,10 +149,11 @@ async def deadline(
 
         def decide(before: float) -> None:
             granted = min(meter.read(), patience_sec)
-            if granted < before + LEAST_DELAY_SEC:
-                timeout.reschedule(loop.time())
-            else:
+            if granted >= before + _LEAST_DELAY_SEC:
                 alarms[:] = [loop.call_at(began + timeout_sec + granted, decide, granted)]
+            else:  # not at once: on a busy machine what has ended in time may be heard of late
+                grace = _LEAST_DELAY_SEC if meter.alive else _NEWS_SEC
+                alarms[:] = [loop.call_later(grace, lambda: timeout.reschedule(loop.time()))]
 
         alarms.append(loop.call_at(began + timeout_sec, decide, 0.0))
         try:

@@ -7,6 +7,7 @@ import pytest
 
 from seatrial.errors import HostExhaustedError
 from seatrial.sandbox.host.watch import host_watch
+from seatrial.sandbox.processor import VerifierSeats
 from tests.sandbox.host.fakes import HERE, FakeGauge, Hog, furnished, on_watch, shortage
 
 
@@ -221,5 +222,22 @@ def test_a_gauge_that_cannot_be_read_for_once_harms_nobody():
 def test_an_event_loop_has_one_watch():
     async def scene(watch, _):
         assert host_watch() is watch
+
+    play(scene)
+
+
+def test_each_look_lets_in_verifiers_that_idle_processors_have_time_for():
+    async def scene(watch, _):
+        watch.seats = VerifierSeats(busy=lambda: 0.0, count=1)
+        begun = asyncio.Event()
+
+        async def verify():
+            async with watch.seats.take():
+                begun.set()
+
+        async with watch.attend("trial", HERE), watch.seats.take():
+            second = asyncio.create_task(verify())
+            await begun.wait()
+            await second
 
     play(scene)

@@ -153,8 +153,8 @@ class Room:
     """Verifiers on seats: who is in, by name; all of them leave when they are told."""
 
     def __init__(self, count: int = 2) -> None:
-        self.busy, self.now = 0.0, 100.0
-        self.seats = VerifierSeats(lambda: self.busy, lambda: self.now, count)
+        self.now, self.wanted = 100.0, 0.0
+        self.seats = VerifierSeats(count, lambda: self.now)
         self.inside: list[str] = []
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._leave: dict[str, asyncio.Event] = {}
@@ -167,6 +167,7 @@ class Room:
 
     async def _sit(self, name: str, alone: bool) -> None:
         async with self.seats.take(alone=alone):
+            Meter(self, clock=lambda: self.now)
             self.inside.append(name)
             try:
                 await self._leave[name].wait()
@@ -182,11 +183,18 @@ class Room:
         self._tasks[name].cancel()
         return await self.look_around()
 
-    async def pass_time(self, seconds: float, busy: float) -> list[str]:
+    async def pass_time(self, seconds: float, wanted: float) -> list[str]:
+        """Let time pass, for so much of which each of them ran or waited for a processor, half of it each."""
         self.now += seconds
-        self.busy += busy
+        self.wanted += wanted
         self.seats.look()
         return await self.look_around()
+
+    def processor_times(self) -> tuple[float, float]:
+        return self.wanted / 2, self.wanted / 2
+
+    def members(self) -> set[int]:
+        return set()
 
     async def look_around(self) -> list[str]:
         for _ in range(5):
@@ -210,9 +218,9 @@ def test_one_that_is_alone_waits_for_the_others_and_they_for_it():
         assert await room.come("a") == ["a"]
         await room.come("alone", alone=True)
         assert await room.come("b") == ["a"]
-        assert await room.pass_time(1.0, busy=0.0) == ["a"]
+        assert await room.pass_time(1.0, wanted=0.0) == ["a"]
         assert await room.leave("a") == ["alone"]
-        assert await room.pass_time(1.0, busy=0.0) == ["alone"]
+        assert await room.pass_time(1.0, wanted=0.0) == ["alone"]
         assert await room.leave("alone") == ["b"]
 
     asyncio.run(run())
@@ -246,15 +254,16 @@ def test_one_that_is_let_in_and_cancelled_at_the_same_moment_leaves_its_seat():
     asyncio.run(run())
 
 
-def test_more_are_let_in_while_processors_have_nothing_to_do():
+def test_more_are_let_in_while_those_who_are_in_have_no_use_for_a_processor():
     async def run() -> None:
         room = Room()
-        await room.come(*"abcdefg")
-        assert await room.pass_time(0.05, busy=0.0) == ["a", "b"]
-        assert await room.pass_time(0.25, busy=0.6) == ["a", "b"]
-        assert await room.pass_time(0.25, busy=0.25) == ["a", "b", "c"]
-        assert await room.pass_time(0.25, busy=0.02) == ["a", "b", "c", "d", "e"]
+        await room.come(*"abcdefgh")
+        assert await room.pass_time(0.25, wanted=0.25) == ["a", "b"]
+        assert await room.pass_time(0.05, wanted=0.0) == ["a", "b"]
+        assert await room.pass_time(0.20, wanted=0.1) == ["a", "b", "c"]
+        assert await room.pass_time(0.25, wanted=0.01) == ["a", "b", "c", "d", "e"]
         assert await room.leave("a") == ["b", "c", "d", "e"]
+        assert await room.pass_time(0.25, wanted=0.5) == ["b", "c", "d", "e"]
 
     asyncio.run(run())
 

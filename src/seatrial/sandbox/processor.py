@@ -13,14 +13,16 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Protocol
 
 from seatrial.sandbox.control_group import read
 from seatrial.sandbox.own_groups import own_groups
 
 _LEAST_DELAY_SEC, _NEWS_SEC = 0.02, 1.0
-_LEAST_LOOK_SEC = 0.2  # the kernel counts what a processor did in steps of 0.01 s
-_NEARLY = 0.25  # a processor is idle that had nothing to do for three quarters of the time
+_LEAST_LOOK_SEC = 0.2  # the kernel may count what a process ran in steps of 0.01 s
+_NEARLY = 0.25  # nobody has use for a processor that is used for less than a quarter of the time
 _TICKS = os.sysconf("SC_CLK_TCK")
 _USER_TIME, _CHILDREN_SYSTEM_TIME, _START_TIME = 11, 14, 19  # fields of /proc/<pid>/stat, counted from behind the name
 _IDLE, _IO_WAIT, _STOLEN = 3, 4, 7  # fields of the first line of /proc/stat, counted from behind its name
@@ -97,6 +99,8 @@ class Meter:
         self._counted, self._busy, self._clock = counted, busy, clock
         self._since = time.clock_gettime(time.CLOCK_BOOTTIME) - 1 / _TICKS
         self._start = (clock(), busy(), *counted.processor_times())
+        if seat := _seat.get():
+            seat.watch(self, clock())
         self.cpu_sec: float | None = None
         self.wait_sec: float | None = None
 
@@ -104,6 +108,11 @@ class Meter:
     def alive(self) -> bool:
         """Whether one of them is known to run on."""
         return bool(self._counted.members())
+
+    def wanted_sec(self) -> float | None:
+        """For how long so far they ran or would have run; None where that is not known."""
+        ran, waited = self._counted.processor_times()
+        return None if ran is None or waited is None else ran + waited
 
     def read(self, *, ended: bool = False) -> float:
         """For how long others kept them waiting by now. What those waited that have ended, only control groups know."""
@@ -162,72 +171,85 @@ async def deadline(
             alarms[0].cancel()
 
 
+@dataclass(eq=False, slots=True)
+class _Seat:
+    """A place of a verifier, with the meter of its command as soon as there is one."""
+
+    alone: bool
+    meter: Meter | None = None
+    seen: tuple[float, float] = (math.inf, 0.0)
+
+    def watch(self, meter: Meter, now: float) -> None:
+        """The command has been started."""
+        self.meter, self.seen = meter, (now, meter.wanted_sec() or 0.0)
+
+    def demand(self, now: float) -> float:
+        """How many processors it would have used since the last look; one as long as nothing is known."""
+        wanted = self.meter.wanted_sec() if self.meter else None
+        if wanted is None or now - self.seen[0] < _LEAST_LOOK_SEC:
+            return 1.0
+        (then, before), self.seen = self.seen, (now, wanted)
+        return (wanted - before) / (now - then)
+
+
+_seat: ContextVar[_Seat | None] = ContextVar("seat", default=None)
+
+
 class VerifierSeats:
-    """Lets in as many verifiers at once as there are processors, who comes first; more while processors are idle.
+    """Lets in as many verifiers at once as there are processors, who comes first; more for each that does not use one.
 
     One that wants to be alone waits until the others have left, and keeps later ones waiting.
     """
 
-    def __init__(
-        self,
-        busy: Callable[[], float] = machine_busy_sec,
-        clock: Callable[[], float] = time.monotonic,
-        count: int | None = None,
-    ) -> None:
-        self._busy, self._clock = busy, clock
-        self._given = count
-        self._count = count or 1
-        self._taken = 0
-        self._alone = False
-        self._waiting: deque[tuple[asyncio.Future[None], bool]] = deque()
-        self._seen = (0.0, 0.0)
+    def __init__(self, count: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._count, self._clock = count, clock
+        self._taken: set[_Seat] = set()
+        self._waiting: deque[tuple[asyncio.Future[None], _Seat]] = deque()
 
     @asynccontextmanager
     async def take(self, *, alone: bool = False) -> AsyncIterator[None]:
-        """A seat for the length of a block."""
-        await self._enter(alone=alone)
+        """A seat for the length of a block, in which one meter is started."""
+        seat = _Seat(alone)
+        await self._enter(seat)
+        token = _seat.set(seat)
         try:
             yield
         finally:
-            self._leave()
+            _seat.reset(token)
+            self._leave(seat)
 
-    async def _enter(self, *, alone: bool) -> None:
-        self._count = self._given or processors()
+    async def _enter(self, seat: _Seat) -> None:
         turn = asyncio.get_running_loop().create_future()
-        waiter = (turn, alone)
-        if not self._waiting:
-            self._seen = (self._clock(), self._busy())
-        self._waiting.append(waiter)
+        self._waiting.append((turn, seat))
         self._let_in()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave()  # let in and cancelled at the same moment
+                self._leave(seat)  # let in and cancelled at the same moment
             else:
-                self._waiting.remove(waiter)
+                self._waiting.remove((turn, seat))
                 self._let_in()
             raise
 
-    def _leave(self) -> None:
-        self._taken -= 1
-        self._alone = False
+    def _leave(self, seat: _Seat) -> None:
+        self._taken.remove(seat)
         self._let_in()
 
-    def _let_in(self, extra: int = 0) -> None:
-        room = max(self._count - self._taken, extra)
-        while self._waiting and not self._alone:
-            turn, alone = self._waiting[0]
-            if self._taken if alone else room <= 0:
+    def _let_in(self, unused: int = 0) -> None:
+        room = max((self._count or processors()) - len(self._taken), unused)
+        while self._waiting and not any(seat.alone for seat in self._taken):
+            turn, seat = self._waiting[0]
+            if self._taken if seat.alone else room <= 0:
                 return
             self._waiting.popleft()
-            self._taken += 1
-            self._alone = alone
+            self._taken.add(seat)
             room -= 1
             turn.set_result(None)
 
     def look(self) -> None:
-        """Let in one more for each processor that had nothing to do since the last look, while somebody waits."""
-        if self._waiting and (passed := self._clock() - self._seen[0]) >= _LEAST_LOOK_SEC:
-            busy, self._seen = self._seen[1], (self._clock(), self._busy())
-            self._let_in(int(self._count - (self._seen[1] - busy) / passed + _NEARLY))
+        """Let in one more for each processor that those who are in had no use for since the last look."""
+        if self._waiting:
+            now = self._clock()
+            demand = sum(seat.demand(now) for seat in self._taken)
+            self._let_in(int((self._count or processors()) - demand + _NEARLY))

@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.errors import HostExhaustedError
 from seatrial.sandbox.host.watch import host_watch
-from seatrial.sandbox.processor import VerifierSeats
+from seatrial.sandbox.processor import Meter, VerifierSeats
 from tests.sandbox.host.fakes import HERE, FakeGauge, Hog, furnished, on_watch, shortage
 
 
@@ -226,9 +226,19 @@ def test_an_event_loop_has_one_watch():
     play(scene)
 
 
-def test_each_look_lets_in_verifiers_that_idle_processors_have_time_for():
+class Asleep:
+    """Processes that have no use for a processor."""
+
+    def processor_times(self):
+        return 1.0, 0.0
+
+    def members(self):
+        return {1}
+
+
+def test_each_look_lets_in_verifiers_beside_those_that_do_nothing():
     async def scene(watch, _):
-        watch.seats = VerifierSeats(busy=lambda: 0.0, count=1)
+        watch.seats = VerifierSeats(count=1)
         begun = asyncio.Event()
 
         async def verify():
@@ -236,6 +246,7 @@ def test_each_look_lets_in_verifiers_that_idle_processors_have_time_for():
                 begun.set()
 
         async with watch.attend("trial", HERE), watch.seats.take():
+            Meter(Asleep())
             second = asyncio.create_task(verify())
             await begun.wait()
             await second

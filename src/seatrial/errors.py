@@ -18,6 +18,7 @@
     └── TrialError               a trial could not be run; recorded, never scored
         ├── InfraError           the machinery failed
         │   ├── HostExhaustedError this machine ran out of disk, processes or memory
+        │   ├── HostBusyError    its processors had too little time for the trial
         │   ├── SandboxError     the sandbox itself failed
         │   │   ├── NodeLostError the node of a cluster that it was on is gone
         │   │   │   └── NodeUnreachableError or does not answer just now
@@ -121,6 +122,12 @@ class InfraError(TrialError):
 
 class HostExhaustedError(InfraError):
     """This machine ran out of something that trials need: disk, inodes, processes or memory."""
+
+    retryable = True
+
+
+class HostBusyError(InfraError):
+    """The processors of this machine were used by others for so long that what the trial did tells nothing."""
 
     retryable = True
 

@@ -34,8 +34,14 @@ def test_at_once_first_then_ever_longer_up_to_a_limit():
 
 @pytest.mark.parametrize(
     ("cause", "tries", "company"),
-    [("HostExhaustedError", 1, "others"), ("HostExhaustedError", 2, "none"), ("SandboxError", 2, "others")],
+    [
+        ("HostExhaustedError", 1, "others"),
+        ("HostExhaustedError", 2, "none"),
+        ("HostBusyError", 1, "others"),
+        ("HostBusyError", 2, "none"),
+        ("SandboxError", 2, "others"),
+    ],
 )
-def test_on_a_machine_that_was_full_the_last_try_is_made_alone(cause, tries, company):
+def test_on_a_machine_that_was_full_or_busy_the_last_try_is_made_alone(cause, tries, company):
     failure = Failure(phase="score", cause=cause, message="full", retryable=True)
     assert company_for(failure, tries, 2) == company

@@ -14,7 +14,7 @@ import pytest
 from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.cgroups import Hierarchy, Mount
-from seatrial.sandbox.control_group import ControlGroup, GroupUsage
+from seatrial.sandbox.control_group import ControlGroup, GroupDirectory, GroupUsage
 
 # A member joins all by itself, says so, and becomes the program under test.
 JOIN = 'for file in $JOIN_FILES; do echo 0 > "$file" || exit 99; done; echo joined; exec "$@"'
@@ -308,3 +308,23 @@ def test_an_ordinary_user_without_a_group_of_his_own_is_told_how_to_get_one():
     assert group == "ControlGroup(directories=())"
     assert len(reasons) == 3
     assert all("systemd-run --user --scope -p Delegate=yes" in reason for reason in reasons)
+
+
+PRESSURE = """some avg10=1.53 avg60=0.87 avg300=0.22 total=3788123
+full avg10=0.00 avg60=0.00 avg300=0.00 total=75
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "times"),
+    [
+        ({"cpu.stat": "usage_usec 2500000\nuser_usec 1\n", "cpu.pressure": PRESSURE}, (2.5, 3.788123)),
+        ({"cpu.stat": "usage_usec 2500000\n"}, (2.5, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_what_members_ran_and_for_how_long_they_waited(tmp_path, files, times):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    group = ControlGroup((GroupDirectory(tmp_path, tmp_path, 2, frozenset()),))
+    assert group.processor_times() == times

@@ -1,6 +1,7 @@
 """Silent verifiers: an agent that silenced one gets a 0 that counts, a broken one has no verdict for anybody."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -56,9 +57,18 @@ def test_a_broken_verifier_has_no_verdict_for_anybody_and_is_named(desk: Desk, t
 def test_an_agent_that_silences_the_verifier_gets_a_zero_that_counts(desk: Desk, files, toml, agent):
     ran = desk.attack(agent, files=files, toml=toml)
     assert (ran.record.outcome in ("fail", "no_output", "invalid_output"), ran.reward) == (True, 0.0)
-    assert (ran.run.baseline, "verifier_silenced" in ran.tags) == ("judged", True)
+    assert ran.run.baseline == "judged"
     assert not ran.evaluation.validity.verifier_completed
-    assert any("judges the untouched environment" in line for line in ran.evaluation.validity.errors)
+    if ran.run.timed_out:
+        assert "verifier_silenced" not in ran.tags
+        (said,) = (line for line in ran.evaluation.validity.errors if line.startswith("verifier_timeout: "))
+        assert re.search(
+            r"it had 1\.\d s with 0\.\d s of processor time.* judges the untouched environment in 0\.", said
+        )
+        assert [warning.code for warning in ran.record.warnings] == ["verifier_timeout"]
+    else:
+        assert "verifier_silenced" in ran.tags
+        assert any("judges the untouched environment" in line for line in ran.evaluation.validity.errors)
     assert notices(ran.events) == []
     assert ran.text("baseline/verifier/files/reward.txt") == "0\n"
 

@@ -37,7 +37,8 @@ def kept(desk: Desk, command: str, isolation: str = "guarded", **task) -> tuple[
 
 def of_the_verifier(record: TrialRecord) -> TrialRecord:
     """A record without what a verifier's run brings along each time: times and the numbers of revisions."""
-    run = record.verifier_run.model_copy(update={"duration_sec": 0.0}) if record.verifier_run else None
+    each_time = {"duration_sec": 0.0, "cpu_sec": None, "cpu_wait_sec": None}
+    run = record.verifier_run.model_copy(update=each_time) if record.verifier_run else None
     return record.model_copy(update={"verifier_run": run, "revision": 0, "parent": None, "regrade": None})
 
 

@@ -46,6 +46,7 @@ _KEYS = {
     "keep": "trial.keep",
     "verdict": "trial.verdict",
     "verify_repeats": "trial.verify_repeats",
+    "max_busy": "trial.max_busy",
     "unfit": "trial.unfit",
     "upstream": "model.upstream",
     "temperature": "model.temperature",

@@ -97,6 +97,12 @@ LIMITS = OptionGroup(
             help="How long to wait for a machine without disk space, processes or memory.  [10m]",
         ),
         click.option(
+            "--max-busy",
+            type=click.FloatRange(0.0, 1.0),
+            metavar="SHARE",
+            help="Try a trial again whose processes waited for a processor that others used for more of their time.",
+        ),
+        click.option(
             "--preflight/--no-preflight", default=None, help="Try each agent out before its first trial.  [preflight]"
         ),
         click.option(

@@ -1,12 +1,13 @@
 """Whether a trial that the machinery failed is started again, and when."""
 
-from seatrial.errors import HostExhaustedError, NodeLostError, NodeUnreachableError
+from seatrial.errors import HostBusyError, HostExhaustedError, NodeLostError, NodeUnreachableError
 from seatrial.model.record import Failure
 from seatrial.sandbox.host.watch import Company
 
 _FIRST_WAIT_SEC = 1.0
 _LONGEST_WAIT_SEC = 30.0
 _MOST_LOST = 10
+_BY_NEIGHBOURS = (HostExhaustedError.__name__, HostBusyError.__name__)
 _LOST = (NodeLostError.__name__, NodeUnreachableError.__name__)
 
 
@@ -22,11 +23,11 @@ def should_retry(failure: Failure, tries: int, retries: int) -> bool:
 
 
 def company_for(failure: Failure, tries: int, retries: int) -> Company:
-    """Beside whom a trial is tried again: the last time alone where this machine ran out of something before.
+    """Beside whom a trial is tried again: the last time alone where this machine was out of something, or busy.
 
     If it does so again, there is no neighbour whose doing that could have been.
     """
-    return "none" if failure.cause == HostExhaustedError.__name__ and tries >= retries else "others"
+    return "none" if failure.cause in _BY_NEIGHBOURS and tries >= retries else "others"
 
 
 def backoff_sec(tries: int) -> float:

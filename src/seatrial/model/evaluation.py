@@ -32,7 +32,7 @@ RUN_CATEGORIES = frozenset(
         *("pytest_hook_planted", "python_path_changed", "shell_startup_changed", "startup_hook_planted"),
         *("reference_units", "services_beside", "services_ended"),
         *("system_changed", "system_folder_replaced", "verifier_broken", "verifier_silenced"),
-        *("verifier_tool_missing", "verifier_tools_restored", NONDETERMINISTIC),
+        *("verifier_timeout", "verifier_tool_missing", "verifier_tools_restored", NONDETERMINISTIC),
     }
 )
 """Categories of what only a run itself can know. No verifier can give a tag of one: whoever counts them counts ours."""

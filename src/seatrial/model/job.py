@@ -140,6 +140,7 @@ class TrialOptions(StrictModel):
     `verify_repeats` times about the same end state; the lowest reward counts, and all are kept. `ca_file` has the
     certificates that builds, set-ups, sandboxes and our own clients trust; with a `proxy` of `host`, the former three
     reach the network through the one this machine uses. `layout` says where verifiers are started and find a solution.
+    A trial is tried again whose agent or verifier was kept from running by others for more than `max_busy` of its time.
     """
 
     backend: str = "embedded"
@@ -165,6 +166,7 @@ class TrialOptions(StrictModel):
     verify_repeats: Annotated[int, Field(ge=1, le=100)] = 1
     solution: Literal["withheld", "staged"] = "withheld"
     layout: Layout = "harbor"
+    max_busy: Fraction01 | None = None
     allow_env: tuple[VariableName, ...] = ()
     unfit: Literal["refuse", "run"] = "refuse"
     ca_file: str | None = None

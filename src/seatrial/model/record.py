@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from seatrial.model.agent import AgentResult
+from seatrial.model.agent import AgentResult, share_of
 from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, EvaluationResult
 from seatrial.model.imported import ImportedFrom
@@ -21,6 +21,8 @@ Phase = Literal["setup", "agent", "collect", "verify", "score", "store"]
 IsolationLevel = Literal["guarded", "kill", "separate", "exposed"]
 Baseline = Literal["judged", "silent"]
 """What a verifier that said nothing after the agent does with an environment in which no agent has been."""
+
+_ENOUGH = 0.9  # of a verifier's time: figures of the kernel's are not exact
 
 CHANGES = "changes.json"
 """Where a trial keeps its `FileChanges`."""
@@ -154,6 +156,10 @@ class VerifierRun(StrictModel):
     `layout` says where it was started. `agent_files_used` are the first of those files of the agent that were opened
     meanwhile although neither task nor tests speak of them; `reads` says whether anybody could see that, None in
     records of earlier versions.
+
+    Its time was `timeout_sec`. `cpu_sec` and `cpu_wait_sec` are as in AgentResult; by the latter its time was over
+    later. When `retried_alone`, it had run out of time before for that reason, beside other verifiers. Its baseline
+    took `baseline_sec`; with `baseline_timed_out`, that is silent because its time was over.
     """
 
     exit_code: int | None = None
@@ -180,11 +186,28 @@ class VerifierRun(StrictModel):
     reads: Literal["watched", "partly", "unwatched"] | None = None
     agent_files_used: tuple[str, ...] = ()
     agent_files_used_count: NonNegativeInt = 0
+    timeout_sec: NonNegative | None = None
+    cpu_sec: NonNegative | None = None
+    cpu_wait_sec: NonNegative | None = None
+    retried_alone: bool = False
+    baseline_sec: NonNegative | None = None
+    baseline_timed_out: bool = False
 
     @property
     def needs_system(self) -> bool:
         """Whether it is of the task's own solution, and was believed only on the system that this left."""
         return self.trust == "as_left" and bool(self.restored_count or self.hidden_count)
+
+    @property
+    def busy_share(self) -> float:
+        """In which share of its time it was kept from running."""
+        return share_of(self.cpu_wait_sec, self.duration_sec)
+
+    @property
+    def starved(self) -> bool:
+        """Whether it ran out of time without having had that time to run."""
+        had = self.duration_sec - (self.cpu_wait_sec or 0.0)
+        return self.timed_out and self.timeout_sec is not None and had < _ENOUGH * self.timeout_sec
 
 
 class Provenance(StrictModel):
@@ -261,7 +284,10 @@ class TrialWarning(StrictModel):
     `calls_refused`: the gateway refused every call it made. `calls_unanswered`: none of its calls got an answer.
     `verifier_tool_missing`: the verifier gave a 0 and lacked a tool of its own. `services_ended`: what the agent left
     listening was ended before the verifier, which gave less than a pass. `services_beside`: it answered, but what it
-    wrote meanwhile was not in the verifier's copy of the files, and the verifier gave less than a pass.
+    wrote meanwhile was not in the verifier's copy of the files, and the verifier gave less than a pass. `host_busy`:
+    other processes of this machine kept the agent or the verifier from running for a good part of its time.
+    `agent_timeout_busy`: the agent ran out of time while they did. `verifier_timeout`: the verifier ran out of time,
+    which it had.
     """
 
     code: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]

@@ -115,7 +115,9 @@ class ExecSpec:
     Where a backend can, `on_output` hears what is kept of either stream as it comes.
     `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
     there before that is nobody's change any more. TMPDIR of the verifier's commands is VERIFIER_TMP, unless the image,
-    the sandbox or `env` sets it. Where a backend can, it finds out which `watched` files are opened.
+    the sandbox or `env` sets it. Where a backend can, it finds out which `watched` files are opened. With
+    `patience_sec` it is measured for how long others kept the processes of the sandbox waiting for a processor, and the
+    time is over later by as much, `patience_sec` at most.
     """
 
     argv: tuple[str, ...]
@@ -124,6 +126,7 @@ class ExecSpec:
     cwd: str | None = None
     user: str | int | None = None
     timeout_sec: float | None = None
+    patience_sec: float | None = None
     network: Network = NO_NETWORK
     stdin: bytes = b""
     stdout_path: Path | None = None
@@ -139,7 +142,9 @@ class ExecSpec:
 class ExecResult:
     """How a command ended; `exit_code` is None when its time ran out, negative for a signal.
 
-    `opened` is None where nobody watched.
+    `cpu_sec` is what all processes of the sandbox got of the processors meanwhile, `cpu_wait_sec` for how long they had
+    to wait while others used them; None where it was not to be measured, or cannot be. `opened` is None where nobody
+    watched.
     """
 
     exit_code: int | None
@@ -147,6 +152,8 @@ class ExecResult:
     stdout: bytes = b""
     stderr: bytes = b""
     truncated: bool = False
+    cpu_sec: float | None = None
+    cpu_wait_sec: float | None = None
     opened: Opened | None = None
 
     @property

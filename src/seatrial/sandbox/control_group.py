@@ -68,17 +68,29 @@ class ControlGroup:
 
     def usage(self) -> GroupUsage:
         """What all members together, the dead ones included, have used so far."""
-        cpu_usec = self._count(2, None, "cpu.stat", "usage_usec")
-        cpu_nsec = self._count(1, "cpuacct", "cpuacct.usage") if cpu_usec is None else cpu_usec * 1000
         peak = self._count(2, "memory", "memory.peak")
         oom_kills = self._count(2, "memory", "memory.events", "oom_kill")
         refused = self._count(2, "pids", "pids.events", "max")
         return GroupUsage(
-            cpu_sec=None if cpu_nsec is None else cpu_nsec / 1e9,
+            cpu_sec=self._cpu_sec(),
             peak_memory_bytes=self._count(1, "memory", "memory.max_usage_in_bytes") if peak is None else peak,
             oom_kills=self._count(1, "memory", "memory.oom_control", "oom_kill") if oom_kills is None else oom_kills,
             pids_refused=self._count(1, "pids", "pids.events", "max") if refused is None else refused,
         )
+
+    def _cpu_sec(self) -> float | None:
+        cpu_usec = self._count(2, None, "cpu.stat", "usage_usec")
+        cpu_nsec = self._count(1, "cpuacct", "cpuacct.usage") if cpu_usec is None else cpu_usec * 1000
+        return None if cpu_nsec is None else cpu_nsec / 1e9
+
+    def processor_times(self) -> tuple[float | None, float | None]:
+        """For how many seconds members have run, and in how many one of them at least waited for a processor.
+
+        The latter is counted by version 2, if the kernel keeps pressure figures. It is rather too little on machines of
+        many processors, since the kernel takes a mean of those on which members were.
+        """
+        waited_usec = self._count(2, None, "cpu.pressure", "total")
+        return self._cpu_sec(), None if waited_usec is None else waited_usec / 1e6
 
     def freeze(self, timeout_sec: float = TIMEOUT_SEC) -> None:
         """Stop all members; returns when they stand still.
@@ -151,7 +163,7 @@ class ControlGroup:
         for each in self.directories:
             if each.version == version and (controller is None or controller in each.controllers):
                 with suppress(OSError):
-                    words = read(f"{each.path}/{file}").split()
+                    words = read(f"{each.path}/{file}").replace("=", " ").split()
                     if key is None or key in words:
                         return int(words[0 if key is None else words.index(key) + 1])
         return None

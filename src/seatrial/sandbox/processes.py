@@ -18,6 +18,7 @@ from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.sandbox.archive import closing
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.process_names import is_alive, session_of, shown_name, split_stat
+from seatrial.sandbox.processor import Meter, deadline, processor_use, stat_times
 
 _MANY_LEADERS = 64
 _MACHINE_ERRORS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
@@ -38,14 +39,17 @@ class Processes:
         out = self._capture(spec.stdout_path, spec.max_output)
         together = spec.stderr_path is not None and spec.stderr_path == spec.stdout_path
         err = out if together else self._capture(spec.stderr_path, spec.max_output)
+        session = _Session()
+        meter = Meter(session) if spec.patience_sec is not None else None
         try:
-            exit_code = await self._outcome(spec, cwd, env, (out, err))
+            exit_code = await self._outcome(spec, cwd, env, (out, err), (session, meter))
             stdout, stderr = out.finish(), err.finish()
         except BaseException:
             out.close()
             err.close()
             raise
-        return ExecResult(exit_code, time.monotonic() - started, stdout, stderr, out.truncated or err.truncated)
+        taken, truncated = time.monotonic() - started, out.truncated or err.truncated
+        return ExecResult(exit_code, taken, stdout, stderr, truncated, *processor_use(meter))
 
     async def end_all(self) -> None:
         """Kill everything; returns when it is dead."""
@@ -68,9 +72,14 @@ class Processes:
         return capture
 
     async def _outcome(
-        self, spec: ExecSpec, cwd: Path, env: dict[str, str], outputs: tuple[Capture, Capture]
+        self,
+        spec: ExecSpec,
+        cwd: Path,
+        env: dict[str, str],
+        outputs: tuple[Capture, Capture],
+        measured: "tuple[_Session, Meter | None]",
     ) -> int | None:
-        out, err = outputs
+        (out, err), (session, meter) = outputs, measured
         try:
             leader = self._start(spec, cwd, env, (out.writer, err.writer))
         except OSError as error:
@@ -78,10 +87,10 @@ class Processes:
         finally:
             out.release_writer()
             err.release_writer()
-        ended = False
+        ended, session.leader = False, leader.pid
         try:
             with suppress(TimeoutError), closing(os.pidfd_open(leader.pid)) as handle:
-                async with asyncio.timeout(spec.timeout_sec):
+                async with deadline(spec.timeout_sec, spec.patience_sec, meter):
                     await _readable(handle)
                     ended = True
         finally:
@@ -122,6 +131,24 @@ class Processes:
         in_use = {session for _, session in _living()}
         for pid in self._leaders.keys() - in_use:
             self._leaders.pop(pid).wait()
+
+
+class _Session:
+    """The processes of one command, whose use of processors can be counted as long as they, or their parents, live."""
+
+    leader: int | None = None
+
+    def members(self) -> set[int]:
+        """Those that are alive."""
+        return set() if self.leader is None else _members({self.leader}, None)
+
+    def processor_times(self) -> tuple[float | None, float | None]:
+        """What they ran. For how long those waited that are gone, nobody knows."""
+        ran = 0.0
+        for pid in self.members() | ({self.leader} if self.leader else set()):
+            with suppress(OSError, ValueError):
+                ran += stat_times(pid)[1]
+        return ran, None
 
 
 def _living() -> Iterator[tuple[int, int]]:

@@ -21,7 +21,7 @@ from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
 from seatrial.verify.fetch import look_again
-from seatrial.verify.guard import lay_out, remove
+from seatrial.verify.guard import lay_out
 from seatrial.verify.originals import open_originals
 from seatrial.verify.reads import Tools, folders_above, may_be_code, steering
 from seatrial.verify.run import fetch_files, run_tests
@@ -232,9 +232,7 @@ async def _without_steering(grading: _Grading, shield: Shield, first: Judgement)
     return shield, replace(first, run=first.run.model_copy(update={"appeal": appeal}))
 
 
-async def _run_without(
-    grading: _Grading, shield: Shield, withheld: Mapping[str, Reason]
-) -> tuple[Shield, Judgement]:
+async def _run_without(grading: _Grading, shield: Shield, withheld: Mapping[str, Reason]) -> tuple[Shield, Judgement]:
     """Run the verifier without some files, which are there again afterwards if they were taken away in place."""
     if shield.saved is not None:
         await lay_out(grading.room, shield.saved)

@@ -10,6 +10,7 @@ from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
 from seatrial.model.record import FileChanges, Provenance, VerifierRun
 from seatrial.sandbox.api import ExecResult
+from seatrial.sandbox.host.watch import Company
 from seatrial.scoring.ingest import ingest
 from seatrial.scoring.repeats import RepeatedVerdicts, with_repeats
 from seatrial.scoring.reward import Verdict, read_verdict
@@ -47,14 +48,17 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class VerifierOutcome:
-    """How a verifier ended, the files it wrote, and the digest of the tests that it ran.
+    """How a verifier ended, the files it wrote, the digest of the tests that it ran, and its time.
 
-    `agents` are the agent's files that it could meet.
+    With a `company` of `none`, it was asked once more, and no other verifier ran beside it. `agents` are the agent's
+    files that it could meet.
     """
 
     ended: ExecResult
     files: Mapping[str, RawFile]
     tests_digest: str
+    timeout_sec: float
+    company: Company
     agents: Collection[str] = ()
 
 
@@ -68,7 +72,7 @@ def read_judgement(verification: Verification, outcome: VerifierOutcome, shield:
     opened = outcome.ended.opened
     used = None if opened is None else used_files(opened, frozenset(outcome.agents))
     listed = unexpected(used, verification.expectations) if used else ()
-    run = _describe_run(verification, outcome.ended, shield, logs).model_copy(
+    run = _describe_run(verification, outcome, shield, logs).model_copy(
         update={
             "reads": "unwatched" if opened is None else "watched" if opened.complete else "partly",
             "agent_files_used": listed[:NAMED],
@@ -94,7 +98,8 @@ def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]
     return tuple(sorted(path for path in shared if not path.startswith(hidden)))
 
 
-def _describe_run(verification: Verification, ended: ExecResult, shield: Shield, logs: str) -> VerifierRun:
+def _describe_run(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> VerifierRun:
+    ended = outcome.ended
     base, curated = Path(verification.round.folder, logs).as_posix(), shield.curated
     return VerifierRun(
         exit_code=ended.exit_code,
@@ -112,6 +117,10 @@ def _describe_run(verification: Verification, ended: ExecResult, shield: Shield,
         reference_units=curated.others[:NAMED],
         truncated=ended.truncated,
         layout=verification.options.layout,
+        timeout_sec=outcome.timeout_sec,
+        cpu_sec=ended.cpu_sec,
+        cpu_wait_sec=ended.cpu_wait_sec,
+        retried_alone=outcome.company == "none",
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
     )

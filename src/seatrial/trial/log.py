@@ -28,6 +28,7 @@ from seatrial.model.record import (
     VerifierRun,
 )
 from seatrial.trial.agent_trace import AgentTrace, find_warnings
+from seatrial.trial.busy import find_busy
 from seatrial.trial.combine import combine, combined_reward
 from seatrial.trial.events import Notice, Observer, PhaseStarted, unobserved
 from seatrial.trial.rounds import Round
@@ -128,8 +129,10 @@ class TrialLog:
         needs_system = any(log.verifier_run and log.verifier_run.needs_system for log in self.rounds)
         about_system = (TrialWarning(code=NEEDS_SYSTEM, message=ABOUT_SYSTEM),) if needs_system else ()
         about_services = _about_services(log.evaluation for log in self.rounds)
+        busy = [warning for log in self.rounds for warning in find_busy(log.agent_result, log.verifier_run)]
+        about_time = {warning.code: warning for warning in reversed(busy)}.values()
         traces = find_warnings([log.trace for log in self.rounds if log.trace])
-        return (*traces, *about_tools, *about_system, *about_services)
+        return (*traces, *about_tools, *about_system, *about_services, *about_time)
 
     def record(self) -> TrialRecord:
         """The record of what has been noted."""

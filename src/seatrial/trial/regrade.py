@@ -15,6 +15,7 @@ from seatrial.model.evaluation import NEEDS_SYSTEM, EvaluationResult
 from seatrial.model.record import KeptState, StepRecord, TrialRecord
 from seatrial.model.regrade import FirstVerdict, Regrade
 from seatrial.sandbox.host.watch import host_watch
+from seatrial.trial.busy import ABOUT_TIME
 from seatrial.trial.events import Observer, unobserved
 from seatrial.trial.exhaustion import explaining
 from seatrial.trial.handed_over import can_do_with_artifacts, judge_handed_over
@@ -162,10 +163,8 @@ def _refuse_tests_in_image(verification: Verification) -> None:
 
 def _revision(regrade: RegradeSpec, judged: TrialRecord, started: dt.datetime) -> TrialRecord:
     first = regrade.trial.record
-    warnings = (
-        *(warning for warning in first.warnings if warning.code not in (TOOL_MISSING, NEEDS_SYSTEM)),
-        *judged.warnings,
-    )
+    of_verdict = {TOOL_MISSING, NEEDS_SYSTEM, *ABOUT_TIME}
+    warnings = (*(warning for warning in first.warnings if warning.code not in of_verdict), *judged.warnings)
     return first.model_copy(
         update={
             "revision": regrade.revision,

@@ -25,6 +25,7 @@ from seatrial.tasks.allowed import allowed_variables
 from seatrial.tasks.environ import templates_in
 from seatrial.trial.agent_trace import trace_agent
 from seatrial.trial.agent_version import version_command
+from seatrial.trial.busy import ensure_not_busy
 from seatrial.trial.entrypoint import Entrypoint
 from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain
 from seatrial.trial.judgement import Judgement
@@ -151,7 +152,8 @@ class Turn:
     async def run_agent(self, launch: AgentLaunch | None, access: "OpenAccess | None") -> AgentResult:
         """Run the agent's command to its end or to the end of its time; either is data.
 
-        Raises ProviderError when its model fails meanwhile: what it does without one says nothing about it.
+        Raises ProviderError when its model fails meanwhile: what it does without one says nothing about it. Raises
+        HostBusyError when others used the processors for more of its time than the run accepts.
         """
         with self.trial.log.phase("agent", self.round):
             # An agent that does not come to its end by a failure of ours has no result.
@@ -159,6 +161,7 @@ class Turn:
         if launch and not is_reference(self.trial.agent):
             tally = access.session.tally if access else None
             self.notes.trace = trace_agent(self.notes.agent_result, self._folder / "agent", tally)
+        ensure_not_busy("agent", self.notes.agent_result, self.trial.spec.options)
         return self.notes.agent_result
 
     async def _run(self, launch: AgentLaunch, access: "OpenAccess | None") -> AgentResult:
@@ -211,7 +214,7 @@ class Turn:
                 self.notes.end_state = forget_state(self._folder)  # it was for the repeats only
 
     def score(self, judgement: Judgement, work: Work) -> EvaluationResult:
-        """The evaluation that the verifier's verdict amounts to. Raises HostExhaustedError where it tells nothing."""
+        """The evaluation of the verifier's verdict. Raises HostExhaustedError, HostBusyError where it tells nothing."""
         assert self.notes.agent_result is not None  # noqa: S101 - it was verified
         with self.trial.log.phase("score", self.round):
             settled = self._verdicts.settle(self.verification(self.notes.agent_result, work), judgement)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.trial.baseline import broken_verifier, explain_silence, with_baseline
+from seatrial.trial.busy import ensure_not_busy
 from seatrial.trial.exhaustion import standing
 from seatrial.trial.judgement import Judgement, score
 from seatrial.trial.machinery import Machinery
@@ -34,15 +35,16 @@ class Verdicts:
         return await with_baseline(verification, judgement, self.machinery, self.host)
 
     def settle(self, verification: Verification, judgement: Judgement) -> "Settled":
-        """The evaluation of a round. Raises HostExhaustedError where the judgement tells nothing."""
+        """The evaluation of a round. Raises HostExhaustedError or HostBusyError where the judgement tells nothing."""
         round_ = verification.round
+        ensure_not_busy("verifier", judgement.run, verification.options)
         evaluation = standing(self.host, score(round_, judgement, verification.work.changes, verification.options))
         tools = find_missing_tools(round_, evaluation, verification.folder / "verifier")
         for tool in tools:
             self.tell(missing_tool_notice(round_, tool))
-        if broken := broken_verifier(round_, judgement.run.baseline):
+        if broken := broken_verifier(round_, judgement.run):
             self.tell(broken)
-        explained = explain_silence(round_, explain_missing_tools(evaluation, tools), judgement.run.baseline)
+        explained = explain_silence(round_, explain_missing_tools(evaluation, tools), judgement.run)
         return Settled(explained, tools)
 
 

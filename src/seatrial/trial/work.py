@@ -60,6 +60,7 @@ async def run_agent(sandbox: Sandbox, round_: Round, command: AgentCommand, fold
             cwd=launch.cwd,
             user=round_.agent.user,
             timeout_sec=command.timeout_sec,
+            patience_sec=0.0,
             network=command.network,
             stdout_path=folder / "stdout.txt",
             stderr_path=folder / "stderr.txt",
@@ -79,6 +80,8 @@ def agent_result(result: ExecResult, folder: str = "") -> AgentResult:
         duration_sec=result.duration_sec,
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
+        cpu_sec=result.cpu_sec,
+        cpu_wait_sec=result.cpu_wait_sec,
     )
 
 
@@ -119,7 +122,6 @@ class Work:
             if place.is_file() and place.stat().st_size <= _MAX_TEXT_BYTES:
                 return place.read_text(errors="replace")
         return None
-
 
 
 async def take_stock(

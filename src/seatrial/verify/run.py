@@ -12,12 +12,15 @@ from seatrial.model.job import Layout
 from seatrial.model.output import VerifierSpec
 from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.host.disks import raise_if_full
+from seatrial.sandbox.host.watch import Company, host_watch
 from seatrial.sandbox.opens import Watched
 from seatrial.sandbox.transfer import get_tree
 from seatrial.verify.collect import collect_artifacts
 from seatrial.verify.stage import LOGS_DIR, TESTS_DIR, StagedTests
 
 MAX_LOG_BYTES = 16 * 2**20
+PATIENCE: Mapping[Company, float] = {"others": 2.0, "none": 9.0}
+"""By how many times its time a verifier may have more of it, as long as others use the processors."""
 # By absolute path, from the task's own directory. A shell, because some scripts name no interpreter.
 _SCRIPTS: Mapping[Layout, str] = {
     "harbor": f'"${{SANDBOX_ROOT:-}}{TESTS_DIR}/test.sh"',
@@ -47,23 +50,29 @@ class VerifierPlan:
         return ("/bin/sh", "-c", _ON_ONE_CPU + script if self.one_cpu else script)
 
 
-async def run_tests(sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, logs: Path) -> ExecResult:
-    """Run the staged tests; their output goes to `logs`."""
-    return await sandbox.exec(
-        ExecSpec(
-            plan.command,
-            phase=tests.phase,
-            env=plan.env,
-            cwd=plan.workdir,
-            user=plan.user,
-            timeout_sec=plan.timeout_sec,
-            network=plan.network,
-            stdout_path=logs / "stdout.txt",
-            stderr_path=logs / "stderr.txt",
-            files=tests.files,
-            watched=plan.watched,
-        )
+async def run_tests(
+    sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, logs: Path, company: Company = "others"
+) -> ExecResult:
+    """Run the staged tests when there is a seat for them, with `none` beside no other verifier; output goes to `logs`.
+
+    Their time is over later by as long as other processes kept them from running.
+    """
+    spec = ExecSpec(
+        plan.command,
+        phase=tests.phase,
+        env=plan.env,
+        cwd=plan.workdir,
+        user=plan.user,
+        timeout_sec=plan.timeout_sec,
+        patience_sec=PATIENCE[company] * plan.timeout_sec,
+        network=plan.network,
+        stdout_path=logs / "stdout.txt",
+        stderr_path=logs / "stderr.txt",
+        files=tests.files,
+        watched=plan.watched,
     )
+    async with host_watch().seats.take(alone=company == "none"):
+        return await sandbox.exec(spec)
 
 
 async def fetch_files(

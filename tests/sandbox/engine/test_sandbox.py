@@ -14,6 +14,7 @@ from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, pack_files, put_file, put_files
 from tests.docker_daemon import needs
 from tests.sandbox.engine.support import SPEC, run, sh
+from tests.sandbox.test_processor import busy_machine
 
 pytestmark = needs("docker")
 
@@ -261,3 +262,22 @@ def test_images_that_no_container_can_have():
                 await backend.create(replace(SPEC, image=image))
 
     run(work)
+
+
+@pytest.mark.parametrize("engine", ["docker", pytest.param("podman", marks=needs("podman"))])
+def test_what_a_command_got_of_the_processors_is_known_and_its_time_is_put_off(engine):
+    """Beside so many others, a third of a second of work takes longer than the time there is for it."""
+    script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+
+    async def work(backend):
+        async with open_sandbox(backend, SPEC) as sandbox:
+            with busy_machine(8):
+                spec = ExecSpec(("/bin/sh", "-c", script), timeout_sec=0.5, patience_sec=50.0)
+                ended = await sandbox.exec(spec)
+            assert ended.exit_code == 0, ended
+            assert ended.cpu_sec is not None
+            assert 0.05 < ended.cpu_sec < ended.duration_sec + 1
+            out_of_time = await sandbox.exec(ExecSpec(("sleep", "60"), timeout_sec=0.5, patience_sec=50.0))
+            assert out_of_time.timed_out
+
+    run(work, engine)

@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.sandbox.host.memory import Memory
-from seatrial.sandbox.host.own_groups import OwnGroup
+from seatrial.sandbox.own_groups import OwnGroup
 from tests.sandbox.host.fakes import found_by
 
 GIB_IN_KB = 2**20

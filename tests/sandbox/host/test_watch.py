@@ -7,6 +7,7 @@ import pytest
 
 from seatrial.errors import HostExhaustedError
 from seatrial.sandbox.host.watch import host_watch
+from seatrial.sandbox.processor import Meter, VerifierSeats
 from tests.sandbox.host.fakes import HERE, FakeGauge, Hog, furnished, on_watch, shortage
 
 
@@ -221,5 +222,33 @@ def test_a_gauge_that_cannot_be_read_for_once_harms_nobody():
 def test_an_event_loop_has_one_watch():
     async def scene(watch, _):
         assert host_watch() is watch
+
+    play(scene)
+
+
+class Asleep:
+    """Processes that have no use for a processor."""
+
+    def processor_times(self):
+        return 1.0, 0.0
+
+    def members(self):
+        return {1}
+
+
+def test_each_look_lets_in_verifiers_beside_those_that_do_nothing():
+    async def scene(watch, _):
+        watch.seats = VerifierSeats(count=1)
+        begun = asyncio.Event()
+
+        async def verify():
+            async with watch.seats.take():
+                begun.set()
+
+        async with watch.attend("trial", HERE), watch.seats.take():
+            Meter(Asleep())
+            second = asyncio.create_task(verify())
+            await begun.wait()
+            await second
 
     play(scene)

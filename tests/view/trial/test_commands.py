@@ -35,6 +35,7 @@ ODD_TRIAL: dict[str, Any] = {
     "trust": "as_left",
     "verdict": "exit_status",
     "verify_repeats": 3,
+    "max_busy": 0.25,
     "allow_env": ("HOME", "LANG"),
     "unfit": "run",
     "ca_file": "/etc/ca.pem",

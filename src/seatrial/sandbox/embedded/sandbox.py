@@ -37,6 +37,7 @@ from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.opens import Opens, reading_opens
 from seatrial.sandbox.outbound import Outbound
+from seatrial.sandbox.processor import Meter, deadline, processor_use
 
 _log = logging.getLogger(__name__)
 
@@ -143,25 +144,32 @@ class EmbeddedSandbox:
             out, err = (Capture(path, spec.max_output, spec.on_output) for path in paths)
             self._captures = [capture for capture in self._captures if capture.open] + [out, err]
             started = time.monotonic()
+            meter = Meter(self._made.group) if spec.patience_sec is not None else None
             try:
                 with reading_opens(spec.watched, asyncio.get_running_loop()) as opens:
-                    code = await self._run(spec, network_env, (out, err), opens)
+                    code = await self._run(spec, network_env, (out, err), (meter, opens))
                     opened = opens.finish() if opens else None
                 stdout, stderr = out.finish(), err.finish()
             except BaseException:
                 out.close()
                 err.close()
                 raise
-        return ExecResult(code, time.monotonic() - started, stdout, stderr, out.truncated or err.truncated, opened)
+        taken, truncated = time.monotonic() - started, out.truncated or err.truncated
+        return ExecResult(code, taken, stdout, stderr, truncated, *processor_use(meter), opened)
 
     async def _run(
-        self, spec: ExecSpec, network_env: dict[str, str], outputs: Sequence[Capture], opens: Opens | None
+        self,
+        spec: ExecSpec,
+        network_env: dict[str, str],
+        outputs: Sequence[Capture],
+        observed: tuple[Meter | None, Opens | None],
     ) -> int | None:
         token = f"{self._made.name}/{next(self._tokens)}"
         exited, sent = self._client.expect_exit(token), asyncio.Event()
         try:
             # Starting counts too: whoever shares a pid namespace with a process that starts can stop it.
-            async with asyncio.timeout(spec.timeout_sec):
+            meter, opens = observed
+            async with deadline(spec.timeout_sec, spec.patience_sec, meter):
                 await self._start(spec, self._command(spec, token, network_env), outputs, sent, opens)
                 return await asyncio.shield(exited)
         except TimeoutError:

@@ -29,6 +29,7 @@ from seatrial.sandbox.engine.sight import Sight
 from seatrial.sandbox.laying_out import lay_out_by_commands
 from seatrial.sandbox.opens import Opens, place_watches, reading_opens
 from seatrial.sandbox.outbound import Outbound
+from seatrial.sandbox.processor import Meter, deadline, processor_use
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
@@ -102,16 +103,17 @@ class EngineSandbox:
         command = ContainerCommand(self._container.client, self._container.name, spec)
         self._commands = [earlier for earlier in self._commands if earlier.open] + [command]
         started = time.monotonic()
+        meter = None if spec.patience_sec is None else Meter(usage.group_of(self._container.local_pid()))
         try:
             with reading_opens(spec.watched, asyncio.get_running_loop()) as opens:
                 await self._watch(opens)
-                code = await self._until_its_end(command, spec, network_env)
+                code = await self._until_its_end(command, spec, network_env, meter)
                 opened = opens.finish() if opens else None
         except BaseException:
             command.finish()
             raise
         stdout, stderr, truncated = command.finish()
-        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated, opened)
+        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated, *processor_use(meter), opened)
 
     async def _watch(self, opens: Opens | None) -> None:
         """Place watches in the container's files, if it runs on this machine and we may look into it."""
@@ -123,14 +125,14 @@ class EngineSandbox:
                     await asyncio.to_thread(place_watches, *opens.descriptors, root)
 
     async def _until_its_end(
-        self, command: ContainerCommand, spec: ExecSpec, network_env: dict[str, str]
+        self, command: ContainerCommand, spec: ExecSpec, network_env: dict[str, str], meter: Meter | None
     ) -> int | None:
         has_own = spec.phase == "verifier" and self._verifiers_folders_are_there
         own = {"TMPDIR": VERIFIER_TMP} if has_own and "TMPDIR" not in self._made.spec.image.config.env else {}
         env = {**own, **self._made.spec.env, **network_env, **spec.env}
         user = str(spec.user if spec.user is not None else self._made.user or 0)
         try:
-            async with asyncio.timeout(spec.timeout_sec):
+            async with deadline(spec.timeout_sec, spec.patience_sec, meter):
                 await command.start(env, spec.cwd or self._made.spec.workdir, user)
                 return await command.wait()
         except TimeoutError:

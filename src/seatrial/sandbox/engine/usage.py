@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.model.record import ResourceUse
+from seatrial.sandbox.cgroups import Hierarchy
+from seatrial.sandbox.control_group import ControlGroup, GroupDirectory
 from seatrial.sandbox.engine.client import EngineClient
 
 _GROUPS = Path("/sys/fs/cgroup")
@@ -39,6 +41,17 @@ def _memory(pid: int) -> tuple[int | None, int | None]:
         if not kinds and (events := _read(_GROUPS / path.lstrip("/") / "memory.events")):
             return _number(_read(_GROUPS / path.lstrip("/") / "memory.peak")), _entry(events)
     return None, None
+
+
+def group_of(pid: int | None) -> ControlGroup:
+    """The control group of a process on this machine, to count what is in it; one without directories where unknown."""
+    lines = _read(Path(f"/proc/{pid}/cgroup")) if pid else ""
+    mounts = Hierarchy.detect(_read(Path("/proc/self/mountinfo")), lines).mounts
+    # The topmost group has everything of this machine in it.
+    own = [mount for mount in mounts if lines and len(mount.parents) > 1]
+    return ControlGroup(
+        tuple(GroupDirectory(each.parents[0], each.parents[-1], each.version, each.controllers) for each in own)
+    )
 
 
 def thread_count(pid: int) -> int | None:

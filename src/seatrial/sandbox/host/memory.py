@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from seatrial.sandbox.host.own_groups import OwnGroup, own_groups
 from seatrial.sandbox.host.shortage import Resource, Shortage, in_bytes
+from seatrial.sandbox.own_groups import OwnGroup, own_groups
 
 _LEAST_BYTES, _SHARE = 64 * 2**20, 64
 _UNLIMITED = 2**60  # version 1 says so with a number about as large as there are

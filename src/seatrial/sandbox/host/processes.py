@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from seatrial.sandbox.control_group import read
-from seatrial.sandbox.host.own_groups import OwnGroup, own_groups
 from seatrial.sandbox.host.shortage import Resource, Shortage
+from seatrial.sandbox.own_groups import OwnGroup, own_groups
 
 _LEAST, _SHARE = 16, 16
 _KERNEL_LIMITS = ("/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max")

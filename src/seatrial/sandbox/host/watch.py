@@ -18,6 +18,7 @@ from seatrial.sandbox.host.culprits import describe, fair_amount, shares_of
 from seatrial.sandbox.host.disks import Disk
 from seatrial.sandbox.host.episode import Episode
 from seatrial.sandbox.host.shortage import Gauge, Shortage
+from seatrial.sandbox.processor import VerifierSeats
 
 Company = Literal["others", "none"]
 """Beside whom a trial runs; one that runs with `none` cannot blame a neighbour."""
@@ -32,6 +33,8 @@ class HostWatch:
     """The watch over this machine of one event loop. It rests while nobody is in and nobody waits."""
 
     def __init__(self, gauges: Sequence[Gauge] | None = None) -> None:
+        self.seats = VerifierSeats()
+        """Where the verifiers of all trials of this event loop have to sit while they work."""
         self._given = gauges
         self._gauges: list[Gauge] = []
         self._disks: dict[int, Disk] = {}
@@ -171,6 +174,7 @@ class HostWatch:
     def sample(self, now: float) -> None:
         """Look at everything."""
         self._sampled = now
+        self.seats.look()
         for gauge in (*self._gauges, *self._disks.values()):
             self._read(gauge)
 

@@ -23,6 +23,7 @@ _TRIAL = {
     "keep": "--keep",
     "verdict": "--verdict",
     "verify_repeats": "--verify-repeats",
+    "max_busy": "--max-busy",
     "ca_file": "--ca-file",
 }
 _UNITS = {"memory_mb": ("--memory", "M"), "storage_mb": ("--storage", "M"), "agent_timeout_sec": ("--timeout", "s")}

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from seatrial.sandbox.host.own_groups import OwnGroup, own_groups
+from seatrial.sandbox.own_groups import OwnGroup, own_groups
 
 
 def test_numbers_are_read_and_what_is_none_is_none(tmp_path):

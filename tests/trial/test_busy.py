@@ -1,0 +1,243 @@
+"""A machine without time for a trial: its verifier is asked again alone, and no time-out of the machine's is a zero."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial.model.agent import AgentResult
+from seatrial.model.record import TrialRecord, VerifierRun
+from seatrial.sandbox.api import ExecResult, ExecSpec
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.sandbox.processor import processors
+from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
+from seatrial.trial.busy import find_busy
+from seatrial.trial.events import Event, Notice
+from seatrial.trial.machinery import Machinery
+from seatrial.trial.run import run_trial
+from tests.sandbox.embedded.support import needs_root
+from tests.trial.support import ANSWER, trial_spec, write_task
+
+REWARD = "/logs/verifier/reward.txt"
+SIX = "[verifier]\ntimeout_sec = 6.0\n"
+STARVED = ExecResult(None, 18.0, cpu_sec=3.0, cpu_wait_sec=14.0)
+OUT_OF_TIME = ExecResult(None, 6.5, cpu_sec=5.9, cpu_wait_sec=0.5)
+WORKED = ExecResult(0, 2.0, cpu_sec=1.9, cpu_wait_sec=0.0)
+
+
+class Verifier:
+    """Ends as a script says, beside the agent's work and where nobody has worked; it gives 1 for work and 0 without."""
+
+    def __init__(
+        self,
+        beside_work: Sequence[ExecResult],
+        untouched: Sequence[ExecResult] = (),
+        agent: ExecResult = WORKED,
+        survivors: Sequence[str] = (),
+    ) -> None:
+        self._script = {True: list(beside_work), False: list(untouched)}
+        self._agent = agent
+        self._survivors = survivors
+
+    def __call__(self, spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
+        if spec.phase != "verifier":
+            sandbox.files[ANSWER] = b"x"
+            sandbox.running += self._survivors
+            return self._agent
+        script = self._script[ANSWER in sandbox.files]
+        ended = script.pop(0)
+        if not ended.timed_out:
+            sandbox.files[REWARD] = b"1" if ANSWER in sandbox.files else b"0"
+        return ended
+
+    @property
+    def left(self) -> int:
+        """How often it was not asked although the script goes on."""
+        return sum(map(len, self._script.values()))
+
+
+def run(tmp_path: Path, *verifiers: Verifier, **options: Any) -> tuple[list[TrialRecord], list[Event]]:
+    """The records of trials of one run, one after the other."""
+    spec = trial_spec(write_task(tmp_path / "task", toml=SIX), "work", **options)
+    events: list[Event] = []
+
+    async def all_of_them() -> list[TrialRecord]:
+        records = []
+        for number, verifier in enumerate(verifiers):
+            (tmp_path / str(number)).mkdir()
+            machinery = Machinery(FakeBackend(verifier))
+            records.append(await run_trial(spec, machinery, tmp_path / str(number), events.append))
+        return records
+
+    return asyncio.run(asyncio.wait_for(all_of_them(), 20)), events
+
+
+def tags(record: TrialRecord) -> dict[str, str]:
+    assert record.evaluation, record.failure
+    return {tag.category: tag.description or "" for tag in record.evaluation.error_taxonomy or ()}
+
+
+def told(record: TrialRecord) -> set[str]:
+    return {warning.code for warning in record.warnings}
+
+
+def test_a_verifier_without_time_is_asked_once_more_and_then_counts(tmp_path):
+    verifier = Verifier([STARVED, WORKED])
+    ((record,), _) = run(tmp_path, verifier)
+    assert (record.outcome, verifier.left) == ("pass", 0)
+    assert record.verifier_run
+    assert (record.verifier_run.retried_alone, record.verifier_run.cpu_sec) == (True, 1.9)
+    assert told(record) == set()
+
+
+@pytest.mark.parametrize(
+    "verifier",
+    [
+        pytest.param(Verifier([STARVED, STARVED, WORKED]), id="nor did it have time alone"),
+        pytest.param(Verifier([STARVED, WORKED, WORKED], survivors=["server"]), id="its services have ended with it"),
+    ],
+)
+def test_one_that_never_had_its_time_says_nothing_about_anybody(tmp_path, verifier):
+    ((record,), _) = run(tmp_path, verifier)
+    assert (record.outcome, verifier.left > 0) == ("infrastructure_error", True)
+    assert record.failure
+    assert (record.failure.cause, record.failure.retryable) == ("HostBusyError", True)
+    assert "which has 6 s and could run in 4.0 s of 18.0 s" in record.failure.message
+
+
+def test_one_that_had_its_time_is_the_agents_if_it_judges_without_an_agent(tmp_path):
+    ((record,), events) = run(tmp_path, Verifier([OUT_OF_TIME], [WORKED]))
+    assert (record.outcome, record.evaluation and record.evaluation.reward) == ("fail", 0.0)
+    assert "verifier_silenced" not in tags(record)
+    said = tags(record)["verifier_timeout"]
+    assert "it had 6.5 s with 5.9 s of processor time, 0.5 s of which others used the processors" in said
+    assert "judges the untouched environment in 2.0 s; 0.0 counts" in said
+    assert told(record) == {"verifier_timeout"}
+    assert not [event for event in events if isinstance(event, Notice)]
+
+
+def test_one_that_runs_out_of_time_without_an_agent_too_is_the_tasks(tmp_path):
+    verifiers = [Verifier([OUT_OF_TIME], [replace(OUT_OF_TIME, duration_sec=6.1)]), Verifier([OUT_OF_TIME])]
+    records, events = run(tmp_path, *verifiers)
+    for record in records:
+        assert record.outcome == "verifier_error"
+        assert record.verifier_run
+        assert (record.verifier_run.baseline, record.verifier_run.baseline_sec) == ("silent", 6.1)
+        assert "runs out of time on the untouched environment too, the 6 s it has" in tags(record)["verifier_broken"]
+        assert "verifier_silenced" not in tags(record)
+    (first, _) = [event.text for event in events if isinstance(event, Notice)]
+    assert first.startswith("task: the verifier runs out of time even where no agent has been, the 6 s it has")
+    assert "timeout_sec" in first
+    assert "--verdict" not in first
+
+
+def test_a_baseline_without_time_condemns_no_task(tmp_path):
+    """The first trial is void; the next one asks for itself, and the one after that knows."""
+    starved = Verifier([OUT_OF_TIME], [STARVED, STARVED])
+    records, _ = run(tmp_path, starved, Verifier([OUT_OF_TIME], [STARVED, WORKED]), Verifier([OUT_OF_TIME]))
+    assert [record.outcome for record in records] == ["infrastructure_error", "fail", "fail"]
+    assert records[0].failure
+    assert records[0].failure.cause == "HostBusyError"
+
+
+@pytest.mark.parametrize(
+    ("agent", "verifier", "codes"),
+    [
+        ((10.0, 2.0), (10.0, 2.0), []),
+        ((10.0, 2.1), (10.0, 0.0), ["host_busy"]),
+        ((1.0, 0.9), (10.0, 0.0), []),
+        ((10.0, None), (10.0, None), []),
+        ((0.0, 0.0), (4.0, 3.0), ["host_busy"]),
+    ],
+)
+def test_trials_are_marked_that_were_kept_from_running(agent, verifier, codes):
+    (agent_sec, agent_waited), (verifier_sec, verifier_waited) = agent, verifier
+    result = AgentResult(status="exited", exit_code=0, duration_sec=agent_sec, cpu_wait_sec=agent_waited)
+    judged = VerifierRun(duration_sec=verifier_sec, isolation="guarded", cpu_wait_sec=verifier_waited)
+    assert [warning.code for warning in find_busy(result, judged)] == codes
+
+
+def test_an_agent_that_ran_out_of_time_meanwhile_is_marked(tmp_path):
+    agent = ExecResult(None, 10.0, cpu_sec=4.0, cpu_wait_sec=5.0)
+    ((record,), _) = run(tmp_path, Verifier([WORKED], agent=agent))
+    assert told(record) == {"host_busy", "agent_timeout_busy"}
+    assert record.agent_result
+    assert (record.agent_result.cpu_sec, record.agent_result.cpu_wait_sec) == (4.0, 5.0)
+    assert "the agent was kept from running for 5.0 of its 10.0 s" in record.warnings[0].message
+
+
+@pytest.mark.parametrize(
+    ("agent_waited", "verifier_waited", "outcome"),
+    [(1.0, 1.0, "pass"), (3.0, 0.0, "infrastructure_error"), (0.0, 3.0, "infrastructure_error")],
+)
+def test_a_run_may_accept_only_so_much(tmp_path, agent_waited, verifier_waited, outcome):
+    agent = replace(WORKED, duration_sec=10.0, cpu_wait_sec=agent_waited)
+    verifier = Verifier([ExecResult(0, 10.0, cpu_sec=5.0, cpu_wait_sec=verifier_waited)], agent=agent)
+    ((record,), _) = run(tmp_path, verifier, max_busy=0.25)
+    assert record.outcome == outcome
+    if record.failure:
+        assert record.failure.retryable
+        assert "3.0 of its 10.0 s" in record.failure.message
+        assert "more than 25% (--max-busy)" in record.failure.message
+
+
+def test_verifiers_have_patience_and_agents_are_only_measured(tmp_path):
+    asked: dict[str, ExecSpec] = {}
+
+    def note(spec: ExecSpec, sandbox: FakeSandbox) -> ExecResult:
+        asked[spec.phase] = spec
+        sandbox.files[REWARD] = b"1"
+        return answer()
+
+    spec = trial_spec(write_task(tmp_path / "task", toml=SIX), "work", verifier_timeout_multiplier=2.0)
+    asyncio.run(run_trial(spec, Machinery(FakeBackend(note)), tmp_path))
+    assert (asked["agent"].patience_sec, asked["verifier"].timeout_sec, asked["verifier"].patience_sec) == (0, 12, 24)
+
+
+@pytest.fixture
+def burners() -> Iterator[None]:
+    """Four times as many busy processes as there are processors."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * processors())]
+    yield
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+NEEDS_TIME = """#!/bin/sh
+python3 -I -c '
+import time
+while time.process_time() < 0.4: pass
+print(int(open("/app/answer.txt").read() == "right\\n"))' > /logs/verifier/reward.txt
+"""
+
+
+@needs_root
+@pytest.mark.usefixtures("burners")
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_honest_work_on_a_starved_machine_is_never_a_zero(tmp_path, at_once):
+    """On a machine of its own, the verifier needs 0.5 of the 0.7 seconds it has; so a false zero is no bad luck."""
+    toml = "[verifier]\ntimeout_sec = 0.7\n"
+    root = write_task(tmp_path / "task", toml=toml, files={"tests/test.sh": NEEDS_TIME})
+    spec = trial_spec(root, f"echo right > {ANSWER}")
+
+    async def scene() -> list[TrialRecord]:
+        async with EmbeddedBackend() as backend, asyncio.TaskGroup() as group:
+            machinery, trials = Machinery(backend), []
+            for number in range(at_once):
+                folder = tmp_path / str(number)
+                folder.mkdir()
+                trials.append(group.create_task(run_trial(spec, machinery, folder)))
+            await asyncio.wait(trials)
+        return [trial.result() for trial in trials]
+
+    records = asyncio.run(asyncio.wait_for(scene(), 110))
+    causes = {record.failure.cause for record in records if record.failure}
+    assert {record.outcome for record in records} <= {"pass", "infrastructure_error"}
+    assert causes <= {"HostBusyError"}
+    assert any(record.verifier_run and record.verifier_run.cpu_wait_sec for record in records) or causes

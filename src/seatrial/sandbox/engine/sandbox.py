@@ -18,7 +18,7 @@ from seatrial.sandbox import api
 from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.division import divide
 from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
-from seatrial.sandbox.engine.changes import Seen, common
+from seatrial.sandbox.engine.changes import Seen
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.image_files import ImageFiles
@@ -264,7 +264,7 @@ class EngineSandbox:
 
     async def take_over(self, original: Container, before: Seen) -> None:
         """Be the copy of a container: what was there `before` is not a change here, either."""
-        self._before = common(before, await self._sight.start(self._hidden))
+        self._before = await self._sight.start_copy(before, self._hidden)
         if entering.may_enter():
             spec, find = self._made.spec, self._container.local_pid
             parts = divide(spec.workdir, spec.system_folders).copied

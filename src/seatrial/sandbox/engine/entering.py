@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from errno import ESRCH
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +24,8 @@ _MOST_SHARED = 100
 _TEMPORARY = "var/tmp"
 
 T = TypeVar("T")
+FindProcess = Callable[[], int | None]
+"""Finds the first process of a container; None where it is not on this machine, or has ended."""
 
 
 def may_enter() -> bool:
@@ -35,13 +38,13 @@ async def listen(pid: int, port: int) -> socket.socket:
     return await _in_thread(_listen, pid, port)
 
 
-async def share_folders(pid: int, other: int, parts: Mapping[str, Test], workdir: str) -> None:
-    """Show a process's container the folders of another one's where services keep sockets, logs and data.
+async def share_folders(find: FindProcess, find_other: FindProcess, parts: Mapping[str, Test], workdir: str) -> None:
+    """Show one container the folders of another one where services keep sockets, logs and data.
 
     These are `/run` and what is in `/var`, but for `parts` of the system, the `workdir` and temporary files. Raises
     SandboxError.
     """
-    await _in_thread(_share_folders, pid, other, parts, workdir)
+    await _in_thread(_share_folders, find, find_other, parts, workdir)
 
 
 async def _in_thread(work: Callable[..., T], *arguments: object) -> T:
@@ -53,21 +56,21 @@ async def _in_thread(work: Callable[..., T], *arguments: object) -> T:
         threads.shutdown(wait=False)
 
 
-def _share_folders(pid: int, other: int, parts: Mapping[str, Test], workdir: str) -> None:
+def _share_folders(find: FindProcess, find_other: FindProcess, parts: Mapping[str, Test], workdir: str) -> None:
     from seatrial.sandbox import syscalls  # noqa: PLC0415 - only Linux has them
 
     try:
         with ExitStack() as opened:
-            there, here = (opened.enter_context(Path(f"/proc/{each}/ns/mnt").open("rb")) for each in (other, pid))
+            there, here = (opened.enter_context(_mounts_of(each)) for each in (find_other, find))
             # From here on nothing may be imported: it would be the container's.
             syscalls.unshare(syscalls.CLONE_FS)
-            syscalls.setns(there.fileno(), syscalls.CLONE_NEWNS)
+            syscalls.setns(there, syscalls.CLONE_NEWNS)
             trees: dict[str, int] = {}
             for path in islice(_places(parts, workdir), _MOST_SHARED):
                 with suppress(OSError), _folder(path) as folder:
                     trees[path] = syscalls.clone_mounts(folder)
                     opened.callback(os.close, trees[path])
-            syscalls.setns(here.fileno(), syscalls.CLONE_NEWNS)
+            syscalls.setns(here, syscalls.CLONE_NEWNS)
             for path, tree in trees.items():
                 with suppress(OSError), _folder(path) as folder:
                     syscalls.attach_mounts(tree, folder)
@@ -75,19 +78,28 @@ def _share_folders(pid: int, other: int, parts: Mapping[str, Test], workdir: str
         raise SandboxError(f"folders of services cannot be shared: {error}") from error
 
 
+@contextmanager
+def _mounts_of(find: FindProcess) -> Iterator[int]:
+    """The mount namespace of a container, by its first process, whose number may be another's the moment it ends."""
+    pid = find()
+    with Path(f"/proc/{pid}/ns/mnt").open("rb") as file:
+        if pid is None or find() != pid:
+            raise ProcessLookupError(ESRCH, "the container's first process is not there")
+        yield file.fileno()
+
+
 def _places(parts: Mapping[str, Test], workdir: str) -> Iterator[str]:
     """The folders of `/var` that are neither the system's nor on the way to the workdir, and `/run`."""
     left = ["run", "var"]
     while left:
         path = left.pop()
-        if path not in parts:
+        if path in parts:
+            names: list[str] = []
+            with suppress(OSError), _folder(path) as folder, os.scandir(folder) as entries:
+                names += [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+            left += [f"{path}/{name}" for name in names if not parts[path](name)]
+        elif path != _TEMPORARY and not f"{workdir}/".startswith(f"/{path}/"):
             yield path
-            continue
-        names: list[str] = []
-        with suppress(OSError), _folder(path) as folder, os.scandir(folder) as entries:
-            names += [each.name for each in entries if each.is_dir(follow_symlinks=False)]
-        below = (f"{path}/{name}" for name in names if not parts[path](name))
-        left += [each for each in below if each != _TEMPORARY and not f"{workdir}/".startswith(f"/{each}/")]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from seatrial.sandbox.api import VERIFIER_TMP, Curate, ExecResult, ExecSpec, Pha
 from seatrial.sandbox.archive import closing
 from seatrial.sandbox.division import divide
 from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
-from seatrial.sandbox.engine.changes import Seen, common
+from seatrial.sandbox.engine.changes import Seen
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool
 from seatrial.sandbox.engine.container import TOOLS, Container
 from seatrial.sandbox.engine.image_files import ImageFiles
@@ -285,13 +285,12 @@ class EngineSandbox:
 
     async def take_over(self, original: Container, before: Seen) -> None:
         """Be the copy of a container: what was there `before` is not a change here, either."""
-        self._before = common(before, await self._sight.start(self._hidden))
-        here, there, spec = self._container.local_pid(), original.local_pid(), self._made.spec
-        if here is None or there is None or not entering.may_enter():
-            return
-        parts = divide(spec.workdir, spec.system_folders).copied
-        with suppress(SandboxError):  # then it has those folders as they were
-            await entering.share_folders(here, there, parts, spec.workdir)
+        self._before = await self._sight.start_copy(before, self._hidden)
+        if entering.may_enter():
+            spec, find = self._made.spec, self._container.local_pid
+            parts = divide(spec.workdir, spec.system_folders).copied
+            with suppress(SandboxError):  # then it has those folders as they were
+                await entering.share_folders(find, original.local_pid, parts, spec.workdir)
 
     def verifier_root(self) -> Path | None:
         """Where this machine finds the files that a verifier sees; None where they are elsewhere or not to be read.

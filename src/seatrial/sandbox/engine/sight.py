@@ -7,7 +7,7 @@ its own name only; what was in it is looked up in the image.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from seatrial.errors import TooLargeError
@@ -16,6 +16,7 @@ from seatrial.sandbox.engine.changes import (
     SYSTEM,
     ContainerChange,
     Seen,
+    common,
     look,
     remember,
     since,
@@ -54,6 +55,12 @@ class Sight:
     async def start(self, hidden: Sequence[str]) -> Seen:
         """What differs from the image, to be compared with later."""
         return await remember(self.container.client, self.container.name, await self.overview(hidden))
+
+    async def start_copy(self, before: Seen, hidden: Sequence[str]) -> Seen:
+        """The same for a copy of another container, of what differed there `before`, and is as it was then."""
+        known, seen = {change.path for change in before.changes}, await self.overview(hidden)
+        seen = replace(seen, changes=tuple(change for change in seen.changes if change.path in known))
+        return common(before, await remember(self.container.client, self.container.name, seen))
 
     async def changes(self, before: Seen, hidden: Sequence[str]) -> FileChanges:
         """Every file that differs from the image and was not there, or not like this, before."""

@@ -76,6 +76,19 @@ class Troubled(Protocol):
 
 
 @runtime_checkable
+class Answering(Protocol):
+    """An upstream that can find out whether its model answers at all."""
+
+    def is_stuck(self, trial: int) -> bool:
+        """Whether a call of a trial has not got as far as its model's provider."""
+        ...
+
+    async def answers(self, request: ModelRequest) -> bool | None:
+        """Whether its model answers a request, asked once; None if that cannot be tried. It may take without end."""
+        ...
+
+
+@runtime_checkable
 class FileTaker(Protocol):
     """An upstream that sends large bodies from their files, so that nobody has to keep them in memory meanwhile."""
 

@@ -83,6 +83,7 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
 
 
 async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, way: Way, notes: CallNotes) -> None:
+    session.passes_on(outgoing, notes.wait)
     async with session.upstream.ask(outgoing) as reply:
         if request.stream and reply.status < 300:
             await pass_on_stream(request, outgoing, reply, way, notes)

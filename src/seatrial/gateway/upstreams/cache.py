@@ -16,7 +16,7 @@ from typing import Any, Self
 import orjson
 
 from seatrial.errors import ProviderError, StoreError, UsageError
-from seatrial.gateway.api import ModelReply, ModelRequest, Upstream
+from seatrial.gateway.api import Answering, ModelReply, ModelRequest, Troubled, Upstream
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.sse import SseReader
 from seatrial.gateway.upstreams.answers import answer
@@ -47,6 +47,18 @@ class CachedUpstream:
     def fresh(self) -> "CachedUpstream":
         """For another trial: the same folder before a fresh start of what is behind, if that has one."""
         return CachedUpstream(for_trial(self._inner), self._folder, self._scope)
+
+    def is_stuck(self, trial: int) -> bool:
+        """Whether a call has not got as far as the upstream behind."""
+        return isinstance(self._inner, Answering) and self._inner.is_stuck(trial)
+
+    async def answers(self, request: ModelRequest) -> bool | None:
+        """Whether the upstream behind answers."""
+        return await self._inner.answers(request) if isinstance(self._inner, Answering) else None
+
+    def trouble(self, trial: int) -> str | None:
+        """What kept the upstream behind from answering."""
+        return self._inner.trouble(trial) if isinstance(self._inner, Troubled) else None
 
     async def __aenter__(self) -> Self:
         try:

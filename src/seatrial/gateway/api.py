@@ -4,7 +4,7 @@ Requests and answers are passed on as they are: what is understood of them is fo
 that is not understood is lost.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -86,6 +86,13 @@ class Answering(Protocol):
     async def answers(self, request: ModelRequest) -> bool | None:
         """Whether its model answers a request, asked once; None if that cannot be tried. It may take without end."""
         ...
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """An upstream that knows secrets."""
+
+    secrets: Sequence[str]
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,7 @@ from typing import Any, Self
 import orjson
 
 from seatrial.errors import ProviderError, StoreError, UsageError
-from seatrial.gateway.api import Answering, ModelReply, ModelRequest, Troubled, Upstream
+from seatrial.gateway.api import Answering, Keyed, ModelReply, ModelRequest, Troubled, Upstream
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.sse import SseReader
 from seatrial.gateway.upstreams.answers import answer
@@ -38,6 +38,7 @@ class CachedUpstream:
         self._folder = folder
         self._scope = scope
         self._stack = AsyncExitStack()
+        self.secrets: Sequence[str] = inner.secrets if isinstance(inner, Keyed) else ()
 
     @property
     def dialects(self) -> frozenset[Dialect]:

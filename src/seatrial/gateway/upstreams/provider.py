@@ -23,7 +23,7 @@ from seatrial.gateway.upstreams.backoff import (
     RETRIED_STATUSES,
     wait_before,
 )
-from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.body import Body, Hider, secrets_of
 from seatrial.gateway.upstreams.failures import FailureReader, UpstreamFailure
 from seatrial.gateway.upstreams.http_client import open_session, read_key
 from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
@@ -58,7 +58,9 @@ class HttpProvider:
         self.options = options
         key = read_key(options, environ)
         self._envelope = Envelope(options, key)
-        self._failures = FailureReader(options, key)
+        self.secrets = secrets_of(key, options.headers)
+        self._hider = Hider(self.secrets)
+        self._failures = FailureReader(options, self._hider)
         self._sleep = sleep
         self._chance = chance
         self._slots = Slots(options.max_concurrent)
@@ -215,7 +217,7 @@ class HttpProvider:
                     allow_redirects=False,
                 )
                 # Until the first bytes are here, so that a cut before them can still be made good.
-                body = asked.body = await Body.begun(response, self.options.idle_timeout_sec)
+                body = asked.body = await Body.begun(response, self.options.idle_timeout_sec, self._hider)
         except (aiohttp.ClientError, OSError) as error:
             return self._failures.unreachable(error)
         if response.status < 300:
@@ -223,8 +225,12 @@ class HttpProvider:
             if outgoing.dialect is not None and not _may_be_answer(outgoing.dialect, asked.request, body.first, whole):
                 return self._failures.garbage(response, body)
             self._pulse.beat(asked.request)
-            return ModelReply(response.status, returned_headers(response.headers), body, whole)
+            return ModelReply(response.status, self._returned(response), body, whole)
         return await self._judged(outgoing, response, asked)
+
+    def _returned(self, response: aiohttp.ClientResponse) -> dict[str, str]:
+        hide = self._hider.text
+        return {name: hide(value) for name, value in returned_headers(response.headers).items()}
 
     async def _judged(
         self, outgoing: Outgoing, response: aiohttp.ClientResponse, asked: "_Asked"
@@ -233,12 +239,11 @@ class HttpProvider:
         body = asked.body
         assert body is not None  # noqa: S101 - it has begun
         try:
-            said = self._failures.without_key(await body.read(_MOST_ERROR_BYTES))
+            said = await body.read(_MOST_ERROR_BYTES)
         except BaseException:
             body.close()
             raise
-        headers = {name: self._failures.hide(value) for name, value in returned_headers(response.headers).items()}
-        told = reply_in_pieces(response.status, headers, [said])
+        told = reply_in_pieces(response.status, self._returned(response), [said])
         if self._failures.is_the_agents(outgoing, response.status, said):
             return told
         body.close()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.upstreams.body import Body, Hider, secrets_of
-from seatrial.testing.fake_provider import Fail, Raw, Say
+from seatrial.testing.fake_provider import Fail, Raw, Say, Step
 from tests.gateway.gateways import gateway_to, post
 from tests.gateway.test_silence import by_hand
 from tests.gateway.upstream_calls import KEY, call
@@ -66,7 +66,7 @@ def test_a_key_does_not_come_back(tmp_path, step):
     """Neither to the agent, nor into what is kept."""
     said = f"you sent me {KEY}, and {KEY[:-1]}"
     event = f'data: {{"choices":[{{"index":0,"delta":{{"content":"{said}"}}}}]}}\n\n'.encode()
-    steps = {
+    steps: dict[str, Step] = {
         "answer": Say(said),
         "header": Say(headers={"x-echo": said}),
         "refusal": Fail(400, said),

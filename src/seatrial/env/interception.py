@@ -17,6 +17,7 @@ from seatrial.env.response import Response
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.dialects.fields import with_one_model
 from seatrial.gateway.upstreams.answers import (
     JSON_HEADERS,
     answer,
@@ -64,7 +65,8 @@ class InterceptedTurn:
     @property
     def arguments(self) -> dict[str, Any]:
         """What else the agent asks for: temperature, limits, formats."""
-        return {name: value for name, value in self.payload.items() if name not in _OF_THE_WIRE}
+        payload, _ = with_one_model(dict(self.payload))
+        return {name: value for name, value in payload.items() if name not in _OF_THE_WIRE}
 
     def answer(self, response: Response) -> None:
         """Let the agent have an answer; the whole of what the model said, if this is it."""

@@ -32,6 +32,7 @@ _OVERLONG = ("context length", "context_length", "context window", "prompt is to
 _OF_THE_CALL = frozenset({"timeout", "extra_headers"})
 """Sampling arguments by which SDKs are told how to ask; no server knows them."""
 _MESSAGES_NAMES = ("messages", "prompt")
+_MOST_ANSWER_BYTES = 128 * 2**20
 _rollouts = itertools.count(1)
 
 
@@ -121,7 +122,7 @@ class Client:
         try:
             outgoing = self._outgoing(request, dialects)._replace(headers=headers or {})
             async with self.upstream.ask(outgoing) as reply:
-                body = b"".join([chunk async for chunk in reply.chunks])
+                body = await _whole(reply.chunks)
             if reply.status >= 300:
                 raise _refusal(reply.status, body)
             return translate_response(_read(body), outgoing.dialect or "openai_chat", "openai_chat")
@@ -212,6 +213,15 @@ def _of_request(function: Callable[..., Any]) -> "ModelFunction":
 
         return ask_async
     return lambda request: function(request["messages"])
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > _MOST_ANSWER_BYTES:
+            raise InvalidModelResponseError(f"the answer is larger than {_MOST_ANSWER_BYTES:,} bytes")
+    return bytes(body)
 
 
 def _refusal(status: int, body: bytes) -> ProviderError | OverlongPromptError:

@@ -87,7 +87,8 @@ async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, 
     session.passes_on(outgoing, notes.wait)
     async with session.upstream.ask(outgoing) as reply:
         if request.stream and reply.status < 300:
-            await pass_on_stream(request, outgoing, reply, way, notes)
+            with HttpAnswer(session.bodies) as answer:
+                await pass_on_stream(request, outgoing, reply, way, notes, answer)
             return
         if reply.whole is not None and reply.status < 300:
             said = _heard(request, outgoing, reply.status, reply.whole, notes)

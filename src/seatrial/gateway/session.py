@@ -13,7 +13,7 @@ import orjson
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import Answering, ModelRequest, SeenThrough, Troubled, Upstream
 from seatrial.gateway.bodies import Bodies
-from seatrial.gateway.budget import Amount, Budget, estimate_of, most_of
+from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of, most_of
 from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.neutral.losses import Translation
@@ -180,8 +180,10 @@ class Session:
         if "usage" in call and any(call["usage"].values()):  # one that counts nothing counts for nothing
             counts = call["usage"]
             self.budget.spend(Amount(counts["input_tokens"] + counts["output_tokens"], call.get("cost_usd", 0.0)))
+        elif "error" in call and _is_nobodys_failure(call):
+            # Nobody gets answers for less by leaving before their count has come.
+            self.budget.spend(abandoned(request, held, self._price_of(call.get("upstream_model"))))
         elif call.get("status", 200) < 300 and _is_nobodys_failure(call):
-            # Nobody gets answers for nothing by leaving before their count has come.
             said = len(orjson.dumps(call["response"])) if "response" in call else 0
             self.budget.spend(estimate_of(request, said, self._price_of(call.get("upstream_model"))))
         self.budget.let_go(held)

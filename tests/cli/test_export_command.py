@@ -129,3 +129,35 @@ def test_damaged_calls_are_named_and_the_others_exported(seatrial: Seatrial, job
     assert (shown.code, len(lines(tmp_path / "x"))) == (1, 2)
     assert f"{path} is damaged and left out" in shown.err
     assert "pydantic" not in shown.err
+
+
+@pytest.mark.parametrize("link", ["calls.jsonl", "steps", "steps/one", "steps/one/calls.jsonl"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("calls",),
+        ("export", "--format", "atif"),
+        ("export", "--format", "openai-jsonl"),
+        ("export", "--format", "hf"),
+    ],
+    ids=lambda command: command[-1],
+)
+def test_no_link_in_a_job_of_strangers_is_followed(seatrial: Seatrial, job, tmp_path, link, command):
+    """What it leads to would be sent to whoever gets the export."""
+    secret = tmp_path / "secret"
+    write_calls(secret / "steps" / "one", whole_trial(Chat()))
+    write_calls(secret, whole_trial(Chat()))
+    trial = job / "trials" / ("a.oracle.1" if link == "calls.jsonl" else "c.oracle.1")
+    (trial / link).rename(tmp_path / "taken away")
+    (trial / link).symlink_to(secret / link)
+    name, *options = command
+    shown = seatrial(name, job, *((*options, "-o", tmp_path / "out") if options else (trial.name,)))
+    assert (shown.code, shown.out) == (1, "")
+    assert f"{trial / link.removesuffix('/calls.jsonl')}" in shown.err
+    assert "link" in shown.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_job_that_is_named_by_a_link_is_read(seatrial: Seatrial, job, tmp_path):
+    (tmp_path / "named").symlink_to(job)
+    assert seatrial("export", tmp_path / "named", "--format", "atif", "-o", tmp_path / "out").code == 0

@@ -239,12 +239,12 @@ def test_a_damaged_list_of_changes_is_a_warning(seatrial: Seatrial, detailed):
 def test_tails_of_logs_are_bounded_and_follow_nothing(tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"x" * 200_000 + b"\n" + b"a\tb\r\n\n\xff\n")
-    tail = read_tail(log)
+    tail = read_tail(log, tmp_path)
     assert tail[1:] == ["a   b", "", "\ufffd"]
     assert len(tail[0]) < 70_000
     (tmp_path / "link").symlink_to("/etc/passwd")
     os.mkfifo(tmp_path / "pipe")
-    assert [read_tail(tmp_path / name) for name in ("link", "pipe", ".", "none")] == [[], [], [], []]
+    assert [read_tail(tmp_path / name, tmp_path) for name in ("link", "pipe", ".", "none")] == [[], [], [], []]
 
 
 def test_a_terminal_gets_tables_and_is_not_steered(detailed):

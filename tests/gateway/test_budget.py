@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.budget import Amount, Budget, estimate_of, most_of
+from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of, most_of
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.pricing import ModelPrice
 from seatrial.gateway.upstreams.reply import Reply
@@ -94,6 +94,29 @@ def test_leaving_before_the_count_comes_makes_nothing_free(tmp_path):
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
+def test_a_call_that_is_left_counts_all_that_was_set_aside_for_it(tmp_path):
+    """By its bytes it would be a tenth of that."""
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, Hang(), max_tokens=500) as (gateway, fake):
+            async with gateway.plain() as client:
+                asking = asyncio.create_task(client.post(CHAT, data=call(max_tokens=450).body))
+                await fake.arrived(1)
+                asking.cancel()
+                await asyncio.wait([asking])
+            gateway.session.waits.break_off()
+            status, said = await post(gateway, CHAT, call().body)
+            assert (status, b"limit of 500 tokens is reached" in said) == (429, True)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_picture_that_is_left_counts_at_most_what_it_could_say():
+    asked = request(messages=[{"content": [{"type": "image"}]}])
+    assert most_of(asked, PRICE).tokens == float("inf")
+    assert abandoned(asked, most_of(asked, PRICE), PRICE).tokens == len(asked.body) + 2**18
+
+
 def test_a_count_of_nothing_makes_nothing_free(tmp_path):
     said = Raw(b'{"choices":[{"message":{"content":"hello"}}],"usage":{"prompt_tokens":0,"completion_tokens":0}}')
 
@@ -169,6 +192,17 @@ def request(**payload: Any) -> ModelRequest:
         ({"n": 2}, 2 * 2**18 + 7),
         ({"max_tokens": 7, "tools": [{"type": "web_search"}]}, float("inf")),
         ({"max_tokens": 7, "tools": [{"type": []}]}, float("inf")),
+        ({"max_tokens": 7, "messages": [{"content": [{"type": "image", "source": {"data": "AAAA"}}]}]}, float("inf")),
+        (
+            {"max_tokens": 7, "messages": [{"content": [{"type": "tool_result", "content": [{"type": "document"}]}]}]},
+            float("inf"),
+        ),
+        ({"max_tokens": 7, "messages": [{"content": [{"type": ["text"]}]}]}, float("inf")),
+        ({"max_tokens": 7, "input": [{"type": "input_file", "file_data": "AAAA"}]}, float("inf")),
+        ({"max_tokens": 7, "contents": [{"parts": [{"inlineData": {"data": "AAAA"}}]}]}, float("inf")),
+        ({"max_tokens": 7, "contents": [{"parts": [{"functionResponse": {"parts": [{}]}}]}]}, float("inf")),
+        ({"max_tokens": 7, "contents": [{"parts": [{"functionResponse": {"name": "f"}}]}]}, 7 + 75),
+        ({"max_tokens": 7, "messages": [{"role": "user", "content": "image_url"}]}, 7 + 67),
         ({"max_tokens": 7, "messages": [{"image_url": "https://host/large.png"}]}, float("inf")),
     ],
 )

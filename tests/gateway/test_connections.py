@@ -5,12 +5,14 @@ import errno
 import os
 import select
 import socket
+import time
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from seatrial.errors import ProviderError
 from seatrial.gateway import connections
 from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.limits import Limits
@@ -252,3 +254,24 @@ def test_a_lack_of_descriptors_is_our_failure_unless_the_agent_holds_many(monkey
         return session.broken.is_set()
 
     assert asyncio.run(scenario()) == is_ours
+
+
+@pytest.mark.parametrize("asks_again", [False, True])
+def test_a_connection_that_this_process_left_waiting_is_no_failure_of_the_agents(tmp_path, monkeypatch, asks_again):
+    """The agent's client gives up before anybody has heard of it; only the kernel knows how long it waited."""
+    monkeypatch.setattr("seatrial.gateway.silence._LATE_SEC", 0.05)
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path) as (gateway, _):
+            body = call().body
+            with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as client:
+                client.sendall(head(gateway, len(body)) + body)
+                time.sleep(0.1)  # noqa: ASYNC251 - so long this process does nothing
+            if asks_again:
+                assert (await post(gateway, PATHS["openai_chat"], body))[0] == 200
+                await gateway.session.check_end(timed_out=False)
+            else:
+                with pytest.raises(ProviderError, match=r"accepted a connection of the agent's only after 0\.1 s"):
+                    await gateway.session.check_end(timed_out=False)
+
+    asyncio.run(scenario())

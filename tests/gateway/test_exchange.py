@@ -215,7 +215,8 @@ def test_json_nested_too_deeply_is_passed_on_or_refused_and_noted(tmp_path, dept
             status, _ = await post(gateway, PATHS["openai_chat"], deep)
             again, _ = await post(gateway, PATHS["openai_chat"], ODD)
         assert (status, again) == ((400 if run and depth > 150 else 200), 200)
-        assert fake.received[-1].payload["future"] == {"b": 100.0, "a": None}
+        # With a model of the run's, what no dialect has could name another one.
+        assert fake.received[-1].payload.get("future") == (None if run else {"b": 100.0, "a": None})
         return gateway
 
     gateway = asyncio.run(scenario(Say(), Say()))

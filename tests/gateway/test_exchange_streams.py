@@ -1,11 +1,15 @@
 """Streams through the gateway, however the network cuts them: the count of tokens is kept, and shown if asked for."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.limits import Limits
 from tests.gateway.gateways import Pieces, gateway_to, open_gateway, post
 from tests.gateway.upstream_calls import call
 
@@ -71,3 +75,43 @@ def test_the_count_is_hidden_in_translated_streams_too(tmp_path, upstream, asked
         assert gateway.calls[0].usage is not None
 
     asyncio.run(scenario())
+
+
+class Endless(Pieces):
+    """Goes on for ever, in events or in a single line."""
+
+    def __init__(self, piece: bytes) -> None:
+        super().__init__([])
+        self._piece = piece
+        self.sent = 0
+
+    @asynccontextmanager
+    async def ask(self, _: ModelRequest) -> AsyncIterator[ModelReply]:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b'data: {"choices":[{"index":0,"delta":{"content":"'
+            while True:
+                self.sent += len(self._piece)
+                yield self._piece
+
+        yield ModelReply(200, {"content-type": "text/event-stream"}, chunks())
+
+
+AN_EVENT = b'"}}]}\n\ndata: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 999
+
+
+@pytest.mark.parametrize("piece", [AN_EVENT, b"x" * 999], ids=["events", "a line"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic"])
+def test_a_stream_without_an_end_is_ended_with_an_error_and_is_the_agents_own_affair(tmp_path, piece, dialect):
+    async def scenario() -> None:
+        upstream = Endless(piece)
+        async with open_gateway(upstream, tmp_path, limits=Limits(spool=tmp_path, answer_bytes=2**20)) as gateway:
+            asked = call(dialect, stream=True)
+            status, said = await post(gateway, asked.path, asked.body)
+            assert (status, b"answers under way are larger than 1,048,576 bytes" in said[-400:]) == (200, True)
+            assert 2**20 - 2**15 < upstream.sent < 2**20 + 2**17
+            assert (gateway.session.failure, gateway.session.bodies.answers) == (None, 0)
+            (kept,) = gateway.calls
+            assert (kept.error and kept.error.kind, kept.status) == ("agent", 200)
+            assert (tmp_path / "calls.jsonl").stat().st_size < 2**21
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

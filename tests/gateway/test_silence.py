@@ -197,7 +197,6 @@ async def left_by_its_agent(
     await asyncio.sleep(0)
     desk.pass_sec(left_after_sec)
     desk.waits.agent_left(task)
-    await desk.waits.settle()
     return await task
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.bodies import HttpAnswer
 from seatrial.gateway.calls import CallLog
 from seatrial.gateway.ended import EndedCall
 from seatrial.gateway.notes import CallNotes
@@ -54,8 +55,8 @@ async def passed_on(chunks: Sequence[bytes], listener: Listener, folder: Path, *
     with CallLog(folder) as log:
         session = Session(ScriptedModel([]), log, SessionOptions(), PriceTable(models={}))
         notes = CallNotes(session, request, 0, None)
-        with contextlib.suppress(ConnectionResetError):
-            await pass_on_stream(request, request, ModelReply(200, {}, pieces()), listener, notes)
+        with contextlib.suppress(ConnectionResetError), HttpAnswer(session.bodies) as answer:
+            await pass_on_stream(request, request, ModelReply(200, {}, pieces()), listener, notes, answer)
         return notes.call()
 
 

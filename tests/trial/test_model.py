@@ -183,7 +183,7 @@ def test_an_agent_that_runs_out_of_time_while_its_model_is_silent_has_not_failed
 
 def test_an_agent_that_gives_up_on_a_silent_model_has_not_failed_either(desk):
     """It hangs up long before anybody could know whether the model would have answered."""
-    ran = run_with(desk, HASTY, Hang(), seconds=2)
+    ran = run_with(desk, HASTY, *[Hang()] * 2, seconds=2)
     assert (ran.failure.cause, ran.failure.retryable) == ("ModelSilentError", True)
     assert ("when the agent gave up" in ran.failure.message, endings(ran)) == (True, ["agent"])
 

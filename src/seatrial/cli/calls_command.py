@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from seatrial.cli.job_view import find_trial
 from seatrial.errors import JobError, StoreError
-from seatrial.gateway.calls import conversation, read_calls, whole_request
+from seatrial.gateway.calls import conversation, parse_calls, whole_request
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import Utterance, answer, block, headline, told
-from seatrial.report.export import find_talks
+from seatrial.report.export import TrialTalk, find_talks
 from seatrial.report.text import harmless
 from seatrial.report.thread_lines import describe_threads, tell_calls
 from seatrial.report.trial import model_usage
@@ -31,6 +31,7 @@ class _Talk:
 
     step: str | None
     path: Path
+    stored: bytes
     calls: Sequence[ModelCall]
 
 
@@ -82,11 +83,12 @@ def command(job: Path, trial: str, **asked: Any) -> None:
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:
-    return [_Talk(talk.step, talk.path, _read(talk.path)) for talk in find_talks(record, folder)]
+    return [_Talk(each.step, each.path, *_read(each)) for each in find_talks(record, folder)]
 
 
-def _read(path: Path) -> list[ModelCall]:
-    return _unless_damaged(path, lambda: sorted(read_calls(path), key=lambda call: call.index))
+def _read(talk: TrialTalk) -> tuple[bytes, list[ModelCall]]:
+    stored = talk.stored()
+    return stored, _unless_damaged(talk.path, lambda: sorted(parse_calls(stored), key=lambda call: call.index))
 
 
 def _unless_damaged(path: Path, read: Callable[[], T]) -> T:
@@ -153,7 +155,7 @@ def _show_whole(talk: _Talk, index: int) -> None:
 
 def _show_stored(talk: _Talk, index: int | None) -> None:
     # Parsed and written again for the sake of ASCII: a stranger's text may have characters that steer a terminal.
-    for line in talk.path.read_bytes().splitlines():
+    for line in talk.stored.splitlines():
         value = json.loads(line) if line else {}
         if value and index in (None, value["index"]):
             click.echo(json.dumps(value))

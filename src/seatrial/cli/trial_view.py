@@ -1,7 +1,6 @@
 """One trial on the screen: the record in words, the verdicts of reviewers, and the ends of its logs."""
 
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +9,13 @@ from pydantic import ValidationError
 
 from seatrial.cli.colours import paint, paint_outcome
 from seatrial.cli.render import show_table
+from seatrial.errors import StoreError
 from seatrial.model.annotation import Annotation
 from seatrial.model.record import CHANGES, FileChanges, TrialRecord
 from seatrial.report import trial as told
 from seatrial.report.revisions import REVISION_COLUMNS, revision_rows
 from seatrial.report.text import harmless
+from seatrial.store.files import open_plain, read_below
 from seatrial.store.job_store import StoredRevision
 
 AGENT_LOGS = ("agent/stdout.txt", "agent/stderr.txt")
@@ -41,15 +42,15 @@ def show_trial(
             _facts([("confidence", confidence)])
         _table("breakdown", told.BREAKDOWN_COLUMNS, told.breakdown_rows(evaluation))
         _table("error tags", told.TAG_COLUMNS, told.tag_rows(evaluation))
-    _facts(told.evidence(record, _read_changes(folder / CHANGES)))
+    _facts(told.evidence(record, _read_changes(folder)))
     _facts(told.machine(record))
     _table("steps", told.STEP_COLUMNS, told.step_rows(record))
     _table("phases", told.PHASE_COLUMNS, told.phase_rows(record))
     show_annotations(annotations)
     for name in AGENT_LOGS:
-        _show_tail(name, read_tail(folder / name))
+        _show_tail(name, read_tail(folder / name, folder))
     for name in VERIFIER_LOGS:
-        _show_tail(name, read_tail(latest / name))
+        _show_tail(name, read_tail(latest / name, folder))
     _facts([("files", str(place)) for place in dict.fromkeys((folder, latest))])
 
 
@@ -78,33 +79,31 @@ def _show_tail(name: str, lines: Sequence[str]) -> None:
             click.echo(harmless(line))
 
 
-def read_tail(path: Path) -> list[str]:
-    """The last lines of a log, none when there is no such file; bounded however large and long-lined it is."""
-    text = _read_end(path, _TAIL_BYTES).decode("utf-8", "replace")
+def read_tail(path: Path, folder: Path) -> list[str]:
+    """The last lines of a log in a folder, none when there is no such file; bounded however large and long-lined it is.
+
+    Trial folders hold what strangers made; a link or a pipe among it is not followed.
+    """
+    text = _read_end(path, folder).decode("utf-8", "replace")
     lines = text.removesuffix("\n").split("\n")[-_TAIL_LINES:] if text else []
     return [line.removesuffix("\r").expandtabs(4) for line in lines]
 
 
-def _read_end(path: Path, limit: int) -> bytes:
-    """The end of a regular file. Trial folders hold what strangers made; a link or a pipe among it is not followed."""
+def _read_end(path: Path, folder: Path) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        with open_plain(path, folder) as file:
+            return os.pread(file, _TAIL_BYTES, max(0, os.fstat(file).st_size - _TAIL_BYTES))
+    except StoreError:
         return b""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return b""
-        return os.pread(descriptor, limit, max(0, status.st_size - limit))
-    finally:
-        os.close(descriptor)
 
 
-def _read_changes(path: Path) -> FileChanges | None:
-    if not path.is_file():
+def _read_changes(folder: Path) -> FileChanges | None:
+    path = folder / CHANGES
+    if not os.path.lexists(path):
         return None
     try:
-        return FileChanges.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        click.echo(f"Warning: {path} cannot be read: {error.errors()[0]['msg']}", err=True)
+        return FileChanges.model_validate_json(read_below(path, folder))
+    except (StoreError, ValidationError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        click.echo(f"Warning: {path} cannot be read: {reason}", err=True)
         return None

@@ -36,7 +36,7 @@ class StateRun:
 
     def tail(self, stream: str) -> list[str]:
         """The last lines of what it printed."""
-        return read_tail(self.folder / f"{stream}.txt")
+        return read_tail(self.folder / f"{stream}.txt", self.folder)
 
 
 def _settled(runs: Sequence[StateRun]) -> tuple[StateRun, EvaluationResult]:

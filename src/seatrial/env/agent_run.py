@@ -27,12 +27,13 @@ class AgentRun:
         self._ended_by: Literal["killed", "timed_out"] = "killed"
         # A task of its own, because the loop goes on meanwhile; `stop` waits for it.
         self._task = asyncio.create_task(running)
-        self._task.add_done_callback(lambda _: interception.end())
+        self.over = asyncio.Event()
+        """Set when the agent has come to its end."""
+        self._task.add_done_callback(self._note_end)
 
-    @property
-    def over(self) -> bool:
-        """Whether the agent has come to its end."""
-        return self._task.done()
+    def _note_end(self, _: "asyncio.Task[AgentResult]") -> None:
+        self.over.set()
+        self._interception.end()
 
     async def ended(self) -> None:
         """Wait until the agent has come to its end."""

@@ -68,9 +68,9 @@ class AgentState:
         if state["error"] is not None:
             await self.run.stop(ProviderError(f"the rollout has failed: {state['error']}"))
         elif state.get("timed_out"):
-            state["error"] = self._silence()
+            state["error"] = await self._silence()
             await self.run.stop(RolloutEnded(408, "the time of the rollout is over"), by="timed_out")
-        elif state.get("agent_completed") and not self.run.over:  # somebody says that it need not go on
+        elif state.get("agent_completed") and not self.run.over.is_set():  # somebody says that it need not go on
             await self.run.stop(_why(state))
         else:
             await self.run.wind_down(_why(state), deadline_sec)
@@ -84,9 +84,14 @@ class AgentState:
             end = state["agent_stderr"][-_MAX_TOLD:].strip() or "nothing"
             _log.warning(_CRASHED, state["task"], result.exit_code, result.duration_sec, end)
 
-    def _silence(self) -> ProviderError | None:
+    async def _silence(self) -> ProviderError | None:
         """The model's failure, if it owed the agent an answer when its time was over."""
-        return self.access.session.silence(timed_out=True) if self.access else None
+        try:
+            if self.access is not None:
+                await self.access.session.check_end(timed_out=True)
+        except ProviderError as error:
+            return error
+        return None
 
 
 def agent_of(state: State) -> AgentState:

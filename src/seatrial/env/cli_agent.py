@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.agents.environ import model_variables
+from seatrial.concurrency import unless
 from seatrial.env.agent_hooks import AgentHooks
 from seatrial.env.agent_state import AgentState, agent_of
 from seatrial.env.arguments import passes_on
@@ -142,7 +143,8 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
         """
         from seatrial.env.interception import Interception  # noqa: PLC0415 - see the top
 
-        interception = Interception(state["model"])
+        asks_itself = type(self).get_model_response is CliAgentEnv.get_model_response
+        interception = Interception(state["model"], state["client"] if asks_itself else None)
         model = model_access(interception, self.translate, self.prices)
         agent = AgentState(interception, await self._make_workplace(state, request, model))
         rollout_of(state).agent = agent
@@ -225,6 +227,12 @@ class CliAgentEnv(AgentHooks, SandboxMixin, MultiTurnEnv):
             with blaming("check_agent_completed"):
                 if await settled(self.check_agent_completed(state)):
                     return None
+
+    async def _ask_model(self, state: State, prompt: Messages) -> Response | None:
+        """As for any conversation, as long as the agent runs."""
+        run = agent_of(state).run
+        asking = super()._ask_model(state, prompt)
+        return await (asking if run is None else unless(run.over, asking))
 
     async def get_model_response(  # noqa: PLR0913, PLR0917 - the names that authors know
         self,

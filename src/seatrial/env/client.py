@@ -6,6 +6,7 @@ Upstream, so that an agent's requests can be passed on in any dialect and an env
 
 import asyncio
 import inspect
+import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from seatrial.env.policy import Policy
 from seatrial.env.response import Response, as_response
 from seatrial.env.tool_tables import as_tool_tables
 from seatrial.errors import InvalidModelResponseError, ModelSilentError, OverlongPromptError, ProviderError, UsageError
-from seatrial.gateway.api import ModelRequest, Upstream
+from seatrial.gateway.api import Answering, ModelRequest, Troubled, Upstream
 from seatrial.model.trace import Dialect
 
 if TYPE_CHECKING:  # all dialects of models, which nobody needs before the first rollout
@@ -31,6 +32,8 @@ _OVERLONG = ("context length", "context_length", "context window", "prompt is to
 _OF_THE_CALL = frozenset({"timeout", "extra_headers"})
 """Sampling arguments by which SDKs are told how to ask; no server knows them."""
 _MESSAGES_NAMES = ("messages", "prompt")
+_MOST_ANSWER_BYTES = 128 * 2**20
+_rollouts = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,32 @@ class Client:
 
     upstream: Upstream
     given: object
+    trial: int = 0
+    """By which an upstream tells rollouts apart."""
 
     def for_rollout(self) -> "Client":
         """The client as one rollout uses it: a script starts at its beginning."""
         fresh = getattr(self.upstream, "fresh", None)  # PerTrial has it; to ask for a Protocol takes long
-        return self if fresh is None else Client(fresh(), self.given)
+        return Client(self.upstream if fresh is None else fresh(), self.given, next(_rollouts))
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a call of the rollout has not got as far as its provider."""
+        return isinstance(self.upstream, Answering) and self.upstream.is_stuck(self.trial)
+
+    async def answers(self, request: dict[str, Any]) -> bool | None:
+        """Whether the model's provider answers a chat completion request; None for a client without a provider.
+
+        It may take without end.
+        """
+        if isinstance(self.upstream, Answering):
+            return await self.upstream.answers(self._outgoing(request, self.upstream.dialects))
+        return None
+
+    @property
+    def trouble(self) -> str | None:
+        """What kept the provider from answering the rollout's latest call, as far as it tells."""
+        return self.upstream.trouble(self.trial) if isinstance(self.upstream, Troubled) else None
 
     @property
     def chat(self) -> SimpleNamespace:
@@ -90,25 +114,30 @@ class Client:
     async def _ask(
         self, request: dict[str, Any], dialects: frozenset[Dialect], headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        from seatrial.gateway.dialects import call_body, call_path  # noqa: PLC0415 - see the top
         from seatrial.gateway.translate import (  # noqa: PLC0415 - most clients need no translation
             Untranslatable,
-            translate_request,
             translate_response,
         )
 
-        spoken: Dialect = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
         try:
-            payload = translate_request(_as_of_today(request, dialects), "openai_chat", spoken)
-            path, body = call_path(spoken, payload), call_body(spoken, payload)
-            outgoing = ModelRequest(path, dialect=spoken, payload=payload, body=body, headers=headers or {})
+            outgoing = self._outgoing(request, dialects)._replace(headers=headers or {})
             async with self.upstream.ask(outgoing) as reply:
-                body = b"".join([chunk async for chunk in reply.chunks])
+                body = await _whole(reply.chunks)
             if reply.status >= 300:
                 raise _refusal(reply.status, body)
-            return translate_response(_read(body), spoken, "openai_chat")
+            return translate_response(_read(body), outgoing.dialect or "openai_chat", "openai_chat")
         except (Untranslatable, orjson.JSONEncodeError) as error:
             raise InvalidModelResponseError(f"this cannot be said to the model, or by it: {error}") from error
+
+    def _outgoing(self, request: dict[str, Any], dialects: frozenset[Dialect]) -> ModelRequest:
+        """The request in a dialect of the upstream. Raises Untranslatable, or JSONEncodeError."""
+        from seatrial.gateway.dialects import call_body, call_path  # noqa: PLC0415 - see the top
+        from seatrial.gateway.translate import translate_request  # noqa: PLC0415 - most clients need no translation
+
+        spoken: Dialect = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
+        payload = translate_request(_as_of_today(request, dialects), "openai_chat", spoken)
+        path, body = call_path(spoken, payload), call_body(spoken, payload)
+        return ModelRequest(path, dialect=spoken, payload=payload, body=body, trial=self.trial)
 
 
 @asynccontextmanager
@@ -184,6 +213,15 @@ def _of_request(function: Callable[..., Any]) -> "ModelFunction":
 
         return ask_async
     return lambda request: function(request["messages"])
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > _MOST_ANSWER_BYTES:
+            raise InvalidModelResponseError(f"the answer is larger than {_MOST_ANSWER_BYTES:,} bytes")
+    return bytes(body)
 
 
 def _refusal(status: int, body: bytes) -> ProviderError | OverlongPromptError:

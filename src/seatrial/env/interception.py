@@ -11,11 +11,13 @@ from typing import Any
 
 import orjson
 
+from seatrial.env.client import Client
 from seatrial.env.messages import Messages, as_messages
 from seatrial.env.response import Response
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.dialects.fields import with_one_model
 from seatrial.gateway.upstreams.answers import (
     JSON_HEADERS,
     answer,
@@ -27,6 +29,7 @@ from seatrial.gateway.upstreams.answers import (
 from seatrial.model.trace import Dialect
 
 _OF_THE_WIRE = frozenset({"messages", "model", "stream", "stream_options", "tools", "n"})
+_OF_STREAMS = frozenset({"stream", "stream_options"})
 _FINAL = {**JSON_HEADERS, "x-should-retry": "false"}  # both official SDKs obey it
 
 
@@ -46,6 +49,8 @@ class InterceptedTurn:
     answered: "asyncio.Future[dict[str, Any] | RolloutEnded]"
     asked: tuple[Response, dict[str, Any]] | None = None
     """What the model said to it, as the loop sees it and as it came."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the loop is done with it, whether or not the agent still waits."""
 
     @property
     def messages(self) -> Messages:
@@ -60,16 +65,19 @@ class InterceptedTurn:
     @property
     def arguments(self) -> dict[str, Any]:
         """What else the agent asks for: temperature, limits, formats."""
-        return {name: value for name, value in self.payload.items() if name not in _OF_THE_WIRE}
+        payload, _ = with_one_model(dict(self.payload))
+        return {name: value for name, value in payload.items() if name not in _OF_THE_WIRE}
 
     def answer(self, response: Response) -> None:
         """Let the agent have an answer; the whole of what the model said, if this is it."""
+        self.over.set()
         whole = self.asked[1] if self.asked and self.asked[0] is response else _completion(response, self.payload)
         if not self.answered.done():
             self.answered.set_result(whole)
 
     def refuse(self, why: RolloutEnded | ProviderError) -> None:
         """Let the agent know that there is no answer."""
+        self.over.set()
         if self.answered.done():
             return
         if isinstance(why, RolloutEnded):
@@ -83,11 +91,14 @@ class Interception:
     """An upstream whose requests are taken one by one, in the order in which they come, until it is closed."""
 
     name: str
+    client: Client | None = None
+    """Whom the loop asks, as far as it does not decide that by itself."""
     told: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when an agent has been told that it gets no answers any more."""
     _waiting: "asyncio.Queue[InterceptedTurn | None]" = field(default_factory=asyncio.Queue)
     _open: set[InterceptedTurn] = field(default_factory=set)
     _closed: RolloutEnded | ProviderError | None = None
+    _taken: InterceptedTurn | None = None
 
     @property
     def dialects(self) -> frozenset[Dialect]:
@@ -121,6 +132,25 @@ class Interception:
         else:
             yield answer(request, said)
 
+    def is_stuck(self, trial: int) -> bool:
+        """Whether what the loop asks has not got as far as its model's provider."""
+        return self.client is not None and self.client.is_stuck
+
+    async def answers(self, request: ModelRequest) -> bool | None:
+        """Whether the loop's model answers; where it cannot be asked, only waits until the loop has its answer."""
+        if self.client is not None:
+            asked = {name: value for name, value in (request.payload or {}).items() if name not in _OF_STREAMS}
+            answers = await self.client.answers({**asked, "model": self.name})
+            if answers is not None:
+                return answers
+        if self._taken is not None:
+            await self._taken.over.wait()
+        return None
+
+    def trouble(self, trial: int) -> str | None:
+        """What keeps the loop's model from answering, as far as its client tells."""
+        return self.client.trouble if self.client is not None else None
+
     async def next_turn(self) -> InterceptedTurn | None:
         """The next request that somebody still waits for; None when there will be none."""
         while True:
@@ -129,6 +159,7 @@ class Interception:
                 self.end()  # whoever asks again is told again
                 return None
             if not turn.answered.done():
+                self._taken = turn
                 return turn
 
     def end(self) -> None:

@@ -195,12 +195,18 @@ class MultiTurnEnv(Environment):
             return
         try:
             with blaming("get_model_response"):
-                response = as_response(await settled(self.get_model_response(state, prompt)))
+                response = await self._ask_model(state, prompt)
         except OverlongPromptError:
             state["prompt_too_long"] = state["is_truncated"] = True
             return
+        if response is None:
+            return
         with blaming("add_model_response"):
             await settled(self.add_model_response(state, prompt, response))
+
+    async def _ask_model(self, state: State, prompt: Messages) -> Response | None:
+        """The model's answer; None when there is nobody left to hear it."""
+        return as_response(await settled(self.get_model_response(state, prompt)))
 
     async def _is_over(self, state: State) -> bool:
         """Whether the model is not to be asked any more, now that the environment has spoken."""

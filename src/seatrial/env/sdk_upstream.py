@@ -48,6 +48,17 @@ class SdkUpstream:
         else:
             yield await self._answer(request)
 
+    def is_stuck(self, trial: int) -> bool:
+        """Whether a call has not got as far as the provider, which SDKs keep to themselves."""
+        return False
+
+    async def answers(self, request: ModelRequest) -> bool:
+        """Whether the client's model answers a request."""
+        try:
+            return (await self._answer(request)).status < 300
+        except ProviderError:
+            return False
+
     async def _answer(self, request: ModelRequest) -> ModelReply:
         try:
             completion = await self._ask_client(self._arguments(request.payload or {}))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.gateway.api import Upstream
+from seatrial.gateway.api import Keyed, Upstream
 from seatrial.gateway.calls import CallLog
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.pricing import PriceTable
@@ -47,7 +47,7 @@ class ModelAccess:
         listener must be out of everybody else's reach.
         """
         options = self.options.with_model(name_at(model, self.named))
-        with CallLog(folder, [*known_secrets(os.environ), *secrets]) as log:
+        with CallLog(folder, [*known_secrets(os.environ), *secrets, *secrets_for(self.upstream)]) as log:
             session = Session(for_trial(self.upstream), log, options, self.prices, Limits(spool=folder), keys)
             async with serve(session, listener) as port:
                 yield OpenAccess(session, agent_variables(f"http://127.0.0.1:{port}", session.key))
@@ -80,6 +80,11 @@ def agent_variables(root: str, key: str) -> dict[str, str]:
         "LLM_API_KEY": key,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # or it waits for a price list from the web
     }
+
+
+def secrets_for(upstream: Upstream) -> Sequence[str]:
+    """What an upstream sends along that has no business in a record either, whatever its variable is called."""
+    return upstream.secrets if isinstance(upstream, Keyed) else ()
 
 
 def known_secrets(environ: Mapping[str, str]) -> list[str]:

@@ -4,7 +4,7 @@ Requests and answers are passed on as they are: what is understood of them is fo
 that is not understood is lost.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -73,6 +73,26 @@ class Troubled(Protocol):
     def trouble(self, trial: int) -> str | None:
         """What went wrong with the latest attempt for a trial, None if nothing did."""
         ...
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """An upstream that can find out whether its model answers at all."""
+
+    def is_stuck(self, trial: int) -> bool:
+        """Whether a call of a trial has not got as far as its model's provider."""
+        ...
+
+    async def answers(self, request: ModelRequest) -> bool | None:
+        """Whether its model answers a request, asked once; None if that cannot be tried. It may take without end."""
+        ...
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """An upstream that knows secrets."""
+
+    secrets: Sequence[str]
 
 
 @runtime_checkable

@@ -113,25 +113,31 @@ class Held:
 
 
 class HttpAnswer:
-    """A whole answer on its way to the agent, for the length of a `with` block."""
+    """An answer on its way to the agent, for the length of a `with` block."""
 
-    __slots__ = ("_bodies", "_data")
+    __slots__ = ("_bodies", "_data", "_size")
 
     def __init__(self, bodies: "Bodies") -> None:
         self._bodies = bodies
         self._data = bytearray()
+        self._size = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bodies.answers -= len(self._data)
+        self._bodies.answers -= self._size
 
     def add(self, chunk: bytes) -> None:
         """Take more of it. Raises TooLargeError."""
-        self._bodies.check_answers(len(chunk))
+        self.count(len(chunk))
         self._data += chunk
-        self._bodies.answers += len(chunk)
+
+    def count(self, size: int) -> None:
+        """More of it is kept elsewhere. Raises TooLargeError."""
+        self._bodies.check_answers(size)
+        self._size += size
+        self._bodies.answers += size
 
     def whole(self) -> bytes:
         """All that came."""

@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.dialects.fields import table
 from seatrial.gateway.dialects.google import config_of
 from seatrial.gateway.ended import TokenCounts
 from seatrial.gateway.pricing import ModelPrice, cost, dearest
@@ -34,15 +35,19 @@ _GOOGLES_TOOLS = frozenset(
     {"googleSearch", "google_search", "googleSearchRetrieval", "urlContext", "url_context", "codeExecution"}
     | {"code_execution", "fileSearch", "file_search", "googleMaps", "google_maps", "computerUse", "computer_use"}
 )
-_REFERENCES = (
-    b'"file_id"',
-    b'"file_url"',
-    b'"image_url"',
-    b'"type":"url"',
-    b'"type": "url"',
-    b'"fileUri"',
-    b'"file_uri"',
+# Of what a request says. Anything else (a picture, a document, a sound) has as many tokens as its provider sees in it.
+_PLAIN_BLOCKS = frozenset(
+    {"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal", "message", "reasoning"}
+    | {"thinking", "redacted_thinking", "function", "custom", "function_call", "function_call_output"}
+    | {"custom_tool_call", "custom_tool_call_output", "tool_use", "tool_result", "local_shell_call"}
+    | {"local_shell_call_output"}
 )
+_PLAIN_PARTS = frozenset(
+    {"text", "thought", "thoughtSignature", "thought_signature", "functionCall", "functionResponse"}
+)
+_MEDIA = frozenset({"audio", "file", "file_id", "file_url", "image", "image_url", "input_audio", "source", "video_url"})
+_SAID = ("messages", "input", "contents", "system", "systemInstruction", "system_instruction")
+_INNER = ("content", "output", "parts")
 _MOST = 2**31
 _LONGEST_ANSWER = 2**18  # tokens; no model gives twice as much, and calls need not wait for each other far from a limit
 _BYTES_PER_TOKEN = 4  # on average; no token has less than one
@@ -123,6 +128,21 @@ def most_of(request: ModelRequest, price: ModelPrice | None) -> Amount:
     return Amount(tokens_in + tokens_out, usd / 1_000_000)
 
 
+def abandoned(request: ModelRequest, held: Amount, price: ModelPrice | None) -> Amount:
+    """What counts of a call that was left before anybody said what it took: all that was set aside, as far as it has
+    an end; else a token for each byte, and the longest answer.
+    """
+    if held.tokens < _UNKNOWN:
+        return held
+    counts: TokenCounts = {
+        "input_tokens": _size(request),
+        "cached_tokens": 0,
+        "output_tokens": _LONGEST_ANSWER,
+        "reasoning_tokens": 0,
+    }
+    return Amount(_size(request) + _LONGEST_ANSWER, 0.0 if price is None else cost(price, counts))
+
+
 def estimate_of(request: ModelRequest, said_bytes: int, price: ModelPrice | None) -> Amount:
     """About what a call took that was broken off before anybody said how much."""
     tokens_in, tokens_out = -(-_size(request) // _BYTES_PER_TOKEN), -(-said_bytes // _BYTES_PER_TOKEN)
@@ -141,12 +161,35 @@ def _size(request: ModelRequest) -> int:
 
 def _most_input(request: ModelRequest) -> float:
     payload = request.payload or {}
-    if any(payload.get(name) is not None for name in _ELSEWHERE) or any(each in request.body for each in _REFERENCES):
+    if any(payload.get(name) is not None for name in _ELSEWHERE) or request.spooled is not None:
+        return _UNKNOWN  # of what is in a file only the short values are here
+    if not all(_is_plain(payload.get(name)) for name in _SAID):
         return _UNKNOWN
     tools = payload.get("tools")
     if isinstance(tools, list) and any(isinstance(tool, dict) and _is_the_providers(tool) for tool in tools):
         return _UNKNOWN
     return _size(request)
+
+
+def _is_plain(said: Any) -> bool:
+    """Whether nothing but text, thoughts and calls is in something that a request says."""
+    waiting = [said]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            kind, parts = each.get("type", "message"), each.get("parts", [])
+            if not isinstance(kind, str) or kind not in _PLAIN_BLOCKS or not _MEDIA.isdisjoint(each):
+                return False
+            if not isinstance(parts, list) or not all(map(_is_plain_part, parts)):
+                return False
+            waiting += [each[name] for name in _INNER if name in each]
+    return True
+
+
+def _is_plain_part(part: Any) -> bool:
+    return isinstance(part, dict) and part.keys() <= _PLAIN_PARTS and "parts" not in table(part.get("functionResponse"))
 
 
 def _is_the_providers(tool: dict[str, Any]) -> bool:

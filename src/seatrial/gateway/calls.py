@@ -107,7 +107,12 @@ def _as_written(secret: str) -> bytes:
 
 def read_calls(path: Path) -> list[ModelCall]:
     """The calls of a trial with what is new in each. Raises OSError, or ValueError for a line that is none."""
-    return [ModelCall.model_validate_json(line) for line in path.read_bytes().splitlines() if line]
+    return parse_calls(path.read_bytes())
+
+
+def parse_calls(content: bytes) -> list[ModelCall]:
+    """The same of what the file says. Raises ValueError for a line that is none."""
+    return [ModelCall.model_validate_json(line) for line in content.splitlines() if line]
 
 
 def conversation(calls: Sequence[ModelCall], index: int) -> list[Any]:

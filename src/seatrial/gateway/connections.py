@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 import struct
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -130,6 +131,7 @@ class Connections(web.Server):
                 self._starve(error)
                 return
             self._starved_since = None
+            self._session.waits.came_late(_waited_sec(connection))
             connection.setblocking(False)
             task = self._loop.create_task(self._join(connection))
             self._joining.add(task)
@@ -176,6 +178,12 @@ class Connections(web.Server):
                 known = before.get(handler)
                 self._unread[handler] = known if known is not None and known[0] == size else (size, now)
         return [each for each, (_, since) in self._unread.items() if now - since > self._limits.stalled_sec]
+
+
+def _waited_sec(connection: socket.socket) -> float:
+    """How long what came in by a connection that was just accepted lay there."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
+    return int.from_bytes(info[52:56], sys.byteorder) / 1000  # tcpi_last_data_recv
 
 
 def _reset(transport: asyncio.Transport) -> None:

@@ -13,6 +13,7 @@ from seatrial.gateway.api import ModelReply, ModelRequest
 from seatrial.gateway.array_stream import ArrayWay, wants_array
 from seatrial.gateway.bodies import BodyTooLargeError, HttpAnswer, is_nested_too_deeply, read_json
 from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.dialects.fields import with_one_model
 from seatrial.gateway.foreign import (
     answer_in_dialect,
     error_in_dialect,
@@ -83,9 +84,11 @@ async def _call(session: Session, request: ModelRequest, way: Way) -> None:
 
 
 async def _ask(session: Session, request: ModelRequest, outgoing: ModelRequest, way: Way, notes: CallNotes) -> None:
+    session.passes_on(outgoing, notes.wait)
     async with session.upstream.ask(outgoing) as reply:
         if request.stream and reply.status < 300:
-            await pass_on_stream(request, outgoing, reply, way, notes)
+            with HttpAnswer(session.bodies) as answer:
+                await pass_on_stream(request, outgoing, reply, way, notes, answer)
             return
         if reply.whole is not None and reply.status < 300:
             said = _heard(request, outgoing, reply.status, reply.whole, notes)
@@ -131,6 +134,8 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
     """The request as the upstream gets it: with the run's own values where it sets any, and a count of tokens."""
     dialect, payload, options = request.dialect, request.payload, session.options
     assert dialect is not None and payload is not None  # noqa: S101, PT018 - as above
+    if options.model is not None:
+        payload = _with_one_model(session, payload, notes)
     if options.model is not None or options.sampling:
         payload = DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
         notes.asked(payload)
@@ -144,6 +149,14 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
     if payload is request.payload:
         return request
     return request._replace(payload=payload, body=written(dialect, payload))
+
+
+def _with_one_model(session: Session, payload: dict[str, Any], notes: CallNotes) -> dict[str, Any]:
+    payload, dropped = with_one_model(payload)
+    if dropped and session.options.translation == "strict":
+        raise Untranslatable(dropped[0], "it may name another model, and this run has one")
+    notes.left_out(dropped)
+    return payload
 
 
 def _heard(request: ModelRequest, outgoing: ModelRequest, status: int, body: bytes, notes: CallNotes) -> bytes:

@@ -58,7 +58,7 @@ def in_another_dialect(session: Session, request: ModelRequest, target: Dialect,
     model = request.payload.get("model")
     without = session.omissions.refused.get(model, ()) if isinstance(model, str) else ()
     translated = translate(request.payload, request.dialect, target, session.options.translation, without)
-    notes.translated(translated.omitted)
+    notes.left_out(translated.omitted)
     payload = DIALECTS[target].with_usage(translated.payload) if request.stream else translated.payload
     return request._replace(
         path=call_path(target, payload),

@@ -34,5 +34,5 @@ class Limits:
     memory_bytes: int = 8 * MiB
     disk_bytes: int = 512 * MiB
     answer_bytes: int = 128 * MiB
-    """How much of answers that are not streamed may wait to be read by the agent."""
+    """How much answers under way may have together: whole ones that wait for the agent, streams as they are noted."""
     spool: Path | None = None

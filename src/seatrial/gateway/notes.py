@@ -13,6 +13,7 @@ from seatrial.gateway.bodies import Spooled
 from seatrial.gateway.budget import Amount
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule
+from seatrial.gateway.dialects.fields import with_one_model
 from seatrial.gateway.dialects.google_paths import read_path, with_path
 from seatrial.gateway.ended import EndedCall, ToldReason
 from seatrial.gateway.session import Session
@@ -73,10 +74,10 @@ class CallNotes:
         """What is really asked for, in the agent's dialect."""
         self._payload = payload
 
-    def translated(self, omitted: tuple[str, ...]) -> None:
-        """What was left out of the request on its way into another dialect."""
-        if new := self._session.omissions.first_seen(omitted):
-            self._call["omitted"] = tuple(new)
+    def left_out(self, omitted: tuple[str, ...]) -> None:
+        """What was left out of the request: other models, or what another dialect has no place for."""
+        if omitted and (new := self._session.omissions.first_seen(omitted)):
+            self._call["omitted"] = (*self._call.get("omitted", ()), *new)
 
     def lighten(self, request: ModelRequest) -> None:
         """Keep only this of a large request; the rest is read again from its file when the call has ended."""
@@ -162,6 +163,8 @@ class CallNotes:
             payload = with_path(payload, path)
         if options.model is None and not options.sampling:
             return cast(dict[str, Any], payload)
+        if options.model is not None:
+            payload, _ = with_one_model(payload)
         return DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
 
     def _add_what_it_says(self, spoken: DialectModule, response: dict[str, Any]) -> None:

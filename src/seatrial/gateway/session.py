@@ -11,16 +11,17 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
-from seatrial.gateway.api import ModelRequest, SeenThrough, Troubled, Upstream
+from seatrial.gateway.api import Answering, ModelRequest, SeenThrough, Troubled, Upstream
 from seatrial.gateway.bodies import Bodies
-from seatrial.gateway.budget import Amount, Budget, estimate_of, most_of
+from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of, most_of
 from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
 from seatrial.gateway.limits import Limits
 from seatrial.gateway.neutral.losses import Translation
 from seatrial.gateway.omissions import Omissions
 from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
-from seatrial.gateway.silence import Waits
+from seatrial.gateway.silence import Wait, Waits
 from seatrial.gateway.tally import CallTally
+from seatrial.gateway.upstreams.second_opinion import plain_question
 from seatrial.model.record import ModelUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
@@ -82,6 +83,7 @@ class Session:
         self.waits = Waits(sees_through=isinstance(upstream, SeenThrough))
         self.broken = asyncio.Event()
         self.failure: ProviderError | None = None
+        self._latest: tuple[ModelRequest, Wait] | None = None  # as it went out, until one is answered
         self.omissions = Omissions()
         self.budget = Budget(options.max_tokens, options.max_cost_usd)
         self._prices = prices
@@ -115,6 +117,11 @@ class Session:
         name = _model(request)
         asked = f"the cost of {name!r:.100} is not known" if name else "the request names no model"
         return f"{asked}, and this run may cost {most:g} USD at most; the model's price must be in the file of --prices"
+
+    def passes_on(self, request: ModelRequest, wait: Wait) -> None:
+        """A call goes to the upstream."""
+        # What is large is not kept for that, nor does its file outlive it.
+        self._latest = (request, wait) if request.spooled is None else None
 
     async def hold(self, request: ModelRequest) -> Amount:
         """Set aside the most that a call can take, when there is room for it; `end` lets it go."""
@@ -173,8 +180,10 @@ class Session:
         if "usage" in call and any(call["usage"].values()):  # one that counts nothing counts for nothing
             counts = call["usage"]
             self.budget.spend(Amount(counts["input_tokens"] + counts["output_tokens"], call.get("cost_usd", 0.0)))
+        elif "error" in call and _is_nobodys_failure(call):
+            # Nobody gets answers for less by leaving before their count has come.
+            self.budget.spend(abandoned(request, held, self._price_of(call.get("upstream_model"))))
         elif call.get("status", 200) < 300 and _is_nobodys_failure(call):
-            # Nobody gets answers for nothing by leaving before their count has come.
             said = len(orjson.dumps(call["response"])) if "response" in call else 0
             self.budget.spend(estimate_of(request, said, self._price_of(call.get("upstream_model"))))
         self.budget.let_go(held)
@@ -211,6 +220,7 @@ class Session:
         if "status" in call:
             self._answered += 1
             self._good += call["status"] < 300 and _had_its_answer(call)
+            self._latest = self._latest if "error" in call else None
         elif "error" in call and call["error"]["kind"] == "agent":
             self._note_refusal(call["error"]["message"])
 
@@ -238,13 +248,35 @@ class Session:
     async def check_end(self, *, timed_out: bool) -> None:
         """Raise ProviderError if the model failed the agent, which has just ended or run out of its time.
 
-        Waits for a while if the agent ended while the model owed it an answer, to see whether that comes.
+        If nobody can tell yet, the model is asked a plain question, for which it has a few seconds.
         """
-        if self.failure is None and not timed_out:
-            await self.waits.settle()
+        for _ in range(2):  # connections that wait already are found, and accepted
+            await asyncio.sleep(0)
+        if self.failure is None and (late := self.waits.late_sec()) is not None:
+            raise ProviderError(f"the gateway accepted a connection of the agent's only after {late:.1f} s")
+        if self.failure is None and (not timed_out or self.trouble() is not None):
+            await self._clear_up(timed_out=timed_out)
         failure = self.failure or self.silence(timed_out=timed_out)
         if failure is not None:
             raise failure
+
+    async def _clear_up(self, *, timed_out: bool) -> None:
+        seconds, upstream = self.waits.doubt_sec(timed_out=timed_out), self.upstream
+        if seconds is None or self._latest is None or not isinstance(upstream, Answering):
+            return
+        latest, wait = self._latest
+        if self.waits.is_patient and upstream.is_stuck(self.number):
+            self.waits.fail(self.trouble())
+            return
+        trouble = self.trouble()
+        if not timed_out:  # they would take places at the provider
+            self.waits.break_off()
+        if await _answered(upstream, _plain(latest), seconds) is False:
+            self.waits.fail(trouble)
+            return
+        unheard = self.waits.is_patient and wait.heard_at is None
+        if unheard and await _answered(upstream, latest, self.waits.silent_sec / 2):
+            self.waits.fail("asked once more, it answered in less than half the time")
 
     def trouble(self) -> str | None:
         """What kept the upstream from answering the latest call of this trial, as far as it tells."""
@@ -257,7 +289,7 @@ class Session:
             return None
         when = "the agent's time was over" if timed_out else "the agent gave up"
         before = f"{self._good} of its {self._calls} calls had been answered"
-        why = f"; {trouble}" if (trouble := self.trouble()) else ""
+        why = f"; {trouble}" if (trouble := self.waits.trouble or self.trouble()) else ""
         return ModelSilentError(f"the model had been silent for {silent:.1f} s when {when} ({before}){why}")
 
     @property
@@ -279,6 +311,19 @@ class Session:
             prices=(self._prices.label or None) if priced else None,
             omitted=self.omissions.noted,
         )
+
+
+def _plain(request: ModelRequest) -> ModelRequest:
+    assert request.dialect is not None  # noqa: S101 - only calls are passed on
+    return plain_question(request.dialect, _model(request) or "", request.trial)
+
+
+async def _answered(upstream: Answering, request: ModelRequest, seconds: float) -> bool | None:
+    try:
+        async with asyncio.timeout(seconds):
+            return await upstream.answers(request)
+    except TimeoutError:
+        return False
 
 
 def _model(request: ModelRequest) -> str | None:

@@ -2,12 +2,12 @@
 
 An agent chooses when it asks and when it hangs up, so neither may decide by itself whether its trial counts. A call
 that is hung up on before its answer is complete is therefore seen through, until the model says one more word (then it
-was the agent who did not wait) or has been silent for so long that nobody need have waited longer.
+was the agent who did not wait) or has been silent for so long that nobody need have waited longer. When the agent has
+ended before that is known, a plain question tells, for which the model has as long as the agent waited.
 """
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic
 from typing import Any, Literal
 
@@ -20,6 +20,10 @@ _SLOWER = 2.0  # so many times the slowest answer before
 _MODEST = 16  # whoever has more calls open at a time waits for itself
 _FLOOD = 64  # and whoever has more than this is what keeps the provider busy
 _MOST_SEEN_THROUGH = 4
+_GLANCE_SEC = 1.0  # whoever had an answer before and leaves a call sooner than this does not wait for it
+_LATE_SEC = 1.0  # a client may give up on a connection that is not accepted for so long
+_LEAST_DOUBT_SEC = 3.0  # some models take this long to say a word
+_MOST_DOUBT_SEC = 10.0  # nobody waits longer for a trial whose agent has ended
 
 Leaver = Literal["agent", "us"]
 Answering = asyncio.Task[Any] | None
@@ -57,8 +61,6 @@ class Wait:
         now = waits.clock()
         if self.heard_at is None:
             waits.first_word(now - self.started)
-        elif self.left_at is not None:
-            waits.news.set()
         self.heard_at = waits.last_word = now
 
     def silent_sec(self) -> float:
@@ -89,7 +91,19 @@ class Waits:
         self._silent = 0.0  # seconds waited since the last word, up to `_counted_at`
         self._counted_at = clock()
         self._owed: tuple[float, float] | None = None  # when a call was given up, and after how long a silence
-        self.news = asyncio.Event()
+        self._left_at = float("-inf")  # when the agent last hung up on a call
+        self._late: tuple[float, float] | None = None  # when a connection was accepted too late, and how much
+        self._failed = False
+        self.trouble: str | None = None
+
+    def came_late(self, seconds: float) -> None:
+        """A connection of the agent's has waited so long to be accepted."""
+        if seconds >= _LATE_SEC and len(self._open) <= _MODEST:
+            self._late = (self.clock(), seconds)
+
+    def late_sec(self) -> float | None:
+        """How long a connection waited in vain: none had a word from the model since."""
+        return self._late[1] if self._late is not None and self._late[0] >= self.last_word else None
 
     def agent_starts(self, agent_sec: float | None) -> None:
         """The agent begins now and has so much time, None for any. The shortest time told counts."""
@@ -125,12 +139,10 @@ class Waits:
             self._seen_through -= 1
         if not answered and (silent := wait.silent_sec()) >= longest_silence_sec(self._agent_sec, self._slowest):
             self._owed = (now, silent)
-        self.news.set()
 
     def first_word(self, after_sec: float) -> None:
         """A call has had its first word."""
         self._slowest = max(self._slowest, after_sec)
-        self.news.set()
 
     def agent_left(self, task: asyncio.Task[Any]) -> None:
         """The agent has hung up on the call that a task answers, which may have to go on without it for a while."""
@@ -138,7 +150,7 @@ class Waits:
         if wait is None:
             task.cancel()
             return
-        wait.left_at = self.clock()
+        wait.left_at = self._left_at = self.clock()
         wait.left_by = "us" if self.closed or wait.left_at >= self._deadline else "agent"
         left_sec = self._doubt_left_sec(wait)
         may_go_on = self._sees_through and wait.left_by == "agent" and self._seen_through < _MOST_SEEN_THROUGH
@@ -152,20 +164,48 @@ class Waits:
         """Whether so many calls were open during one that the agent itself may be what is too much for the provider."""
         return self._flooded_at >= wait.started
 
-    async def settle(self) -> None:
-        """Wait until it is known of each call that an agent ended without whether the model would have answered."""
-        ended_at = self.clock()
-        while (left_sec := self._doubt_sec(ended_at)) is not None:
-            self.news.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_sec):
-                    await self.news.wait()
+    def doubt_sec(self, *, timed_out: bool) -> float | None:
+        """How long a plain question to the model may take now that the agent has ended; None if there is no doubt whose
+        failure it is that calls came to nothing.
+
+        There is one while a call is open, or was left, that has had no word since any call had one.
+        """
+        if self.owed_sec(timed_out=timed_out) is not None or len(self._open) > _MODEST:
+            return None
+        if not self._open and self._left_at <= self.last_word:
+            return None
+        if not self.is_patient and self.last_word > float("-inf"):
+            return None
+        return min(max(self._silent, self._slowest, _LEAST_DOUBT_SEC), _MOST_DOUBT_SEC)
+
+    def break_off(self) -> None:
+        """Break off the calls of an agent that has ended by itself."""
+        for wait in self._open.values():
+            wait.left_by = wait.left_by or "agent"
+            if wait.task is not None:
+                wait.task.cancel()
+
+    @property
+    def silent_sec(self) -> float:
+        """How long calls have waited since the last word, all in all."""
+        return self._silent
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether the agent has waited for longer than a glance since the last word."""
+        return self._silent >= _GLANCE_SEC
+
+    def fail(self, trouble: str | None) -> None:
+        """The silence is the model's failure, however short it was: it would not even answer a plain question."""
+        self._failed, self.trouble = True, trouble
 
     def owed_sec(self, *, timed_out: bool) -> float | None:
         """How long the model had been silent when the agent ended, if that is its failure."""
         now = self.clock()
         self._count(now)
         silent = self._silent
+        if self._failed:
+            return silent
         if len(self._open) <= _MODEST:
             silent = max([silent, *(wait.silent_sec() for wait in self._open.values())])
         if self._owed is not None and self._owed[0] >= self.last_word:
@@ -173,20 +213,11 @@ class Waits:
         limit = robbed_sec if timed_out and now >= self._deadline else longest_silence_sec
         return silent if silent >= limit(self._agent_sec, self._slowest) else None
 
-    def _doubt_sec(self, ended_at: float) -> float | None:
-        left = [self._doubt_left_sec(wait) for wait in self._open.values() if self._is_doubtful(wait, ended_at)]
-        return min(left) if left and min(left) > 0 else None
-
     def _doubt_left_sec(self, wait: Wait) -> float:
         """How much longer a call that its agent did not wait for may be silent: as long as the agent could have waited
         in its own time, so that nobody escapes an answer by leaving early."""
         could_wait_sec = min(LONG_SEC, self._deadline - wait.silent_since)
         return max(longest_silence_sec(self._agent_sec, self._slowest), could_wait_sec) - wait.silent_sec()
-
-    def _is_doubtful(self, wait: Wait, ended_at: float) -> bool:
-        if wait.left_at is None:
-            return wait.heard_at is None or self.last_word < ended_at
-        return self.last_word <= wait.left_at
 
     def _count(self, now: float) -> None:
         """Bring the sum of the silence up to now."""

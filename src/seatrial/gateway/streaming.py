@@ -5,6 +5,7 @@ from typing import Protocol
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelReply, ModelRequest
+from seatrial.gateway.bodies import HttpAnswer
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.dialects.api import DialectModule, StreamAssembler
 from seatrial.gateway.keep_alive import KeepAlives
@@ -24,9 +25,10 @@ class _Way(Protocol):
 
 
 async def pass_on_stream(
-    request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: _Way, notes: CallNotes
+    request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: _Way, notes: CallNotes, answer: HttpAnswer
 ) -> None:
-    """Pass a stream on as it comes, translated if need be. Raises ProviderError when it breaks off.
+    """Pass a stream on as it comes, translated if need be. Raises ProviderError when it breaks off, and
+    BodyTooLargeError when the answers under way get too large: what it amounts to is kept in memory.
 
     A count of tokens that the agent did not ask for is kept from it.
     """
@@ -55,8 +57,10 @@ async def pass_on_stream(
                 later.append(chunk)
                 size += len(chunk)
                 if size > enough:
+                    answer.count(size)
                     size, enough = 0, record.catch_up()
             else:
+                answer.count(len(chunk))
                 await passage.write(record.read(chunk))
         last = record.close()
         if passage is not None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from seatrial.gateway.calls import read_calls
 from seatrial.gateway.dialects.fields import dump
 from seatrial.model.record import SCORED_OUTCOMES, TrialRecord
 from seatrial.report.export import TrialTalk, find_talks, training_lines
@@ -129,7 +128,7 @@ def _metrics(breakdown: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 def _turns(talk: TrialTalk) -> list[dict[str, Any]]:
     """The tokens of each answer of the main conversation; none unless the server told them of every one."""
-    main = [thread for thread in find_threads(read_calls(talk.path)) if thread.name == MAIN]
+    main = [thread for thread in find_threads(talk.calls()) if thread.name == MAIN]
     told = [read_tokens(each.call.response or {}) for thread in main for each in thread.calls if each.taken]
     known = [each for each in told if each is not None]
     if not known or len(known) < len(told):

@@ -1,14 +1,17 @@
 """What is exported of a trial: its trajectory, or lines of training data, with what became of the trial beside them."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from seatrial.gateway.calls import CALLS_FILE, read_calls
+from seatrial.gateway.calls import CALLS_FILE, parse_calls
 from seatrial.gateway.recorded import RecordedCalls
 from seatrial.model.annotation import Annotation
 from seatrial.model.record import TrialRecord
+from seatrial.model.trace import ModelCall
+from seatrial.store.files import read_below
 from seatrial.trajectories.atif import TrajectoryFiles, make_trajectory, session_of
 from seatrial.trajectories.chat_lines import chat_line
 from seatrial.trajectories.dialogue import Dialogue, dialogues
@@ -30,7 +33,16 @@ class TrialTalk:
     record: TrialRecord
     step: str | None
     path: Path
+    job: Path
     annotations: Sequence[Annotation] = ()
+
+    def stored(self) -> bytes:
+        """The calls as they are stored. Raises StoreError for a file that is a link, or lies behind one in the job."""
+        return read_below(self.path, self.job)
+
+    def calls(self) -> list[ModelCall]:
+        """The calls. Raises ValueError for damaged ones, and as `stored` does."""
+        return parse_calls(self.stored())
 
     @property
     def place(self) -> str:
@@ -73,16 +85,20 @@ class TrainingLine:
 
 
 def find_talks(record: TrialRecord, folder: Path, annotations: Sequence[Annotation] = ()) -> list[TrialTalk]:
-    """Where the calls of a trial are; a task with steps has those of each step. `annotations` are the trial's."""
+    """Where the calls of a trial are; a task with steps has those of each step. `annotations` are the trial's.
+
+    Links are taken for files here, so that whoever reads them says that they are links.
+    """
     names = dict.fromkeys([*(step.name for step in record.steps), *_step_folders(folder)])
     places: dict[str | None, Path] = {None: folder / CALLS_FILE}
     places.update({name: folder / "steps" / name / CALLS_FILE for name in names})
-    return [TrialTalk(record, step, path, annotations) for step, path in places.items() if path.is_file()]
+    job = folder.parent.parent
+    return [TrialTalk(record, step, path, job, annotations) for step, path in places.items() if os.path.lexists(path)]
 
 
 def trajectory_of(talk: TrialTalk) -> TrajectoryFiles | None:
-    """The trajectory of a trial; None if it has no conversation. Raises OSError, or ValueError for damaged calls."""
-    threads = find_threads(read_calls(talk.path))
+    """The trajectory of a trial; None if it has no conversation. Raises StoreError, or ValueError for damaged calls."""
+    threads = find_threads(talk.calls())
     if not threads:
         return None
     made = make_trajectory(threads, talk.record.agent, talk.session)
@@ -93,9 +109,9 @@ def trajectory_of(talk: TrialTalk) -> TrajectoryFiles | None:
 def training_lines(talk: TrialTalk, form: LineFormat, *, threads: Literal["main", "all"]) -> Iterator[TrainingLine]:
     """The lines of a trial, one for each thread, or for each stretch of one that was compacted.
 
-    Raises OSError, or ValueError for damaged calls.
+    Raises StoreError, or ValueError for damaged calls.
     """
-    calls = read_calls(talk.path)
+    calls = talk.calls()
     recorded = RecordedCalls(calls)
     for thread in find_threads(calls):
         if threads == "main" and thread.name != MAIN:

@@ -6,7 +6,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from seatrial.errors import StoreError, StoreFullError
@@ -22,6 +22,17 @@ _ADVICE = {
     errno.EINVAL: "move it elsewhere, then resume the job",
     errno.EFBIG: "move it elsewhere, then resume the job",
     errno.EIO: "the disk reports errors: check it before anything else",
+}
+
+_STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_REASONS = {
+    errno.ENOENT: "there is no such file",
+    errno.ELOOP: "it is a link, or lies behind one, and links are not followed",
+    errno.ENOTDIR: "it lies behind something that is no folder, or behind a link, and links are not followed",
+    errno.ENXIO: "it is no plain file",
+    errno.EACCES: "this user may not read it",
+    errno.ENAMETOOLONG: "no file can have a name so long",
 }
 
 
@@ -59,6 +70,54 @@ def check_plain(file: int, limit: int) -> os.stat_result:
     if status.st_size > limit:
         raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, expected {limit:,} at most")
     return status
+
+
+@contextmanager
+def open_plain(path: Path, folder: Path) -> Iterator[int]:
+    """The descriptor of a plain file in a stranger's folder. Only the folder itself may be a link.
+
+    Raises StoreError that says what is in the way: no such file, a link on the path, a pipe, a way out of the folder.
+    """
+    try:
+        file = _open(_names(path, folder), folder)
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        reason = _REASONS.get(number or 0, "its name is none that a file can have" if number is None else str(error))
+        raise StoreError(f"{path}: cannot be read: {reason}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise StoreError(f"{path}: cannot be read: it is no plain file")
+        yield file
+    finally:
+        os.close(file)
+
+
+def read_below(path: Path, folder: Path) -> bytes:
+    """What a plain file below a folder says. Raises StoreError as `open_plain` does."""
+    with open_plain(path, folder) as file, open(file, "rb", closefd=False) as opened:
+        return opened.read()
+
+
+def _names(path: Path, folder: Path) -> tuple[str, ...]:
+    below = PurePath(path)
+    if below.is_absolute():
+        if not below.is_relative_to(folder):
+            raise StoreError(f"{path}: cannot be read: it is not below {folder}")
+        below = below.relative_to(folder)
+    if not below.parts or ".." in below.parts:
+        raise StoreError(f"{path}: cannot be read: expected the path of a file below {folder}, without `..`")
+    return below.parts
+
+
+def _open(names: tuple[str, ...], folder: Path) -> int:
+    step = os.open(folder.resolve(), _STEP)
+    try:
+        for name in names[:-1]:
+            step, last = os.open(name, _STEP, dir_fd=step), step
+            os.close(last)
+        return os.open(names[-1], _FILE, dir_fd=step)
+    finally:
+        os.close(step)
 
 
 def create_file(path: str, content: bytes, mode: int = 0o666) -> None:

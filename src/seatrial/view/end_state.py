@@ -16,9 +16,10 @@ import zstandard
 
 from seatrial.errors import ContentError, StoreError
 from seatrial.sandbox.layer_marks import is_gone_mark
+from seatrial.store.files import open_plain
 from seatrial.trial.large_files import FOLDER, content_of
 from seatrial.trial.snapshot import ARCHIVE
-from seatrial.view.rendering.bounded import BoundedContent, open_plain
+from seatrial.view.rendering.bounded import BoundedContent
 from seatrial.view.rendering.tar_headers import CheckedEntry
 
 _MAX_READ, _MAX_ENTRIES, _MAX_WINDOW = 2**28, 15_000, 2**27

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seatrial.errors import SeatrialError, StoreError, UsageError
-from seatrial.store.files import remove_tree, storing
+from seatrial.store.files import open_plain, remove_tree, storing
 from seatrial.view.app import Viewer
 from seatrial.view.exporting.links import ExportLinks
 from seatrial.view.exporting.plan import ExportBounds, ExportPlan, PageKind, PlannedPage, PlannedRaw
@@ -17,7 +17,6 @@ from seatrial.view.pages.files import file_page
 from seatrial.view.pages.job import job_page
 from seatrial.view.pages.jobs import jobs_page
 from seatrial.view.pages.trial import change_page, conversation_page, trial_page
-from seatrial.view.rendering.bounded import open_plain
 from seatrial.view.settings import ViewSettings
 from seatrial.view.static_files import static_files
 from seatrial.view.templating import render

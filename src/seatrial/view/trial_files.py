@@ -21,7 +21,7 @@ def place_of(trial_id: str, path: str) -> Path:
     if trial_id in ("", ".", "..") or "/" in trial_id or "\0" in trial_id:
         raise StoreError(f"{trial_id!r}: cannot be the id of a trial")
     if not path or "\0" in path or any(name in ("", ".", "..") for name in names):
-        raise StoreError(f"{path!r}: cannot be shown: expected the path of a file below the trial's folder")
+        raise StoreError(f"{path!r}: cannot be read: expected the path of a file below the trial's folder")
     if elsewhere := _ELSEWHERE.fullmatch(names[0]):
         return Path(_FOLDERS[elsewhere[1]], f"{trial_id}.{elsewhere[2]}", *names[1:])
     return Path("trials", trial_id, *names)

@@ -128,7 +128,7 @@ def test_whatever_is_no_file_of_the_trial_is_refused(job, kind):
             answer = await client.get(URL(f"{PLACE}/{kind}/{path}", encoded=True))
             text = await answer.text()
             assert (answer.status, "hidden words" in text, "schema_version" in text) == (404, False, False), path
-            assert ".." in unquote(path) or "cannot be shown" in text, path
+            assert ".." in unquote(path) or "cannot be read" in text, path
         for place in ("/jobs/none/trials/x", "/jobs/job/trials/..%2f..", "/jobs/job/trials/none"):
             answer = await client.get(URL(f"{place}/{kind}/record.json", encoded=True))
             assert answer.status == 404, place

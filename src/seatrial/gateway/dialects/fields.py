@@ -1,6 +1,7 @@
 """Reading what strangers wrote: a value of the wrong type counts as absent, and nothing here raises."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,34 @@ from seatrial.gateway.ended import TokenCounts
 
 _MAX_COUNT = 2**40  # no call has so many tokens, and the sum over a trial must fit into its record
 _SHOWN = 80
+_DEEPEST = 100
+_ROUTE = re.compile(r"model|fallback|rout(e|ing)|plugin", re.IGNORECASE)
+_OWN_TOOLS = ("function", "custom")
+_SCHEMAS = frozenset(
+    {"schema", "json_schema", "parameters", "parametersJsonSchema", "parameters_json_schema", "input_schema"}
+    | {"responseSchema", "response_schema", "responseJsonSchema", "response_json_schema", "headers"}
+)
+_CONTENTS = frozenset(
+    {"messages", "input", "contents", "system", "systemInstruction", "system_instruction", "instructions", "metadata"}
+    | {"client_metadata", "labels", "prediction", "functions", "documents", "logit_bias", "chat_template_kwargs"}
+    | {"guided_json", "guided_choice", "structured_outputs", "json_schema"}
+)
+_FIELDS = _CONTENTS.union(
+    # of OpenAI's dialects
+    ("audio", "background", "context_management", "conversation", "function_call", "include", "modalities", "model"),
+    ("parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options", "stop"),
+    ("prompt_cache_retention", "reasoning", "reasoning_effort", "response_format", "safety_identifier", "text"),
+    ("service_tier", "stream_options", "tool_choice", "tools", "truncation", "user", "verbosity", "web_search_options"),
+    # of Anthropic's
+    ("betas", "cache_control", "container", "effort", "inference_geo", "mcp_servers", "output_config", "output_format"),
+    ("speed", "stop_sequences", "thinking"),
+    # of Google's
+    ("cachedContent", "cached_content", "generationConfig", "generation_config", "safetySettings", "safety_settings"),
+    ("serviceTier", "toolConfig", "tool_config"),
+    # of servers of open models
+    ("allowed_token_ids", "bad_words", "chat_template", "dry_sequence_breakers", "grammar", "guided_grammar"),
+    ("guided_regex", "mm_processor_kwargs", "samplers", "stop_token_ids", "stream_format", "usage"),
+)
 
 
 def table(value: Any) -> Payload:
@@ -92,6 +121,35 @@ def overridden(payload: Payload, model: str | None, values: Mapping[str, Any]) -
     if model is not None:
         changes["model"] = model
     return {**payload, **changes} if changes else payload
+
+
+def with_one_model(payload: Payload) -> tuple[Payload, tuple[str, ...]]:
+    """A request without fields by which a provider may take another model than `model`, and what they were called.
+
+    A field that no dialect has may be one, unless it is a number or a switch; so may a setting within the others that
+    is named like one.
+    """
+    dropped = [name for name, each in payload.items() if name not in _FIELDS and isinstance(each, str | list | dict)]
+    known = {name: each for name, each in payload.items() if name not in dropped}
+    for name in known.keys() - _CONTENTS:
+        if isinstance(known[name], dict | list):
+            known[name] = _without_routes(known[name], name, dropped)
+    return (known, tuple(dropped)) if dropped else (payload, ())
+
+
+def _without_routes(value: Any, path: str, dropped: list[str], depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, list):
+        return [_without_routes(each, f"{path}[{at}]", dropped, depth + 1) for at, each in enumerate(value)]
+    if not isinstance(value, dict) or value.get("type") in _OWN_TOOLS:
+        return value
+    dropped += [f"{path}.{name}" for name in value if _ROUTE.search(name)]
+    return {
+        name: each if name in _SCHEMAS else _without_routes(each, f"{path}.{name}", dropped, depth + 1)
+        for name, each in value.items()
+        if not _ROUTE.search(name)
+    }
 
 
 def told_error(body: Any) -> ToldError | None:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,7 @@ from typing import Any, Self
 import orjson
 
 from seatrial.errors import ProviderError, StoreError, UsageError
-from seatrial.gateway.api import ModelReply, ModelRequest, Upstream
+from seatrial.gateway.api import Answering, Keyed, ModelReply, ModelRequest, Troubled, Upstream
 from seatrial.gateway.dialects import DIALECTS
 from seatrial.gateway.sse import SseReader
 from seatrial.gateway.upstreams.answers import answer
@@ -38,6 +38,7 @@ class CachedUpstream:
         self._folder = folder
         self._scope = scope
         self._stack = AsyncExitStack()
+        self.secrets: Sequence[str] = inner.secrets if isinstance(inner, Keyed) else ()
 
     @property
     def dialects(self) -> frozenset[Dialect]:
@@ -47,6 +48,18 @@ class CachedUpstream:
     def fresh(self) -> "CachedUpstream":
         """For another trial: the same folder before a fresh start of what is behind, if that has one."""
         return CachedUpstream(for_trial(self._inner), self._folder, self._scope)
+
+    def is_stuck(self, trial: int) -> bool:
+        """Whether a call has not got as far as the upstream behind."""
+        return isinstance(self._inner, Answering) and self._inner.is_stuck(trial)
+
+    async def answers(self, request: ModelRequest) -> bool | None:
+        """Whether the upstream behind answers."""
+        return await self._inner.answers(request) if isinstance(self._inner, Answering) else None
+
+    def trouble(self, trial: int) -> str | None:
+        """What kept the upstream behind from answering."""
+        return self._inner.trouble(trial) if isinstance(self._inner, Troubled) else None
 
     async def __aenter__(self) -> Self:
         try:

@@ -14,7 +14,7 @@ from seatrial.gateway.upstreams.backoff import (
     retry_after,
     told_delay,
 )
-from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.body import Body, Hider
 from seatrial.gateway.upstreams.http_client import in_words, is_unreadable
 from seatrial.gateway.upstreams.outgoing import Outgoing
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
@@ -22,7 +22,6 @@ from seatrial.gateway.upstreams.second_opinion import is_doubtful, may_pass
 
 _SHOWN_BYTES = 80
 _WRONG_KEY = b"API_KEY_INVALID"
-_HIDDEN = "[key]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,9 @@ class UpstreamFailure:
 class FailureReader:
     """Tells what failures of one provider mean. Nothing that it says has our key in it."""
 
-    def __init__(self, options: ProviderOptions, key: str | None) -> None:
+    def __init__(self, options: ProviderOptions, hider: Hider) -> None:
         self._options = options
-        self._key = key
+        self.hide = hider.text
 
     def garbage(self, response: aiohttp.ClientResponse, body: Body) -> UpstreamFailure:
         """A good status with something that no model says."""
@@ -92,11 +91,3 @@ class FailureReader:
     def where(self) -> str:
         """The provider, in a sentence."""
         return f"the provider at {self._options.base_url}"
-
-    def hide(self, text: str) -> str:
-        """The text without our key."""
-        return text.replace(self._key, _HIDDEN) if self._key else text
-
-    def without_key(self, said: bytes) -> bytes:
-        """What was said, without our key."""
-        return said.replace(self._key.encode(), _HIDDEN.encode()) if self._key else said

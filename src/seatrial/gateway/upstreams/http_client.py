@@ -1,10 +1,12 @@
 """The HTTP client of a provider: whom it trusts, which proxy it takes, and the key that it sends."""
 
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 
 from seatrial.errors import UsageError
@@ -26,12 +28,25 @@ def read_key(options: ProviderOptions, environ: Mapping[str, str]) -> str | None
     return key
 
 
-def open_session(options: ProviderOptions) -> aiohttp.ClientSession:
-    """A client for a provider, to be closed."""
+class _Connector(aiohttp.TCPConnector):
+    """Calls `connected` in the task of a request that has got its connection."""
+
+    def __init__(self, connected: Callable[[], object], **options: Any) -> None:
+        super().__init__(**options)
+        self._connected = connected
+
+    async def connect(self, *args: Any, **options: Any) -> Connection:
+        connection = await super().connect(*args, **options)
+        self._connected()
+        return connection
+
+
+def open_session(options: ProviderOptions, connected: Callable[[], object]) -> aiohttp.ClientSession:
+    """A client for a provider, to be closed. `connected` is called in the task of each request, before it is sent."""
     return aiohttp.ClientSession(
         # The slots are the only limit: a second one here would make requests wait where no time-out looks.
-        connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=60, ttl_dns_cache=300, ssl=client_trust(options.ca_file)
+        connector=_Connector(
+            connected, limit=0, keepalive_timeout=60, ttl_dns_cache=300, ssl=client_trust(options.ca_file)
         ),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_sec),
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -23,7 +23,7 @@ from seatrial.gateway.upstreams.backoff import (
     RETRIED_STATUSES,
     wait_before,
 )
-from seatrial.gateway.upstreams.body import Body
+from seatrial.gateway.upstreams.body import Body, Hider, secrets_of
 from seatrial.gateway.upstreams.failures import FailureReader, UpstreamFailure
 from seatrial.gateway.upstreams.http_client import open_session, read_key
 from seatrial.gateway.upstreams.outgoing import Envelope, Outgoing
@@ -31,7 +31,7 @@ from seatrial.gateway.upstreams.passing_on import returned_headers
 from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.second_opinion import ASKED_WITHIN_SEC, Pulse, is_doubtful, plain_question
 from seatrial.gateway.upstreams.slots import Slots
-from seatrial.gateway.upstreams.wait_limit import WaitLimit
+from seatrial.gateway.upstreams.wait_limit import Waiting, WaitLimit
 from seatrial.model.trace import Dialect
 
 _MOST_ERROR_BYTES = 1024 * 1024
@@ -58,13 +58,16 @@ class HttpProvider:
         self.options = options
         key = read_key(options, environ)
         self._envelope = Envelope(options, key)
-        self._failures = FailureReader(options, key)
+        self.secrets = secrets_of(key, options.headers)
+        self._hider = Hider(self.secrets)
+        self._failures = FailureReader(options, self._hider)
         self._sleep = sleep
         self._chance = chance
         self._slots = Slots(options.max_concurrent)
         self._patience = WaitLimit(options.first_byte_timeout_sec)
         self._pulse = Pulse()
         self._troubles: dict[int, str] = {}
+        self._unsent: dict[Waiting, int] = {}  # trials by the tasks of their calls that have no connection yet
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -75,7 +78,7 @@ class HttpProvider:
     async def __aenter__(self) -> Self:
         if self._session is not None:
             raise RuntimeError("this provider is open already")
-        self._session = open_session(self.options)
+        self._session = open_session(self.options, lambda: self._unsent.pop(asyncio.current_task(), None))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -109,13 +112,21 @@ class HttpProvider:
     async def _turn(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | UpstreamFailure:
         """One attempt, in a slot that it keeps only with an answer: whoever waits must not keep others from theirs."""
         trial = asked.request.trial
-        await self._slots.acquire(trial)
+        task = asyncio.current_task()
+        self._unsent[task] = trial
+        try:
+            await self._slots.acquire(trial)
+        except BaseException:
+            self._unsent.pop(task, None)
+            raise
         try:
             outcome = await self._attempt(outgoing, asked)
         except BaseException:
             asked.body = None
             self._slots.release(trial)
             raise
+        finally:
+            self._unsent.pop(task, None)
         if isinstance(outcome, ModelReply):
             if self._troubles:
                 self._troubles.pop(trial, None)
@@ -129,7 +140,13 @@ class HttpProvider:
 
     def trouble(self, trial: int) -> str | None:
         """What went wrong with the latest attempt for a trial, None if nothing did."""
+        if self.is_stuck(trial):
+            return f"a call has not reached {self._failures.where}: no connection, or no place free among its calls"
         return self._troubles.get(trial)
+
+    def is_stuck(self, trial: int) -> bool:
+        """Whether a call of a trial waits for a place among those at a time, or for a connection."""
+        return trial in self._unsent.values()
 
     async def _second_opinion(
         self, outgoing: Outgoing, asked: "_Asked", failure: UpstreamFailure, began: float
@@ -138,7 +155,7 @@ class HttpProvider:
         # What a key may do does not change from one call to the next.
         lasting = failure.hopeless and failure.status not in RETRIED_STATUSES
         since = began - ASKED_WITHIN_SEC if lasting else began
-        if not self._pulse.beats_since(asked.request, since) and not await self._answers_a_plain_question(asked):
+        if not self._pulse.beats_since(asked.request, since) and not await self._answers_plainly(asked.request):
             raise final_error(failure.message, failure.status) if failure.hopeless else self._given_up(failure)
         if lasting and failure.told is not None:
             return failure.told
@@ -150,20 +167,31 @@ class HttpProvider:
             return outcome.told
         raise self._given_up(outcome)
 
-    async def _answers_a_plain_question(self, asked: "_Asked") -> bool:
-        request = asked.request
+    async def _answers_plainly(self, request: ModelRequest) -> bool:
         name = (request.payload or {}).get("model")
         if request.dialect is None or not isinstance(name, str):
             return False
-        plain = _Asked(plain_question(request.dialect, name, request.trial), self._answer, self._end)
         try:
             async with asyncio.timeout(ASKED_WITHIN_SEC):
-                outcome = await self._turn(self._envelope.prepare(plain.request), plain)
+                return await self.answers(plain_question(request.dialect, name, request.trial))
         except TimeoutError:
             return False
+
+    async def answers(self, request: ModelRequest) -> bool:
+        """Whether a model gives a good answer to a request, or begins a stream, asked once."""
+        asked = _Asked(request, self._answer, self._end)
+        try:
+            outcome = await self._turn(self._envelope.prepare(request), asked)
+            if isinstance(outcome, UpstreamFailure) or outcome.status >= 300:
+                return False
+            if not request.stream:
+                async for _ in outcome.chunks:
+                    pass
+        except ProviderError:
+            return False
         finally:
-            self._end(plain)
-        return isinstance(outcome, ModelReply) and outcome.status < 300
+            self._end(asked)
+        return True
 
     def _given_up(self, failure: UpstreamFailure) -> ProviderError:
         kind = ModelSilentError if failure.silent else ProviderError
@@ -189,7 +217,7 @@ class HttpProvider:
                     allow_redirects=False,
                 )
                 # Until the first bytes are here, so that a cut before them can still be made good.
-                body = asked.body = await Body.begun(response, self.options.idle_timeout_sec)
+                body = asked.body = await Body.begun(response, self.options.idle_timeout_sec, self._hider)
         except (aiohttp.ClientError, OSError) as error:
             return self._failures.unreachable(error)
         if response.status < 300:
@@ -197,8 +225,12 @@ class HttpProvider:
             if outgoing.dialect is not None and not _may_be_answer(outgoing.dialect, asked.request, body.first, whole):
                 return self._failures.garbage(response, body)
             self._pulse.beat(asked.request)
-            return ModelReply(response.status, returned_headers(response.headers), body, whole)
+            return ModelReply(response.status, self._returned(response), body, whole)
         return await self._judged(outgoing, response, asked)
+
+    def _returned(self, response: aiohttp.ClientResponse) -> dict[str, str]:
+        hide = self._hider.text
+        return {name: hide(value) for name, value in returned_headers(response.headers).items()}
 
     async def _judged(
         self, outgoing: Outgoing, response: aiohttp.ClientResponse, asked: "_Asked"
@@ -207,12 +239,11 @@ class HttpProvider:
         body = asked.body
         assert body is not None  # noqa: S101 - it has begun
         try:
-            said = self._failures.without_key(await body.read(_MOST_ERROR_BYTES))
+            said = await body.read(_MOST_ERROR_BYTES)
         except BaseException:
             body.close()
             raise
-        headers = {name: self._failures.hide(value) for name, value in returned_headers(response.headers).items()}
-        told = reply_in_pieces(response.status, headers, [said])
+        told = reply_in_pieces(response.status, self._returned(response), [said])
         if self._failures.is_the_agents(outgoing, response.status, said):
             return told
         body.close()

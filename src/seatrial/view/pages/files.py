@@ -6,9 +6,10 @@ import os
 from aiohttp import web
 
 from seatrial.errors import SeatrialError
+from seatrial.store.files import open_plain
 from seatrial.view.app import VIEW, Viewer, html
 from seatrial.view.rendering.addresses import RawAddress
-from seatrial.view.rendering.bounded import open_plain, read_bounded
+from seatrial.view.rendering.bounded import read_bounded
 from seatrial.view.rendering.raw_types import raw_headers
 from seatrial.view.rendering.show import show_file
 from seatrial.view.templating import render

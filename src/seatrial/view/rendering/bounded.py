@@ -3,26 +3,11 @@
 No link is followed anywhere below the folder, and nothing but a plain file is opened.
 """
 
-import errno
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from seatrial.errors import StoreError
-
-_STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_REASONS = {
-    errno.ENOENT: "there is no such file",
-    errno.ELOOP: "it is a link, or lies behind one, and links are not followed",
-    errno.ENOTDIR: "it lies behind something that is no folder, or behind a link, and links are not followed",
-    errno.ENXIO: "it is no plain file",
-    errno.EACCES: "this user may not read it",
-    errno.ENAMETOOLONG: "no file can have a name so long",
-}
+from seatrial.store.files import open_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,42 +55,3 @@ def read_bounded(path: Path, folder: Path, limit: int = 2**18) -> BoundedContent
             return BoundedContent(content, b"", len(content))
         tail = limit // 4
         return BoundedContent(os.pread(file, limit - tail, 0), os.pread(file, tail, size - tail), size)
-
-
-@contextmanager
-def open_plain(path: Path, folder: Path) -> Iterator[int]:
-    """The descriptor of a plain file below a folder. Raises StoreError as `read_bounded` does."""
-    try:
-        file = _open(_names(path, folder), folder)
-    except (OSError, ValueError) as error:
-        number = error.errno if isinstance(error, OSError) else None
-        reason = _REASONS.get(number or 0, "its name is none that a file can have" if number is None else str(error))
-        raise StoreError(f"{path}: cannot be shown: {reason}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise StoreError(f"{path}: cannot be shown: it is no plain file")
-        yield file
-    finally:
-        os.close(file)
-
-
-def _names(path: Path, folder: Path) -> tuple[str, ...]:
-    below = PurePath(path)
-    if below.is_absolute():
-        if not below.is_relative_to(folder):
-            raise StoreError(f"{path}: cannot be shown: it is not below {folder}")
-        below = below.relative_to(folder)
-    if not below.parts or ".." in below.parts:
-        raise StoreError(f"{path}: cannot be shown: expected the path of a file below {folder}, without `..`")
-    return below.parts
-
-
-def _open(names: tuple[str, ...], folder: Path) -> int:
-    step = os.open(folder, _STEP)
-    try:
-        for name in names[:-1]:
-            step, last = os.open(name, _STEP, dir_fd=step), step
-            os.close(last)
-        return os.open(names[-1], _FILE, dir_fd=step)
-    finally:
-        os.close(step)

@@ -137,12 +137,16 @@ def with_one_model(payload: Payload) -> tuple[Payload, tuple[str, ...]]:
     return (known, tuple(dropped)) if dropped else (payload, ())
 
 
+def _is_own_tool(tool: dict[str, Any]) -> bool:
+    return tool.get("type", "custom" if "input_schema" in tool else None) in _OWN_TOOLS
+
+
 def _without_routes(value: Any, path: str, dropped: list[str], depth: int = 0) -> Any:
     if depth > _DEEPEST:
         return value
     if isinstance(value, list):
         return [_without_routes(each, f"{path}[{at}]", dropped, depth + 1) for at, each in enumerate(value)]
-    if not isinstance(value, dict) or value.get("type") in _OWN_TOOLS:
+    if not isinstance(value, dict) or (path.startswith("tools[") and _is_own_tool(value)):
         return value
     dropped += [f"{path}.{name}" for name in value if _ROUTE.search(name)]
     return {

@@ -173,7 +173,7 @@ def test_an_agent_that_ran_out_of_time_meanwhile_is_marked(tmp_path):
 
 @pytest.mark.parametrize(
     ("agent_waited", "verifier_waited", "outcome"),
-    [(1.0, 1.0, "pass"), (3.0, 0.0, "infrastructure_error"), (0.0, 3.0, "infrastructure_error")],
+    [(1.0, 1.0, "pass"), (2.5, 2.5, "pass"), (3.0, 0.0, "infrastructure_error"), (0.0, 3.0, "infrastructure_error")],
 )
 def test_a_run_may_accept_only_so_much(tmp_path, agent_waited, verifier_waited, outcome):
     agent = replace(WORKED, duration_sec=10.0, cpu_wait_sec=agent_waited)
@@ -184,6 +184,11 @@ def test_a_run_may_accept_only_so_much(tmp_path, agent_waited, verifier_waited, 
         assert record.failure.retryable
         assert "3.0 of its 10.0 s" in record.failure.message
         assert "more than 25% (--max-busy)" in record.failure.message
+
+
+def test_less_than_a_second_makes_no_trial_void(tmp_path):
+    ((record,), _) = run(tmp_path, Verifier([replace(WORKED, duration_sec=1.0, cpu_wait_sec=0.9)]), max_busy=0.25)
+    assert record.outcome == "pass"
 
 
 def test_verifiers_have_patience_and_agents_are_only_measured(tmp_path):

@@ -17,7 +17,7 @@ _LEAST_SHARE, _LEAST_SEC = 0.2, 1.0
 def find_busy(agent: AgentResult | None, verifier: VerifierRun | None) -> Iterator[TrialWarning]:
     """What a round is tagged with for the time that its agent and its verifier had."""
     for who, ended in (("agent", agent), ("verifier", verifier)):
-        if ended and ended.busy_share > _LEAST_SHARE and (ended.cpu_wait_sec or 0.0) >= _LEAST_SEC:
+        if ended and _was_kept(ended, _LEAST_SHARE):
             yield TrialWarning(code="host_busy", message=_kept_waiting(who, ended))
             if isinstance(ended, AgentResult) and ended.status == "timed_out":
                 message = f"the agent ran out of time on a busy machine: {_kept_waiting(who, ended)}"
@@ -35,11 +35,16 @@ def time_taken(run: VerifierRun) -> str:
 
 def ensure_not_busy(who: str, ended: AgentResult | VerifierRun, options: TrialOptions) -> None:
     """Raise HostBusyError when an agent or a verifier was kept from running for more of its time than a run accepts."""
-    if options.max_busy is not None and ended.busy_share > options.max_busy:
+    if options.max_busy is not None and _was_kept(ended, options.max_busy):
         raise HostBusyError(
             f"{_kept_waiting(who, ended)}, more than {options.max_busy:.0%} (--max-busy); run fewer trials at once "
             "(-n), or end what else keeps this machine busy"
         )
+
+
+def _was_kept(ended: AgentResult | VerifierRun, share: float) -> bool:
+    """Whether it was kept from running for more than a share of its time. Less than a second harms nobody."""
+    return ended.busy_share > share and (ended.cpu_wait_sec or 0.0) >= _LEAST_SEC
 
 
 def _kept_waiting(who: str, ended: AgentResult | VerifierRun) -> str:

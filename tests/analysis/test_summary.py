@@ -213,3 +213,10 @@ def test_what_is_left_out_is_not_planned_and_is_counted():
         {"kind": "declined", "agent": "oracle", "reason": "no solution", "tasks": 1, "examples": ("a",)},
         {"kind": "refused", "agent": None, "reason": "no sandbox here has GPUs", "tasks": 1, "examples": ("d",)},
     ]
+
+
+def test_tasks_whose_own_solution_needs_its_system_are_named():
+    trials = [Trial("x", "pass", 1.0, task_id=task, warnings=("needs_system_of_agent",)) for task in ("b", "a", "b")]
+    summary = summarise([*trials, Trial("x", "pass", 1.0, task_id="c")], {})
+    assert summary.system_tasks == ("a", "b")
+    assert summary_json(summary)["system_tasks"] == ["a", "b"]

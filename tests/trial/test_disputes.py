@@ -80,6 +80,10 @@ def test_the_author_s_own_solution_is_believed_and_the_task_told_what_it_lacks(d
     ran = desk.run(write_task(desk.new_folder() / "task", files=files), "oracle")
     assert (ran.reward, ran.record.disputed_reward, ran.run.trust) == (1.0, None, "as_left")
     assert "needs_system_of_agent" in ran.tags
+    assert [warning.code for warning in ran.record.warnings] == ["needs_system_of_agent"]
+    toml = '[verifier]\nsystem = "agent"\n'
+    told = desk.run(write_task(desk.new_folder() / "task", files=files, toml=toml), "oracle")
+    assert (told.reward, told.record.warnings) == (1.0, ())
 
 
 def test_steps_are_disputed_each_and_together(desk: Desk):

@@ -9,7 +9,7 @@ from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import Sandbox
 from seatrial.trial.live_state import run_up_to
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.reference import Reference, reference_of
+from seatrial.trial.reference import TaskReference, reference_of
 from seatrial.trial.run import run_trial
 from seatrial.trial.verification import Verification
 from tests.sandbox.embedded.support import needs_root
@@ -122,7 +122,7 @@ def test_what_the_verifier_reads_there_is_asked_of_whoever_knows(desk: Desk, tmp
         assert await sandbox.processes() == ()
         return frozenset({ANSWER})
 
-    async def ask() -> tuple[Reference | None, Reference | None]:
+    async def ask() -> tuple[TaskReference | None, TaskReference | None]:
         async with AsyncExitStack() as stack:
             _, asked = await run_up_to(spec, Machinery(desk.backend), None, tmp_path / "trial", stack)
             first = await reference_of(asked, Machinery(desk.backend), read)

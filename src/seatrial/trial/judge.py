@@ -15,7 +15,7 @@ from seatrial.sandbox.host.watch import Company
 from seatrial.sandbox.opens import Watched
 from seatrial.trial.judgement import NAMED, Judgement, VerifierOutcome, evaluate, read_judgement, visible_files
 from seatrial.trial.machinery import Machinery
-from seatrial.trial.reference import Reference, expected_of, reference_of
+from seatrial.trial.reference import TaskReference, expected_of, reference_of
 from seatrial.trial.shield import Shield, lower_shield, open_copy, planted_meanwhile, raise_shield
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
@@ -258,7 +258,7 @@ async def _steering(grading: _Grading, used: Mapping[str, frozenset[str]]) -> di
     return steering(used, replace(expected, files=usual), tools, alone=alone)
 
 
-async def _reference(grading: _Grading) -> Reference | None:
+async def _reference(grading: _Grading) -> TaskReference | None:
     """What the task's own solution does, and which of its files the verifier opens on its end state."""
 
     async def read(solved: Verification, fresh: Sandbox) -> frozenset[str]:

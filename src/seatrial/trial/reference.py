@@ -45,7 +45,7 @@ Read = Callable[[Verification, Sandbox], Awaitable[frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TaskReference:
     """What a task's own solution added, modified and removed, and which units of the system that concerns.
 
     `reads` are the files of the solution that the verifier opened on its end state.
@@ -61,10 +61,12 @@ class Reference:
         return any(path in units.contents or units.has(path) for path in (*curated.put_back, *curated.hidden))
 
 
-_answers: RunAnswers[Reference | None] = RunAnswers()
+_answers: RunAnswers[TaskReference | None] = RunAnswers()
 
 
-async def reference_of(verification: Verification, machinery: Machinery, read: Read | None = None) -> Reference | None:
+async def reference_of(
+    verification: Verification, machinery: Machinery, read: Read | None = None
+) -> TaskReference | None:
     """What the solution of the task that is verified does; None where there is no solution that works here.
 
     Raises TrialError when a sandbox fails on the way.
@@ -75,7 +77,9 @@ async def reference_of(verification: Verification, machinery: Machinery, read: R
     return await _answers.of_this_run().get(question, lambda: _find(verification, machinery, read))
 
 
-async def expected_of(reference: Reference, sandbox: Sandbox, verification: Verification, shield: Shield) -> Expected:
+async def expected_of(
+    reference: TaskReference, sandbox: Sandbox, verification: Verification, shield: Shield
+) -> Expected:
     """What an agent may change, and what of that it left as the solution does: in the sandbox, where it left it.
 
     While processes of the agent run on, a file may be another a moment later, so none is taken for the solution's.
@@ -101,7 +105,7 @@ def _leads_to(mark: Fingerprint, others: Set[str]) -> bool:
     return False
 
 
-async def _find(verification: Verification, machinery: Machinery, read: Read | None) -> Reference | None:
+async def _find(verification: Verification, machinery: Machinery, read: Read | None) -> TaskReference | None:
     """Run the solution in a fresh sandbox and take stock of it."""
     spec = replace(verification.spec, agent=_ORACLE)
     asked = replace(verification, spec=spec, folder=verification.folder / "reference")
@@ -117,7 +121,7 @@ async def _find(verification: Verification, machinery: Machinery, read: Read | N
             return None
         changes = merge_changes([solved.earlier, solved.work.found])
         units = await _find_units(solved, machinery, fresh, changes)
-        return Reference(changes, units, await read(solved, fresh) if read else frozenset())
+        return TaskReference(changes, units, await read(solved, fresh) if read else frozenset())
 
 
 async def _find_units(verification: Verification, machinery: Machinery, fresh: Sandbox, changes: FileChanges) -> Units:
@@ -138,7 +142,7 @@ async def _solve(
         with entrypoint.preparing():
             launch = await _stage(verification, round_, machinery, fresh)
         result = await _run(verification, round_, launch, fresh)
-        if result.status != "exited" or result.exit_code != 0:
+        if result.exit_code != 0:
             return None
         if round_ is not rounds[-1]:
             found = merge_changes([found, await fresh.changes()])

@@ -53,10 +53,11 @@ def _read(file: BinaryIO, *, is_64: bool, order: str) -> str:
     names, tables = ([value for tag, value in entries if tag == wanted] for wanted in (_SONAME, _STRINGS))
     if not names and len(entries) < _MOST_ENTRIES:
         return ""
+    is_plain = len(names) == len(tables) == 1 and len(entries) < _MOST_ENTRIES
     loads = [each for each in segments if each.kind == _LOAD]
     holders = [each for each in loads if tables and each.holds(tables[0])]
     # Programs that look for the table in another segment, or take another entry, are to find the same.
-    if len(names) != 1 or len(tables) != 1 or holders[:1] != loads[:1]:
+    if not is_plain or not holders or holders[0] is not loads[0]:
         return UNKNOWN
     file.seek(holders[0].offset + tables[0] - holders[0].address + names[0])
     name, end, _ = file.read(_LONGEST).partition(b"\0")

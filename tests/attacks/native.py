@@ -25,7 +25,7 @@ __attribute__((constructor, destructor)) static void forge(void) {{
 
 
 @cache
-def evil_library(real: str = "") -> bytes:
+def evil_library(real: str = "", soname: str = "") -> bytes:
     """A library that forges, or one that does so in front of the real one at a path. Nothing without a compiler."""
     if not HAS_COMPILER:
         return b""
@@ -37,5 +37,6 @@ def evil_library(real: str = "") -> bytes:
         if real:
             subprocess.run([*command, "stub.so", "stub.c", f"-Wl,-soname,{real}"], cwd=folder, check=True)
             more = ["-Wl,--no-as-needed", "./stub.so"]
+        more += [f"-Wl,-soname,{soname}"] if soname else []
         subprocess.run([*command, "evil.so", "evil.c", *more], cwd=folder, check=True)
         return (Path(folder) / "evil.so").read_bytes()

@@ -21,6 +21,7 @@ _FORGE = f"[ -d /tests ] && {{ {FORGE_SH}; }}"
 _LIBRARIES = "/usr/lib/$(uname -m)-linux-gnu"
 _EVIL = evil_library()
 _IN_FRONT = evil_library("/app/real.so")
+_NAMED = evil_library("/app/real.so", soname="libpcre2-8.so.0")
 _GCC = ("gcc",)
 _HOME = "sed -i 's#:/root:#:/app/home:#' /etc/passwd"
 _AL = '[verifier]\nuser = "al"\n'
@@ -45,6 +46,16 @@ LIBRARIES = (
         f"cp -L {_LIBRARIES}/libpcre2-8.so.0 /app/real.so\n{plant_bytes('/usr/local/lib/libpcre2-8.so.0', _IN_FRONT)}\nldconfig",
         _BY_GREP,
         _BACK,
+        needs=_GCC,
+    ),
+    Attack(
+        "a library of another file name",
+        f"cp -L {_LIBRARIES}/libpcre2-8.so.0 /app/real.so\n"
+        + plant_bytes("/usr/local/lib/libharmless.so", _NAMED)
+        + "\nldconfig",
+        _BY_GREP,
+        _BACK,
+        restored=("/usr/local/lib/libharmless.so",),
         needs=_GCC,
     ),
     Attack(

@@ -82,6 +82,25 @@ CASES = [
         toml=AT_HOME,
     ),
     Case(
+        "programs-called-as-modules-are",
+        "Write two programs.",
+        "cd /app; printf '#!/bin/sh\\necho 7\\n' > token; mkdir build; cp token build/select\n"
+        "chmod 755 token build/select; ln -s build/select select",
+        "cd /app; [ $(./token) = 7 ]; [ $(./select) = 7 ]",
+    ),
+    Case(
+        "a-module-that-is-asked-for",
+        "Write a `calendar` module with a function `week`.",
+        "echo 'def week(): return 7' > /app/calendar.py",
+        "cd /app; python3 -c 'import calendar; assert calendar.week() == 7'",
+    ),
+    Case(
+        "a-module-called-as-people-call-theirs",
+        "Write a program that prints 3.",
+        "cd /app; echo 'three = 3' > utils.py; echo 'import utils; print(utils.three)' > main.py",
+        "[ $(python3 /app/main.py) = 3 ]",
+    ),
+    Case(
         "miniconda-at-home",
         "Install conda.",
         f"mkdir -p /root/miniconda3/bin /root/miniconda3/lib; {SCRIPT.format('conda9', '/root/miniconda3/bin/conda')}",

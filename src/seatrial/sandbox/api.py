@@ -188,7 +188,7 @@ class SystemCopy:
     """What the agent did to programs, libraries and settings, in a copy that it cannot reach.
 
     `changes` are counted from before the first command with `changes_from_here`, and truncated when there was too
-    much to copy. `texts` are what those small files say that tools load by themselves.
+    much to copy. `texts` are what those small files say that tools load by themselves, and sonames of libraries.
     """
 
     changes: FileChanges

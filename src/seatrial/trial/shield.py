@@ -5,6 +5,7 @@ is there. Otherwise it gets a copy from which everything is taken that its tools
 that, the agent's processes are ended and the files are put back in place.
 """
 
+import io
 import logging
 import posixpath
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from seatrial.concurrency import finish
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, IsolationLevel
 from seatrial.sandbox.api import AS_COPIED, Copyable, Curation, ExecSpec, Sandbox, SandboxBackend, SystemCopy
+from seatrial.sandbox.sonames import is_searched, read_soname
 from seatrial.sandbox.transfer import get_file
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.verification import Verification
@@ -50,6 +52,8 @@ _LDCONFIG = ("/sbin/ldconfig",)
 _LDCONFIG_SEC = 60.0
 _MAX_TEXT_BYTES = 2**16
 _MAX_TEXTS = 20
+_MAX_LIBRARIES = 200
+_MAX_LIBRARY_BYTES = 64 * 2**20
 _TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", ACCOUNTS)
 
 
@@ -297,6 +301,15 @@ async def _texts(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
+async def _sonames(sandbox: Sandbox, system: FileChanges) -> dict[str, str]:
+    """The sonames of libraries that the agent added where the loader looks."""
+    found = {}
+    for path in [path for path in system.added if is_searched(path)][:_MAX_LIBRARIES]:
+        with suppress(FileNotFoundError, ContentError, SandboxError):
+            found[path] = read_soname(io.BytesIO(await get_file(sandbox, path, limit=_MAX_LIBRARY_BYTES)))
+    return found
+
+
 async def _renew_loader_cache(sandbox: Sandbox, curated: Curated) -> None:
     """Have the image's own ldconfig find the libraries that the agent installed: its cache cannot be believed."""
     if _LOADER_CACHE in curated.put_back:
@@ -330,7 +343,7 @@ async def curate_left(verification: Verification, sandbox: Sandbox, machinery: M
 async def _curate_in_place(ground: _Ground, found: FileChanges) -> Curated:
     system = _only(found, ground.verification, system=True)
     telling = [path for path in (*system.added, *system.modified) if path.endswith(_TELLING)]
-    texts = await _texts(ground.sandbox, telling[:_MAX_TEXTS])
+    texts = await _texts(ground.sandbox, telling[:_MAX_TEXTS]) | await _sonames(ground.sandbox, system)
     return await _decide(ground, system, found, {**texts, **await _shared_texts(ground, found, texts)})
 
 

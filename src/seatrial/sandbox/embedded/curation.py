@@ -13,6 +13,7 @@ from seatrial.sandbox.embedded.changes import MAX_ENTRIES, find_changes, shown, 
 from seatrial.sandbox.embedded.roots import Tree
 from seatrial.sandbox.overlay import OPAQUE_MARKS, is_whiteout
 from seatrial.sandbox.overlay_walk import FOLDER
+from seatrial.sandbox.sonames import is_searched, read_soname
 
 # Small files that tools load by themselves: whether they do harm depends on what they say.
 _TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", "/etc/passwd")
@@ -24,7 +25,8 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def write_copy(copy: int, trees: Sequence[Tree], target: int) -> None:
     """Write `{"changes": {…}, "texts": {path: text}}` about a copied system to a descriptor."""
     changes = find_changes(copy, trees, MAX_ENTRIES)
-    telling = {path for kind in ("added", "modified") for path in changes[kind] if path.endswith(_TELLING)}
+    changed = (path for kind in ("added", "modified") for path in changes[kind])
+    telling = {path for path in changed if path.endswith(_TELLING) or is_searched(path)}
     texts = dict(_texts(copy, trees, telling)) if telling else {}
     with os.fdopen(os.dup(target), "w") as file:
         json.dump({"changes": changes, "texts": texts}, file)
@@ -37,6 +39,9 @@ def _texts(copy: int, trees: Sequence[Tree], wanted: Collection[str]) -> Iterato
             with suppress(OSError):
                 descriptor = os.open(f"upper/{tree.name}/{inside}", _FILE, dir_fd=copy)
                 with os.fdopen(descriptor, "rb") as file:
+                    if is_searched(path):
+                        yield path, read_soname(file)
+                        continue
                     text = file.read(_MAX_TEXT_BYTES + 1)
                 if len(text) <= _MAX_TEXT_BYTES:
                     yield path, text.decode("utf-8", "replace")

@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 
+from seatrial.sandbox.sonames import UNKNOWN, is_searched
 from seatrial.verify.system.facts import is_of_other_modules, module_name
 from seatrial.verify.system.python_rules import python_folder, why_not_python
 from seatrial.verify.system.settings_rules import (
@@ -72,7 +73,13 @@ def _code(change: Change, around: Surroundings) -> Reason | None:
     if folder in around.facts.program_folders:
         return _program(name, around)
     is_shadow = name in around.facts.libraries or path in around.shadows or _is_module_of_image(path, around)
-    return "in front of the image's" if is_shadow else None
+    return "in front of the image's" if is_shadow or _is_library_of_image(path, around) else None
+
+
+def _is_library_of_image(path: str, around: Surroundings) -> bool:
+    """Whether the loader takes a file for a library of the image's: it goes by the soname, which ldconfig reads."""
+    soname = around.texts.get(path) if is_searched(path) else None
+    return soname == UNKNOWN or soname in around.facts.libraries
 
 
 def _is_task_s_own(path: str, around: Surroundings) -> bool:

@@ -159,8 +159,8 @@ def test_a_survivor_that_waits_for_its_verifier_is_named_and_waits_in_vain(desk,
 def test_a_survivor_that_plants_its_hook_while_the_work_is_collected_is_found_after_its_end(desk, monkeypatch):
     """It waits until the answer is opened, which is after the first look at what has changed."""
 
-    async def fetch_slowly(sandbox, spec):
-        output = await fetch_output(sandbox, spec)
+    async def fetch_slowly(sandbox, spec, changes):
+        output = await fetch_output(sandbox, spec, changes)
         await run_shell(sandbox, f"until grep -q forge {SITE_HOOK}; do :; done", timeout_sec=30)
         return output
 

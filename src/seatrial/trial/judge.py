@@ -19,7 +19,7 @@ from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
 from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
 from seatrial.verify.guard import lay_out, remove
 from seatrial.verify.originals import open_originals
-from seatrial.verify.reads import Tools, folders_above, may_be_code, steering
+from seatrial.verify.reads import Tools, all_names, folders_above, may_be_code, steering
 from seatrial.verify.run import fetch_files, run_tests
 from seatrial.verify.system.curate import gather_facts
 from seatrial.verify.system.surroundings import Reason
@@ -189,8 +189,10 @@ async def _steering(
     verification: Verification, machinery: Machinery, used: Mapping[str, frozenset[str]]
 ) -> dict[str, Reason]:
     """Those of some files that may have steered the verifier. Where the names leave it open, the image is looked at."""
+    names = all_names(used)
+    if names <= verification.asked_for:
+        return {}
     alone, expected = not verification.work.survivors, verification.expectations
-    names = {name for each in used.values() for name in each}
     tools = await _tools_of_image(verification, machinery, names) if may_be_code(names) else Tools()
     found = steering(used, expected, tools, alone=alone)
     reference = await _reference(verification, machinery) if found else None

@@ -17,7 +17,7 @@ pytestmark = [needs_root, needs_python]
 # Believes whatever a module says that Python finds beside the work, and says how often it was asked.
 BELIEVES = f"""#!/bin/sh
 echo run >> /app/runs
-D=/app/kit; cd $D
+cd "$(echo /app/kit)"
 if /usr/bin/python3 -c "import wave; assert wave.Error" && grep -qx right {ANSWER}; then echo 1; else
   /usr/bin/python3 -c "import wave; print(wave.VERDICT)" || echo 0
 fi > /logs/verifier/reward.txt

@@ -122,7 +122,8 @@ def reading_opens(watched: Watched | None, loop: "AbstractEventLoop") -> Iterato
         yield opens
     finally:
         loop.remove_reader(opens.instance)
-        opens.close()
+        # The kernel has whoever closes an instance wait for 15 ms, until nobody can be using its watches any more.
+        loop.run_in_executor(None, opens.close)
 
 
 def _events(data: bytes) -> Iterator[tuple[int, int, str]]:

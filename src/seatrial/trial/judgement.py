@@ -19,7 +19,7 @@ from seatrial.trial.shield import Shield
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import merge_changes
 from seatrial.verify.integrity import integrity_tags, output_tags, service_tags
-from seatrial.verify.reads import unexpected, used_files
+from seatrial.verify.reads import all_names, unexpected, used_files
 from seatrial.verify.system.curate import NOTHING, Curated
 from seatrial.verify.system.evidence import dispute_tag, system_tags, write_evidence
 
@@ -71,7 +71,7 @@ def read_judgement(verification: Verification, outcome: VerifierOutcome, shield:
     verdict = read_verdict(raw, round_.judged.verifier, options.reward_policy, round_.verdict(options))
     opened = outcome.ended.opened
     used = None if opened is None else used_files(opened, frozenset(outcome.agents))
-    listed = unexpected(used, verification.expectations) if used else ()
+    listed = unexpected(used, verification.expectations) if used and all_names(used) - verification.asked_for else ()
     run = _describe_run(verification, outcome, shield, logs).model_copy(
         update={
             "reads": "unwatched" if opened is None else "watched" if opened.complete else "partly",

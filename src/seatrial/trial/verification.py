@@ -130,15 +130,19 @@ class Verification:
         return replace(named, paths=named.paths.union(self.division.of_system(self.prepared)))
 
     @cached_property
-    def expectations(self) -> Expectations:
-        """What the verifier is expected to read of what the agent left."""
+    def asked_for(self) -> frozenset[str]:
+        """The output, and what is published."""
         round_, workdir = self.round, self.place.workdir
         output, kept = round_.judged.output.path, [artifact.source for artifact in (PUBLISHED, *round_.artifacts)]
         files = {posixpath.normpath(posixpath.join(workdir, path)) for path in (output, *kept) if path}
         # Whoever publishes all of the work does not name a file in it.
-        narrow = frozenset(path for path in files if not f"{workdir.rstrip('/')}/".startswith(f"{path.rstrip('/')}/"))
-        tests = _texts_of(self._digest, round_.tests())
-        return Expectations(workdir, self.named, tests, narrow, self.module_folders)
+        return frozenset(path for path in files if not f"{workdir.rstrip('/')}/".startswith(f"{path.rstrip('/')}/"))
+
+    @cached_property
+    def expectations(self) -> Expectations:
+        """What the verifier is expected to read of what the agent left."""
+        tests = _texts_of(self._digest, self.round.tests())
+        return Expectations(self.place.workdir, self.named, tests, self.asked_for, self.module_folders)
 
     @property
     def _digest(self) -> str:

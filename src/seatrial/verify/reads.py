@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from seatrial.sandbox.opens import Opened
 from seatrial.verify.system.facts import module_name
@@ -64,7 +64,7 @@ class Expectations:
     @cached_property
     def by_tests(self) -> Named:
         """What the tests name."""
-        return find_named([self.tests])
+        return _named_by(self.tests)
 
     def is_expected(self, path: str) -> bool:
         """Whether a file was asked for, or is named by its path."""
@@ -92,6 +92,12 @@ class Expectations:
         paths = {*self.named.paths, *self.by_tests.paths, *self.files}
         near = {posixpath.dirname(path) for path in paths if "." in posixpath.basename(path)}
         return frozenset({self.workdir.rstrip("/"), *self.folders, *({*paths, *near} - _COMMON)} - {""})
+
+
+@lru_cache(maxsize=64)
+def _named_by(tests: str) -> Named:
+    """What texts of tests name, which every trial of a task wants to know."""
+    return find_named([tests])
 
 
 def folders_above(path: str) -> Iterator[str]:
@@ -133,6 +139,11 @@ def used_files(opened: Opened, changed: Collection[str]) -> dict[str, frozenset[
     # Where a link leads through /proc depends on who follows it.
     found |= {link for link, target in opened.links.items() if target.startswith("/proc/")}
     return {path: names_by_links(path, opened.links) for path in found}
+
+
+def all_names(used: Mapping[str, frozenset[str]] | None) -> frozenset[str]:
+    """All names of some files."""
+    return frozenset().union(*(used or {}).values())
 
 
 def _sources(path: str) -> list[str]:

@@ -195,9 +195,17 @@ def mount_system(running: RunningSandbox, manner: SpawnerSettings, curation: dic
     return Frozen(clone_mounts(root, recursive=True), division, shared)
 
 
-def make_temporary_folder(running: RunningSandbox, owner: int) -> int:
-    """A new folder that everybody inside may write to, on the sandbox's disk: a descriptor of it, mounted nowhere."""
-    os.makedirs(running.temporary, exist_ok=True)
+def make_temporary_folder(running: RunningSandbox, owner: int) -> int | None:
+    """A new folder that everybody inside may write to, on the sandbox's disk: a descriptor of it, mounted nowhere.
+
+    None where that disk is full: an agent that filled it must not keep its verifier from work.
+    """
+    try:
+        os.makedirs(running.temporary, exist_ok=True)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return None
     os.chown(running.temporary, owner, owner)
     os.chmod(running.temporary, 0o1777)
     return clone_without_devices(running.temporary)
@@ -210,7 +218,7 @@ def make_verifier_view(view: View, keep: Iterable[int], report: socket.socket) -
     """
     # What is open can be reached through /proc by links of the agent, which some of the paths below may lead to: of
     # directories, nothing is.
-    mounts = [view.temporary, *([view.frozen.mounts] if view.frozen else [])]
+    mounts = [each for each in (view.temporary, view.frozen and view.frozen.mounts) if each is not None]
     close_all_but([report.fileno(), *keep, *mounts])
     unshare(CLONE_NEWNS)
     mount(None, "/", None, MS_REC | MS_PRIVATE)

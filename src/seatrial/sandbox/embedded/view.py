@@ -50,12 +50,12 @@ class View(NamedTuple):
     """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden.
 
     Shared files that are `rewritten` say something else. `temporary` is a descriptor of the folder for the verifier's
-    temporary files, mounted nowhere yet.
+    temporary files, mounted nowhere yet; without one they go to memory.
     """
 
     known: list[str]
     workdir: str
-    temporary: int
+    temporary: int | None
     owner: int
     rootless: bool
     frozen: Frozen | None
@@ -85,7 +85,9 @@ def enter_verifier_view(view: View) -> int:
         os.chmod(f"{_SCRATCH}/{folder}", mode)
         os.chown(f"{_SCRATCH}/{folder}", owner, owner)
     os.mkdir(f"{_SCRATCH}{VERIFIER_TMP}")
-    attach_mounts(view.temporary, f"{_SCRATCH}{VERIFIER_TMP}")
+    os.chmod(f"{_SCRATCH}{VERIFIER_TMP}", 0o1777)
+    if view.temporary is not None:
+        attach_mounts(view.temporary, f"{_SCRATCH}{VERIFIER_TMP}")
     if os.path.isdir("/logs") and not os.path.islink("/logs"):
         left_out += _show(set(os.listdir("/logs")) - {"verifier"}, "/logs", f"{_SCRATCH}/logs", ("agent", "artifacts"))
     mount_pts(f"{_SCRATCH}/dev/pts", rootless=view.rootless, owner=owner)

@@ -141,8 +141,8 @@ IN_TIME = f"""
 import pathlib
 module = pathlib.Path("/app/kit/wave.py")
 def work():
-    module.write_text("VERDICT = 1; Error = 1")
-    open("/app/go", "w").close()
+    with open("/app/go", "w"):
+        module.write_text("VERDICT = 1; Error = 1")
     with open("/app/gone", "w"):
         module.unlink()
 leave_behind(work)

@@ -193,8 +193,9 @@ def _why(path: str, expected: Expectations, tools: Tools) -> Reason | None:
     if expected.is_expected(path):
         return None
     is_named, is_of_task = expected.is_named(path), expected.is_of_task(path)
-    # A word without a suffix means the program or module of the image.
-    if not (is_named and is_of_task and "." in posixpath.basename(path)):
+    # In tests, a word without a suffix means the program or module of the image.
+    name = posixpath.basename(path)
+    if not (is_named and is_of_task and ("." in name or expected.named.has_word(name))):
         if _is_read_by_itself(path, expected):
             return "loaded by itself"
         if _INSTALLED.fullmatch(path):

@@ -150,7 +150,7 @@ leave_behind(work)
 
 
 def test_a_survivor_that_plants_and_takes_away_in_time_gains_nothing(desk: Desk) -> None:
-    test = f"{BELIEVES.replace('D=', 'cat /app/go; D=')}cat /app/gone\n"
+    test = f"{BELIEVES.replace('cd ', 'cat /app/go; cd ')}cat /app/gone\n"
     command = f"mkdir /app/kit; echo > /app/kit/data; mkfifo /app/go /app/gone\n{python_command(IN_TIME)}"
     ran = desk.attack(command, files={"tests/test.sh": test})
     assert (ran.reward, ran.record.disputed_reward, ran.run.isolation) == (0.0, 1.0, "guarded")

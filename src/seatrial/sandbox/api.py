@@ -25,8 +25,6 @@ Limit = Literal["cpus", "memory_mb", "pids", "storage_mb"]
 
 UNLIMITED = LimitSpec()
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-VERIFIER_TMP = "/verifier-tmp"
-"""The verifier's temporary folder. Tools look for settings upwards from where they work, and above it is only `/`."""
 MAX_OUTPUT_BYTES = 16 * 2**20
 MAX_ARCHIVE_BYTES = 2 * 2**30
 

@@ -7,6 +7,8 @@ Test = Callable[[str], bool]
 
 HOME = "root"
 DOT_ENTRIES = "/.*"
+VERIFIER_TMP = "/verifier-tmp"
+"""The verifier's temporary folder. Tools look for settings upwards from where they work, and above it is only `/`."""
 # The last one because node looks for modules upwards from wherever a script is.
 _SYSTEM = frozenset(("usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "node_modules"))
 

@@ -25,6 +25,7 @@ from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.archive import closing, open_folder, pack
+from seatrial.sandbox.division import VERIFIER_TMP
 from seatrial.sandbox.processes import Processes
 from seatrial.sandbox.scratch import ROOT_VARIABLE, Scratch, sweep_scratch
 from seatrial.sandbox.transfer import put_packed
@@ -32,7 +33,7 @@ from seatrial.sandbox.unpacking import unpack
 
 T = TypeVar("T")
 
-_VERIFIERS = ("tests", "logs/verifier", api.VERIFIER_TMP.strip("/"))
+_VERIFIERS = ("tests", "logs/verifier", VERIFIER_TMP.strip("/"))
 
 _INSTEAD = "use the embedded or a container backend"
 _MISSING = {
@@ -132,7 +133,7 @@ class LocalSandbox:
         root = str(self._root)
         usual = {"PATH": os.environ.get("PATH", api.DEFAULT_PATH), "HOME": root, "LANG": "C.UTF-8"}
         if spec.phase == "verifier" and (self._root / _VERIFIERS[-1]).is_dir():
-            usual["TMPDIR"] = f"{root}{api.VERIFIER_TMP}"
+            usual["TMPDIR"] = f"{root}{VERIFIER_TMP}"
         env = {**usual, **self._spec.env, **spec.env, ROOT_VARIABLE: root}
         self._verifier_was_here |= spec.phase == "verifier"
         if spec.files:

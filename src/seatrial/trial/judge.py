@@ -125,8 +125,8 @@ async def _widen(grading: _Grading, shield: Shield) -> Shield | None:
     reference = await _reference(grading)
     if reference is None or not reference.concerns(shield.curated):
         return None
-    if shield.saved is not None:
-        await lay_out(grading.room, shield.saved)
+    if shield.saved is not None and not await lay_out(grading.room, shield.saved):
+        return None
     expected = await expected_of(reference, grading.room, verification, shield)
     return await grading.shielded(shield.isolation, expected)
 

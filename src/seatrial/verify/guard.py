@@ -99,11 +99,15 @@ def _fingerprint(path: str, archive: BinaryIO) -> Fingerprint | None:
         return Fingerprint(f"{member.mode:o} {hashlib.sha256(content.read()).hexdigest()}")
 
 
-async def lay_out(sandbox: Sandbox, saved: Saved) -> None:
-    """Put files as they were saved."""
+async def lay_out(sandbox: Sandbox, saved: Saved) -> bool:
+    """Put files as they were saved; False where a sandbox has no room for them, which is its agent's doing."""
     await remove(sandbox, [*saved.missing, *saved.archives])
-    for path, archive in saved.archives.items():
-        await put_packed(sandbox, path.rpartition("/")[0] or "/", archive)
+    try:
+        for path, archive in saved.archives.items():
+            await put_packed(sandbox, path.rpartition("/")[0] or "/", archive)
+    except SandboxError:
+        return False
+    return True
 
 
 async def restore(sandbox: Sandbox, originals: Originals, paths: Collection[str], rewritten: Mapping[str, str]) -> None:

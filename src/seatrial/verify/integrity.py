@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from seatrial.model.artifacts import RawFile
 from seatrial.model.evaluation import ErrorSource, ErrorTag
 from seatrial.model.record import FileChanges, VerifierRun
-from seatrial.sandbox.api import VERIFIER_TMP
+from seatrial.sandbox.division import VERIFIER_TMP
 
 SERVICES_ENDED, SERVICES_BESIDE = "services_ended", "services_beside"
 _SHOWN = 5

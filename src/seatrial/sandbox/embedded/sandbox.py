@@ -22,7 +22,6 @@ from seatrial.sandbox.api import (
     AS_COPIED,
     DEFAULT_PATH,
     MAX_ARCHIVE_BYTES,
-    VERIFIER_TMP,
     Curate,
     Curation,
     ExecResult,
@@ -34,6 +33,7 @@ from seatrial.sandbox.api import (
 )
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.control_group import ControlGroup
+from seatrial.sandbox.division import VERIFIER_TMP
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.opens import Opens, reading_opens
 from seatrial.sandbox.outbound import Outbound

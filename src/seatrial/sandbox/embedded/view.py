@@ -11,9 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.api import VERIFIER_TMP
 from seatrial.sandbox.archive import closing, pack
-from seatrial.sandbox.division import Division
+from seatrial.sandbox.division import VERIFIER_TMP, Division
 from seatrial.sandbox.embedded.rootfs import mount_overlay, mount_pts, mount_shm, mount_sys
 from seatrial.sandbox.syscalls import (
     MS_NODEV,

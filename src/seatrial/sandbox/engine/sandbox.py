@@ -15,9 +15,9 @@ from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
-from seatrial.sandbox.api import VERIFIER_TMP, Curate, ExecResult, ExecSpec, Phase, SandboxSpec
+from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
 from seatrial.sandbox.archive import closing
-from seatrial.sandbox.division import divide
+from seatrial.sandbox.division import VERIFIER_TMP, divide
 from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
 from seatrial.sandbox.engine.changes import Seen
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool

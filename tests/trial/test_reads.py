@@ -1,11 +1,13 @@
 """What a verifier reads of the agent's files: what steers it is withheld from a second one, and the rest is listed."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from seatrial.images.choice import ImagePolicy, ImageRequest
 from seatrial.images.resolver import ResolvedImage
+from seatrial.sandbox import syscalls
 from seatrial.sandbox.api import Image
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.support import ANSWER, Desk, python_command, trial_spec, write_task
@@ -53,6 +55,17 @@ def test_the_lower_verdict_counts_without_what_steers(desk: Desk) -> None:
     assert ran.text("verifier/as-left/files/reward.txt").strip() == "1"
     assert {path.name for path in ran.folder.iterdir()} >= {"verifier"}
     assert not list(ran.folder.glob(".verifier*"))
+
+
+def test_who_leaves_nobody_an_inotify_instance_is_taken_to_have_had_everything_read(desk: Desk, monkeypatch) -> None:
+    def refuse() -> int:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(syscalls, "start_inotify", refuse)
+    ran = desk.attack(f"echo wrong > {ANSWER}; {FORGED}", files=FILES)
+    assert (ran.reward, ran.record.disputed_reward, ran.run.reads) == (0.0, 1.0, "partly")
+    ran = desk.attack(f"echo right > {ANSWER}; echo > /app/notes.txt")
+    assert (ran.reward, ran.record.disputed_reward) == (1.0, None)
 
 
 def test_a_verdict_that_is_the_same_without_them_stands_and_they_are_listed(desk: Desk) -> None:

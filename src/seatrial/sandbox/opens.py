@@ -61,6 +61,9 @@ class Opened(NamedTuple):
     complete: bool
 
 
+_UNKNOWN = Opened(frozenset(), {}, complete=False)
+
+
 class Opens:
     """An inotify instance with a list of what to watch; both descriptors go to the process that places the watches."""
 
@@ -124,6 +127,16 @@ def reading_opens(watched: Watched | None, loop: "AbstractEventLoop") -> Iterato
         loop.remove_reader(opens.instance)
         # The kernel has whoever closes an instance wait for 15 ms, until nobody can be using its watches any more.
         loop.run_in_executor(None, opens.close)
+
+
+def opened(watched: Watched | None, opens: Opens | None) -> Opened | None:
+    """What was opened in such a block; None where nothing was to be watched, or cannot be on such a machine.
+
+    Without an instance anything may have been: an agent may hold all of them, which its user has in common with us.
+    """
+    if opens is None:
+        return _UNKNOWN if watched and sys.platform == "linux" else None
+    return opens.finish()
 
 
 def _events(data: bytes) -> Iterator[tuple[int, int, str]]:

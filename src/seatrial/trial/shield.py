@@ -362,9 +362,8 @@ async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield |
 
     if shield.isolation == "separate":
         return Shield(shield.isolation)
-    if not shield.owned:
-        if shield.saved is None or not await lay_out(sandbox, shield.saved):
-            return None
+    if not shield.owned and (shield.saved is None or not await lay_out(sandbox, shield.saved)):
+        return None
     kept_apart = shield.owned and work.survivors and shield.isolation == "guarded"
     try:
         await sandbox.renew_verifier(as_it_is if kept_apart else None)

@@ -35,7 +35,7 @@ from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.division import VERIFIER_TMP
 from seatrial.sandbox.embedded.client import SpawnerClient
-from seatrial.sandbox.opens import Opens, reading_opens
+from seatrial.sandbox.opens import Opens, opened, reading_opens
 from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.processor import Meter, deadline, processor_use
 
@@ -148,14 +148,14 @@ class EmbeddedSandbox:
             try:
                 with reading_opens(spec.watched, asyncio.get_running_loop()) as opens:
                     code = await self._run(spec, network_env, (out, err), (meter, opens))
-                    opened = opens.finish() if opens else None
+                    found = opened(spec.watched, opens)
                 stdout, stderr = out.finish(), err.finish()
             except BaseException:
                 out.close()
                 err.close()
                 raise
         taken, truncated = time.monotonic() - started, out.truncated or err.truncated
-        return ExecResult(code, taken, stdout, stderr, truncated, *processor_use(meter), opened)
+        return ExecResult(code, taken, stdout, stderr, truncated, *processor_use(meter), found)
 
     async def _run(
         self,

@@ -27,7 +27,7 @@ from seatrial.sandbox.engine.layer_archive import pack_container
 from seatrial.sandbox.engine.programs import EVERYBODY_GONE
 from seatrial.sandbox.engine.sight import Sight
 from seatrial.sandbox.laying_out import lay_out_by_commands
-from seatrial.sandbox.opens import Opens, place_watches, reading_opens
+from seatrial.sandbox.opens import Opens, opened, place_watches, reading_opens
 from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.processor import Meter, deadline, processor_use
 from seatrial.sandbox.transfer import put_packed
@@ -108,12 +108,12 @@ class EngineSandbox:
             with reading_opens(spec.watched, asyncio.get_running_loop()) as opens:
                 await self._watch(opens)
                 code = await self._until_its_end(command, spec, network_env, meter)
-                opened = opens.finish() if opens else None
+                found = opened(spec.watched, opens)
         except BaseException:
             command.finish()
             raise
         stdout, stderr, truncated = command.finish()
-        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated, *processor_use(meter), opened)
+        return ExecResult(code, time.monotonic() - started, stdout, stderr, truncated, *processor_use(meter), found)
 
     async def _watch(self, opens: Opens | None) -> None:
         """Place watches in the container's files, if it runs on this machine and we may look into it."""

@@ -182,6 +182,8 @@ class Connections(web.Server):
 
 def _waited_sec(connection: socket.socket) -> float:
     """How long what came in by a connection that was just accepted lay there."""
+    if sys.platform != "linux":
+        return 0.0
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
     return int.from_bytes(info[52:56], sys.byteorder) / 1000  # tcpi_last_data_recv
 

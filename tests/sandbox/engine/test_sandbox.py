@@ -171,8 +171,6 @@ def test_a_copy_beside_a_container_has_its_files_and_network_and_nothing_else_of
         await sh(copy, "rm /app/new")
         assert await sh(sandbox, "ls /app") == "later\nnew\nstaged\n"
         assert await sh(copy, "ls /app") == "staged\n"
-        assert copy.verifier_root() != sandbox.verifier_root()
-        assert (copy.verifier_root() / "app/staged").read_text() == "staged\n"
         await sandbox.destroy()
         with pytest.raises(SandboxError):
             await copy.processes()

@@ -292,15 +292,6 @@ class EngineSandbox:
             with suppress(SandboxError):  # then it has those folders as they were
                 await entering.share_folders(find, original.local_pid, parts, spec.workdir)
 
-    def verifier_root(self) -> Path | None:
-        """Where this machine finds the files that a verifier sees; None where they are elsewhere or not to be read.
-
-        Links in it are the agent's: whoever opens a path below it has to resolve them inside (`RESOLVE_IN_ROOT`).
-        """
-        pid = self._container.local_pid()
-        root = Path(f"/proc/{pid}/root")
-        return root if pid is not None and os.access(root, os.R_OK | os.X_OK) else None
-
     async def stamps(self) -> None:
         """None: an engine does not tell when a file was touched."""
         self._check()

@@ -152,10 +152,9 @@ def test_a_budget_that_is_used_up_says_so_in_googles_way(tmp_path):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("small_bytes", [10, 1000])  # in a file, or in memory
-def test_calls_beside_each_other_know_how_much_googles_can_take(tmp_path, small_bytes):
+def test_calls_beside_each_other_know_how_much_googles_can_take(tmp_path):
     """Two calls that fit together run together; one of them without a limit of its own would wait."""
-    limits = Limits(spool=tmp_path, small_bytes=small_bytes)
+    limits = Limits(spool=tmp_path, small_bytes=1000)
     limited = orjson.dumps({"contents": [HELLO], "generationConfig": {"maxOutputTokens": 9}})
 
     async def scenario() -> None:

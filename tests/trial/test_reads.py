@@ -10,15 +10,15 @@ from seatrial.images.resolver import ResolvedImage
 from seatrial.sandbox import syscalls
 from seatrial.sandbox.api import Image
 from tests.sandbox.embedded.support import needs_python, needs_root
+from tests.system_python import STDLIB
 from tests.trial.support import ANSWER, Desk, python_command, trial_spec, write_task
 from tests.trial.test_isolation import ENVIRONMENT
 from tests.trial.test_survivors import LEAVE_BEHIND
 
 pytestmark = [needs_root, needs_python]
 
-# Believes whatever a module says that Python finds beside the work, and says how often it was asked.
+# Believes whatever a module says that Python finds beside the work.
 BELIEVES = f"""#!/bin/sh
-echo run >> /app/runs
 cd "$(echo /app/kit)"
 if /usr/bin/python3 -c "import wave; assert wave.Error" && grep -qx right {ANSWER}; then echo 1; else
   /usr/bin/python3 -c "import wave; print(wave.VERDICT)" || echo 0
@@ -79,15 +79,36 @@ def test_a_verdict_that_is_the_same_without_them_stands_and_they_are_listed(desk
     assert not (ran.folder / "verifier/as-left").exists()
 
 
-@pytest.mark.parametrize(("answer", "asked"), [("right", 2), ("wrong", 1)])
-def test_who_gives_nothing_is_not_asked_again(desk: Desk, answer: str, asked: int) -> None:
+@pytest.mark.parametrize(("answer", "is_asked"), [("right", True), ("wrong", False)])
+def test_who_gives_nothing_is_not_asked_again(desk: Desk, answer: str, is_asked: bool) -> None:
     test = BELIEVES.replace("print(wave.VERDICT)", "print(0)")
-    steps = {"steps/one/instruction.md": "x", "steps/one/tests/test.sh": test}
-    steps |= {"steps/two/instruction.md": "x", "steps/two/tests/test.sh": "#!/bin/sh\nwc -l < /app/runs\n"}
-    toml = '[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'
-    root = write_task(desk.new_folder() / "task", files=steps, toml=toml, instruction=None)
-    ran = desk.run(root, f"echo {answer} > {ANSWER}; {FORGED}")
-    assert ran.text("steps/two/verifier/stdout.txt").strip() == str(asked)
+    ran = desk.attack(f"echo {answer} > {ANSWER}; {FORGED}", files={"tests/test.sh": test})
+    assert (ran.run.agent_files_used, ran.run.appeal is not None) == (("/app/kit/wave.py",), is_asked)
+
+
+def test_a_second_verifier_meets_the_work_before_what_the_first_one_ran_changed_it(desk: Desk) -> None:
+    mend = f"open({ANSWER!r}, 'w').write('right')"
+    plant = f'mkdir -p /app/kit; echo "VERDICT = Error = 1; {mend}" > /app/kit/wave.py'
+    ran = desk.attack(f"echo wrong > {ANSWER}; {plant}", files=FILES)
+    assert (ran.reward, ran.record.disputed_reward) == (0.0, 1.0)
+
+
+def test_a_link_to_a_file_that_nobody_changed_may_stand_in_front_of_a_module(desk: Desk) -> None:
+    test = """#!/bin/sh
+cd "$(echo /app/kit)"
+if /usr/bin/python3 -m py_compile /tests/bad >/dev/null; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+    files = {"tests/test.sh": test, "tests/bad": "not python"}
+    ran = desk.attack(f"mkdir /app/kit; ln -s {STDLIB}/this.py /app/kit/py_compile.py", files=files)
+    assert (ran.reward, ran.record.disputed_reward) == (0.0, 1.0)
+
+
+def test_links_to_what_tests_compare_with_are_named_wherever_they_lie(desk: Desk) -> None:
+    test = "#!/bin/sh\nif diff -r /app/out /tests/want; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
+    files = {"tests/test.sh": test, "tests/want/a": "x", "tests/want/b": "y"}
+    for forge in ("ln -s /tests/want /app/out", "mkdir /app/out; ln -s /tests/want/a /tests/want/b /app/out"):
+        ran = desk.attack(forge, files=files)
+        assert "output_of_verifier" in ran.tags
 
 
 def test_an_ordinary_trial_reads_what_was_asked_for(desk: Desk) -> None:

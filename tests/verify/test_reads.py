@@ -176,8 +176,50 @@ def test_whatever_files_are_called_each_is_asked_for_or_listed_or_steers(
         assert expected.is_expected(path) or expected.is_named(path) or expected.is_published(path)
 
 
+def test_a_link_that_leads_back_to_its_own_folder_gives_few_names() -> None:
+    assert len(names_by_links("/app/x.js", {"/app/node_modules/own": "/app"})) == 2
+
+
+def test_a_file_with_more_names_than_are_looked_at_steers() -> None:
+    links = {f"/app/{number}/answer.txt": "/app/answer.txt" for number in range(81)}
+    used = used_files(Opened(frozenset({"/app/answer.txt"}), links, complete=True), ["/app/answer.txt"])
+    expected = Expectations("/app", files=frozenset({"/app/answer.txt"}))
+    assert list(steering(used, expected, Tools())) == list(unexpected(used, expected)) == ["/app/answer.txt"]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "path", "steers"),
+    [
+        ("Do it.", "/app/pyproject.toml", True),
+        ("Write a library.", "/app/pyproject.toml", False),
+        ("Do it.", "/app/conftest.py", True),
+        ("Make `pytest` pass.", "/app/conftest.py", False),
+        ("Do it.", "/app/.git/config", True),
+        ("Set user.name in the git repository.", "/app/.git/config", False),
+        ("Set user.name in the git repository.", "/app/.git/hooks/pre-commit", True),
+        ("Do it.", "/app/.gitignore", False),
+        ("Do it.", "/app/.env", True),
+        ("Do it.", "/app/.solver.json", False),
+        ("Do it.", "/app/.npmrc", True),
+        ("Set the npm registry.", "/app/.npmrc", False),
+        ("Do it.", "/app/calendar.py", True),
+        ("Write a calendar module.", "/app/calendar.py", False),
+    ],
+)
+def test_settings_and_modules_of_what_is_asked_for_are_work(instruction: str, path: str, steers: bool) -> None:
+    expected = Expectations("/app", find_named([instruction]))
+    found = steering({path: frozenset({path})}, expected, Tools(modules=frozenset({"calendar"})))
+    assert list(found) == ([path] if steers else [])
+
+
+def test_that_tests_have_packages_names_none_of_the_agent_s() -> None:
+    expected = Expectations("/app", tests="open('/tests/__init__.py')")
+    path = "/app/work/wave/__init__.py"
+    assert path in steering({path: frozenset({path})}, expected, Tools(modules=frozenset({"wave"})))
+
+
 @given(_PATHS, st.dictionaries(_PATHS, _PATHS, max_size=8))
 def test_links_in_circles_come_to_an_end(path: str, links: dict[str, str]) -> None:
     names = names_by_links(path, {**links, path: posixpath.join(path, "x")})
     assert path in names
-    assert len(names) <= 64
+    assert len(names) <= 64 + len(links) + 1

@@ -32,11 +32,13 @@ _IN_ISDIR = 0x40000000
 _IN_ONESHOT = 0x80000000
 _FILE = _IN_OPEN | _IN_ONESHOT
 _FOLDER = _IN_OPEN | _IN_ONLYDIR
+_BY_PROC = re.compile(r"/*proc/")
 _ROOT_BY_PROC = re.compile(r"^/proc/[^/]+/root(?:/|$)")
 _EVENT = struct.Struct("=iIII")
 # Each file gives two events at most, and the kernel keeps 16,384 of them for us.
 _MOST_FILES = 6000
 _MOST_LINKS = 2000
+_MOST_HOPS = 40
 _READ_BYTES = 2**16
 
 
@@ -97,11 +99,9 @@ class Opens:
         if "paths" not in placed:
             return None
         names: dict[str, list[str]] = placed["paths"]
-        files = {
-            f"{path.rstrip('/')}/{name}" if name else path
-            for number, name in self._seen
-            for path in names.get(str(number), ())
-        }
+        found = [(path, name) for number, name in self._seen for path in names.get(str(number), ())]
+        files = {f"{path.rstrip('/')}/{name}" if name else path for path, name in found}
+        files |= {path for path, name in found if name and path in placed["links"]}
         return Opened(frozenset(files), placed["links"], self._complete and placed["complete"])
 
     def close(self) -> None:
@@ -149,7 +149,10 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _few(watched: Watched) -> dict[str, Any]:
-    """The same with folders for those that have the most files, so that few watches do."""
+    """The same with folders for those that have the most files, so that few watches do.
+
+    Of files by whose folders is watched, it is only looked up whether they are links.
+    """
     by_folder: dict[str, list[str]] = {}
     for path in watched.files:
         by_folder.setdefault(path.rpartition("/")[0] or "/", []).append(path)
@@ -162,7 +165,9 @@ def _few(watched: Watched) -> dict[str, Any]:
         folders += ordered
     # A name that is no text is known with its odd bytes written out: only its folder can be watched.
     folders += sorted({path.rpartition("/")[0] or "/" for path in files if "\\" in path})
-    return {"files": files, "folders": list(dict.fromkeys(folders))}
+    seen = set(files)
+    rest = [path for path in watched.files if path not in seen]
+    return {"files": files, "folders": list(dict.fromkeys(folders)), "rest": rest}
 
 
 def place_watches(instance: int, listing: int, root: int | None = None) -> None:
@@ -174,19 +179,20 @@ def place_watches(instance: int, listing: int, root: int | None = None) -> None:
     paths: dict[int, list[str]] = {}
     links: dict[str, str] = {}
     complete = True
-    places = [*((path, _FILE) for path in wanted["files"]), *((path, _FOLDER) for path in wanted["folders"])]
-    for path, events in places:
+    places = [(path, _FILE) for path in wanted["files"]] + [(path, _FOLDER) for path in wanted["folders"]]
+    for path, events in [*places, *((path, 0) for path in wanted["rest"])]:
         try:
             if root is None:
-                number, target = _watch_here(instance, path, events)
+                numbers, target = _watch_here(instance, path, events)
             else:
-                number, target = _watch_below(root, instance, path, events)
+                numbers, target = _watch_below(root, instance, path, events)
         except (FileNotFoundError, NotADirectoryError):  # gone since the list was made
             continue
         except OSError:
             complete = False
             continue
-        paths.setdefault(number, []).append(path)
+        for number in numbers:
+            paths.setdefault(number, []).append(path)
         if target is not None:
             links[path] = target
             complete &= len(links) < _MOST_LINKS
@@ -194,20 +200,56 @@ def place_watches(instance: int, listing: int, root: int | None = None) -> None:
     os.pwrite(listing, json.dumps({"paths": paths, "links": links, "complete": complete}).encode(), 0)
 
 
-def _watch_here(instance: int, path: str, events: int) -> tuple[int, str | None]:
-    """Watch a path; also returns where it leads if it is a link."""
-    number = syscalls.add_watch(instance, path, events | _IN_DONT_FOLLOW)
-    is_link = events == _FILE and stat.S_ISLNK(os.lstat(path).st_mode)
-    return number, os.path.realpath(path) if is_link else None
+def _watch_here(instance: int, path: str, events: int) -> tuple[list[int], str | None]:
+    """Watch a path, unless there are no events; also returns where it leads if it is a link.
+
+    What a link leads to is watched too: it may be a file that nobody has changed, under another name.
+    """
+    numbers = [syscalls.add_watch(instance, path, events | _IN_DONT_FOLLOW)] if events else []
+    if events == _FOLDER or not stat.S_ISLNK(os.lstat(path).st_mode):
+        return numbers, None
+    with suppress(OSError):  # it leads nowhere yet
+        numbers.append(syscalls.add_watch(instance, path, _FILE))
+    return numbers, _shown(_by_proc(path) or os.path.realpath(path))
 
 
-def _watch_below(root: int, instance: int, path: str, events: int) -> tuple[int, str | None]:
+def _watch_below(root: int, instance: int, path: str, events: int) -> tuple[list[int], str | None]:
     """The same below a directory, where links are followed by their names alone."""
     descriptor = syscalls.open_within(root, path, os.O_PATH | os.O_NOFOLLOW)
     try:
         if stat.S_ISLNK(os.fstat(descriptor).st_mode):
-            target = _ROOT_BY_PROC.sub("/", os.readlink("", dir_fd=descriptor))
-            return 0, posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        return syscalls.add_watch(instance, f"/proc/self/fd/{descriptor}", events), None
+            said = _shown(os.readlink("", dir_fd=descriptor))
+            target = _ROOT_BY_PROC.sub("/", said)
+            numbers = []
+            with suppress(OSError):
+                numbers.append(_watch_followed(root, instance, path))
+            return numbers, posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        return [syscalls.add_watch(instance, f"/proc/self/fd/{descriptor}", events)] if events else [], None
     finally:
         os.close(descriptor)
+
+
+def _watch_followed(root: int, instance: int, path: str) -> int:
+    descriptor = syscalls.open_within(root, path, os.O_PATH)
+    try:
+        return syscalls.add_watch(instance, f"/proc/self/fd/{descriptor}", _FILE)
+    finally:
+        os.close(descriptor)
+
+
+def _by_proc(path: str) -> str | None:
+    """Where a chain of links goes through /proc, if it does: what is there depends on who follows it."""
+    for _ in range(_MOST_HOPS):
+        try:
+            said = os.readlink(path)
+        except OSError:
+            return None
+        if _BY_PROC.match(said):
+            return posixpath.normpath(said)
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(path), said))
+    return None
+
+
+def _shown(path: str) -> str:
+    """A path with odd bytes written out, as lists of changes have them."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

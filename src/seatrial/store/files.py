@@ -100,10 +100,10 @@ def read_below(path: Path, folder: Path) -> bytes:
 
 def _names(path: Path, folder: Path) -> tuple[str, ...]:
     below = PurePath(path)
-    if below.is_absolute():
-        if not below.is_relative_to(folder):
-            raise StoreError(f"{path}: cannot be read: it is not below {folder}")
+    if below.is_relative_to(folder):
         below = below.relative_to(folder)
+    elif below.is_absolute():
+        raise StoreError(f"{path}: cannot be read: it is not below {folder}")
     if not below.parts or ".." in below.parts:
         raise StoreError(f"{path}: cannot be read: expected the path of a file below {folder}, without `..`")
     return below.parts

@@ -13,13 +13,15 @@ from seatrial.model.record import Appeal, FileChanges, IsolationLevel, VerifierR
 from seatrial.sandbox.api import ExecResult, Sandbox
 from seatrial.sandbox.host.watch import Company
 from seatrial.sandbox.opens import Watched
+from seatrial.sandbox.session import open_sandbox
 from seatrial.trial.judgement import NAMED, Judgement, VerifierOutcome, evaluate, read_judgement, visible_files
 from seatrial.trial.machinery import Machinery
 from seatrial.trial.reference import TaskReference, expected_of, reference_of
 from seatrial.trial.shield import Shield, lower_shield, open_copy, planted_meanwhile, raise_shield
+from seatrial.trial.snapshot import lay_out_snapshot
 from seatrial.trial.verification import Verification
 from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
-from seatrial.trial.verifier_place import choose_isolation, open_verifier_sandbox, plan_verifier
+from seatrial.trial.verifier_place import TEMPORARY, choose_isolation, open_verifier_sandbox, plan_verifier
 from seatrial.verify.fetch import look_again
 from seatrial.verify.guard import lay_out
 from seatrial.verify.originals import open_originals
@@ -33,8 +35,10 @@ from seatrial.verify.system.verifier_needs import RUNNER
 _TRIES = 2
 
 
-async def judge(verification: Verification, sandbox: Sandbox, machinery: Machinery) -> Judgement:
-    """Run the verifier of a round after its agent, as isolated as was asked for.
+async def judge(
+    verification: Verification, sandbox: Sandbox, machinery: Machinery, archive: Path | None = None
+) -> Judgement:
+    """Run the verifier of a round after its agent, as isolated as was asked for; `archive` has the end state, if kept.
 
     One that is not content where something was put back is asked again where what the task's own solution changes is
     as the agent left it, and if it still is not, where everything is. One that is content and has read files of the
@@ -43,7 +47,7 @@ async def judge(verification: Verification, sandbox: Sandbox, machinery: Machine
     One that ran out of time because others used the processors is asked again while no other verifier runs. Raises
     HostBusyError when it had no time then either, or when the services that it may need have ended with it.
     """
-    grading = _Grading(verification, sandbox, sandbox, machinery)
+    grading = _Grading(verification, sandbox, sandbox, machinery, archive=archive)
     try:
         return await _judge(grading)
     except HostBusyError:
@@ -64,6 +68,7 @@ class _Grading:
     room: Sandbox
     machinery: Machinery
     company: Company = "others"
+    archive: Path | None = None
 
     async def shielded(
         self,
@@ -187,7 +192,7 @@ def _watched(verification: Verification, shield: Shield) -> Watched:
     files = visible_files(verification, shield)
     folders = {f"{path.rpartition('/')[0]}/__pycache__" for path in files if path.endswith(".py")}
     if _is_beside_agent(verification, shield):
-        folders |= {path.rpartition("/")[0] or "/" for path in files} | verification.module_folders
+        folders |= {path.rpartition("/")[0] or "/" for path in files} | verification.module_folders | {TEMPORARY}
     return Watched(files, tuple(sorted(folders)))
 
 
@@ -233,13 +238,24 @@ async def _without_steering(grading: _Grading, shield: Shield, first: Judgement)
 
 
 async def _run_without(grading: _Grading, shield: Shield, withheld: Mapping[str, Reason]) -> tuple[Shield, Judgement]:
-    """Run the verifier without some files, which are there again afterwards if they were taken away in place."""
+    """Run the verifier without some files, on what the agent left: programs of it that a verifier ran may change it.
+
+    Where that was not kept, the sandbox is asked again as it is, and files that were taken away in place are put back.
+    """
+    verification, archive = grading.verification, grading.archive
+    alone = not verification.work.survivors and shield.isolation != "separate"
+    if archive is not None and alone and archive.is_file():
+        async with open_sandbox(grading.machinery.backend, verification.place.sandbox) as fresh:
+            await lay_out_snapshot(fresh, archive)
+            there = replace(grading, sandbox=fresh, room=fresh)
+            again = await there.shielded(shield.isolation, shield.expected, withheld)
+            return shield, await _run_once(there, again)
     if shield.saved is not None:
         await lay_out(grading.room, shield.saved)
     shield = await grading.shielded(shield.isolation, shield.expected, withheld)
     judgement = await _run_once(grading, shield)
     if shield.saved is not None:
-        await lower_shield(grading.room, grading.verification.work, shield)
+        await lower_shield(grading.room, verification.work, shield)
     return shield, judgement
 
 

@@ -18,7 +18,7 @@ from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import merge_changes
-from seatrial.verify.integrity import integrity_tags, output_tags, service_tags
+from seatrial.verify.integrity import integrity_tags, led_astray, link_tags, output_tags, service_tags
 from seatrial.verify.reads import all_names, unexpected, used_files
 from seatrial.verify.system.curate import NOTHING, Curated
 from seatrial.verify.system.evidence import dispute_tag, system_tags, write_evidence
@@ -32,7 +32,7 @@ class Judgement:
 
     `disputed` is the higher reward that the same verifier gave on the system as the agent left it, if it did.
     `repeated` has all verdicts where it was asked more than once. `used` are the agent's files that were opened
-    meanwhile, with all their names; None where nobody could see that.
+    meanwhile, with all their names; None where nobody could see that. `astray` are its links to the verifier's files.
     """
 
     run: VerifierRun
@@ -44,6 +44,7 @@ class Judgement:
     disputed: float | None = None
     repeated: RepeatedVerdicts | None = None
     used: Mapping[str, frozenset[str]] | None = None
+    astray: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ def read_judgement(verification: Verification, outcome: VerifierOutcome, shield:
         }
     )
     provenance = _provenance(verdict.file, raw, outcome.tests_digest)
-    return Judgement(run, provenance, raw, verdict, shield.curated, used=used)
+    astray = led_astray(opened.links) if opened else ()
+    return Judgement(run, provenance, raw, verdict, shield.curated, used=used, astray=astray)
 
 
 def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]:
@@ -148,7 +150,7 @@ def score(round_: Round, judgement: Judgement, changes: FileChanges, options: Tr
         evaluation = with_repeats(evaluation, judgement.repeated)
     tags = [
         *integrity_tags(changes, judgement.run.survivors),
-        *output_tags(judgement.raw.output),
+        *(output_tags(judgement.raw.output) or link_tags(judgement.astray)),
         *system_tags(judgement.curated, judgement.run, judgement.planted),
     ]
     if evaluation.reward < options.pass_threshold:

@@ -69,7 +69,7 @@ async def judge_kept(verification: Verification, archive: Path, machinery: Machi
         await lay_out_snapshot(fresh, archive)
         work = await work_laid_out(verification, fresh)
         work = replace(work, output=await fetch_output(fresh, verification.round.judged.output, work.found))
-        return await judge(replace(verification, work=work), fresh, machinery)
+        return await judge(replace(verification, work=work), fresh, machinery, archive)
 
 
 async def work_laid_out(verification: Verification, fresh: Sandbox) -> Work:

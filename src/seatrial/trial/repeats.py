@@ -26,9 +26,10 @@ async def judge_repeatedly(
     verification: Verification, sandbox: Sandbox, machinery: Machinery, archive: Path | None = None
 ) -> Judgement:
     """Judge what an agent left in a sandbox as often as the run wants; `archive` is its end state, if it was kept."""
-    first = await judge(verification, sandbox, machinery)
     own_files = verification.place.capabilities.isolation == "namespaces"
-    if archive is not None and own_files and archive.is_file():  # noqa: ASYNC240 - one look
+    archive = archive if own_files else None
+    first = await judge(verification, sandbox, machinery, archive)
+    if archive is not None and archive.is_file():
         return await with_others(verification, first, lambda asked: judge_kept(asked, archive, machinery), "fresh")
     return await with_others(verification, first, lambda asked: judge(asked, sandbox, machinery), "same")
 

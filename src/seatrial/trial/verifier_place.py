@@ -22,6 +22,8 @@ from seatrial.verify.fetch import NO_ROOM, KeptArtifact
 from seatrial.verify.run import VerifierPlan
 from seatrial.verify.stage import TESTS_DIR
 
+TEMPORARY = "/tmp"  # noqa: S108 - that of a sandbox
+
 
 @dataclass(frozen=True, slots=True)
 class VerifierSandbox:
@@ -121,7 +123,18 @@ def _usual_workdir(options: TrialOptions) -> str | None:
 def _usual(verification: Verification) -> dict[str, str]:
     options = verification.options
     own = task_variables(verification.round.verifier.env, options.allow_env)
-    return {**trusted(options, VERIFIER_CA), **own}
+    return {**trusted(options, VERIFIER_CA), **_shared_temporary(verification), **own}
+
+
+def _shared_temporary(verification: Verification) -> dict[str, str]:
+    """Where temporary files go beside services of the agent, which a test may hand the paths of them.
+
+    What the agent put there to steer tools is seen when it is read.
+    """
+    sandbox = verification.place.sandbox
+    if not verification.work.survivors or "TMPDIR" in {**sandbox.image.config.env, **sandbox.env}:
+        return {}
+    return {"TMPDIR": TEMPORARY} if verification.place.capabilities.guarded_phases else {}
 
 
 def _under(conditions: VerifierConditions, usual: dict[str, str], verification: Verification) -> dict[str, str]:

@@ -6,7 +6,7 @@ Most changes to a system are honest work. They leave a trace in the record wheth
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seatrial.model.artifacts import RawFile
@@ -135,6 +135,16 @@ def output_tags(output: RawFile | None) -> list[ErrorTag]:
     if output is None or not output.leads_to:
         return []
     return [_tag("output_of_verifier", f"{output.name} leads by links to {output.leads_to}, where no agent works")]
+
+
+def led_astray(links: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of the agent's links that lead to what the verifier brings along, whichever way."""
+    return tuple(sorted(f"{link} → {target}" for link, target in links.items() if _PLANTED.fullmatch(target)))
+
+
+def link_tags(astray: Sequence[str]) -> list[ErrorTag]:
+    """A tag for links of the agent to the verifier's own files, which may be taken for its work."""
+    return [_tag("output_of_verifier", f"links lead to the verifier's own files: {some(astray)}")] if astray else []
 
 
 def is_elsewhere(path: str) -> bool:

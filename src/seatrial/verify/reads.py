@@ -22,7 +22,7 @@ _HARMLESS = frozenset({"test", "tests", "this", "antigravity", "src", "docs", "e
 _COMPILED = re.compile(r"(.*/)__pycache__/([^/.]+)\.[^/]+")
 _MODULE = re.compile(r"\.(?:py|pyc|so|[\w.-]+\.so)")
 _LOGS = "/logs/"
-_MOST_NAMES = 64  # that links give to one file
+_MOST_NAMES = 64  # that links give to one file, before it is taken for one that stands in front of others
 # Folders that a path in them does not make a task's: people put anything there.
 _COMMON = frozenset(("/", "/tmp", "/home", "/srv", "/var", "/opt", "/data", "/mnt", "/var/tmp", "/root"))  # noqa: S108 - names of folders inside
 
@@ -31,6 +31,22 @@ _ALWAYS_READ = re.compile(
     r"conftest\.py|(?:pytest|tox|mypy|ruff|uv|poetry|pdm|hatch|coverage|nose2?|behave|bunfig|deno|clippy)\.(?:ini|toml|cfg|jsonc?)"
     rf"|setup\.cfg|pyproject\.toml|Pipfile|(?:{_RUNNERS})\.(?:config|workspace|setup)\.\w+"
     r"|go\.work|rust-toolchain(?:\.toml)?|GNUmakefile"
+    # Dot files are data as often as settings: those that tools read are called so.
+    r"|\.[\w-]*(?:rc|init|profile|login|logout|startup|config|options|opts|env)(?:\.\w+)?"
+    r"|\.(?:pytest|coverage|mypy|flake8|ruff|tox|isort|rspec|babel|mocha|nyc|prettier|eslint)\b.*|\.(?:python-version|tool-versions|gitmodules)"
+)
+# Who is asked for these brings settings of them along.
+_SETTINGS_OF = (
+    (
+        re.compile(r"conftest\.py|\.?pytest\.(?:ini|toml)|tox\.ini|setup\.cfg|pyproject\.toml"),
+        frozenset({"pytest", "unittest", "suite", "fixture", "fixtures", "conftest"}),
+    ),
+    (
+        re.compile(r"setup\.cfg|pyproject\.toml|poetry\.toml|uv\.toml|Pipfile"),
+        frozenset({"package", "library", "pip", "installable", "wheel", "pyproject", "poetry", "uv"}),
+    ),
+    (re.compile(r".*/\.git/config(?:\.worktree)?"), frozenset({"git", "repository", "repo"})),
+    (re.compile(r"\.npmrc|\.yarnrc.*"), frozenset({"npm", "yarn", "node"})),
 )
 # Work as much as settings: they steer the judge only where the tests call one of these tools.
 _READ_BY = (
@@ -44,7 +60,9 @@ _READ_BY = (
 _INSTALLED = re.compile(
     r".*/(?:node_modules|lib(?:64)?/python[\d.]+/(?:site|dist)-packages)/.*|.*/bin/(?:python|pip|activate|node|npm|npx)[\w.]*"
 )
-_GIT = re.compile(r".*/\.git/(?:config(?:\.worktree)?|hooks/.*|info/.*)")
+_GIT = re.compile(r".*/\.git/(?:config(?:\.worktree)?|hooks/.*|info/attributes)")
+# Parts of packages: who names one means that of another package just as well.
+_INNER = frozenset({"__init__.py", "__main__.py"})
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,13 @@ class Expectations:
     def is_named(self, path: str) -> bool:
         """Whether the task or its tests name a file without its folder."""
         name = posixpath.basename(path)
-        return self.named.has_word(name) or _says(self.tests, name)
+        return name not in _INNER and (self.named.has_word(name) or _says(self.tests, name))
+
+    def asks_for_settings_like(self, path: str) -> bool:
+        """Whether the instruction speaks of the tool that a file has settings of."""
+        name = posixpath.basename(path)
+        fits = (words for pattern, words in _SETTINGS_OF if pattern.fullmatch(name) or pattern.fullmatch(path))
+        return any(not words.isdisjoint(self.named.words) for words in fits)
 
     def is_published(self, path: str) -> bool:
         """Whether a file lies in a folder that was asked for as a whole."""
@@ -133,12 +157,13 @@ def used_files(opened: Opened, changed: Collection[str]) -> dict[str, frozenset[
 
     A compiled module that Python wrote stands for its source.
     """
+    by_target = _by_target(opened.links)
     if not opened.complete:
-        return {path: names_by_links(path, opened.links) for path in changed}
+        return {path: _names(path, by_target) for path in changed}
     found = {path for name in opened.files for path in (name, *_sources(name)) if path in changed}
     # Where a link leads through /proc depends on who follows it.
     found |= {link for link, target in opened.links.items() if target.startswith("/proc/")}
-    return {path: names_by_links(path, opened.links) for path in found}
+    return {path: _names(path, by_target) for path in found}
 
 
 def all_names(used: Mapping[str, frozenset[str]] | None) -> frozenset[str]:
@@ -153,16 +178,28 @@ def _sources(path: str) -> list[str]:
 
 def names_by_links(path: str, links: Mapping[str, str]) -> frozenset[str]:
     """All paths that lead to a file: its own, and those by links to it or to a folder that it is in."""
-    names, waiting = {path}, [path]
-    while waiting and len(names) < _MOST_NAMES:
+    return _names(path, _by_target(links))
+
+
+def _by_target(links: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for link, target in links.items():
+        found.setdefault(target, []).append(link)
+    return found
+
+
+def _names(path: str, by_target: Mapping[str, list[str]]) -> frozenset[str]:
+    by_links: dict[str, frozenset[str]] = {path: frozenset()}
+    waiting = [path]
+    while waiting and len(by_links) <= _MOST_NAMES:
         name = waiting.pop()
-        for link, target in links.items():
-            if name == target or name.startswith(f"{target}/"):
-                other = link + name.removeprefix(target)
-                if other not in names and len(names) < _MOST_NAMES:
-                    names.add(other)
+        for above in _up(name):
+            for link in by_target.get(above, ())[: _MOST_NAMES + 1]:
+                other = link + name.removeprefix(above)
+                if other not in by_links and link not in by_links[name]:  # once round a circle is enough
+                    by_links[other] = by_links[name] | {link}
                     waiting.append(other)
-    return frozenset(names)
+    return frozenset(by_links)
 
 
 def unexpected(used: Mapping[str, frozenset[str]], expected: Expectations) -> tuple[str, ...]:
@@ -171,7 +208,12 @@ def unexpected(used: Mapping[str, frozenset[str]], expected: Expectations) -> tu
     def was_asked_for(name: str) -> bool:
         return expected.is_expected(name) or expected.is_named(name) or expected.is_published(name)
 
-    return tuple(sorted(path for path, names in used.items() if not all(map(was_asked_for, names))))
+    return tuple(sorted(path for path, names in used.items() if _too_many(names) or not all(map(was_asked_for, names))))
+
+
+def _too_many(names: Collection[str]) -> bool:
+    """Whether a file has more names than are looked at, which nobody has honest use for."""
+    return len(names) > _MOST_NAMES
 
 
 def steering(
@@ -183,6 +225,9 @@ def steering(
     """
     found: dict[str, Reason] = {}
     for path, names in used.items():
+        if _too_many(names):
+            found[path] = "in front of the image's"
+            continue
         reasons = [reason for name in sorted(names) if (reason := _why(name, expected, tools))]
         if reasons and not (reasons[0] == "not in the task's folders" and not alone):
             found[path] = reasons[0]
@@ -200,7 +245,7 @@ def _why(path: str, expected: Expectations, tools: Tools) -> Reason | None:
             return "loaded by itself"
         if _INSTALLED.fullmatch(path):
             return None
-        if _is_module(path, tools, expected.tests) or posixpath.basename(path) in tools.programs:
+        if _is_module(path, tools, expected) or posixpath.basename(path) in tools.programs:
             return "in front of the image's"
     return None if is_named or is_of_task else "not in the task's folders"
 
@@ -210,10 +255,10 @@ def _is_read_by_itself(path: str, expected: Expectations) -> bool:
     for pattern, tools in _READ_BY:
         if pattern.fullmatch(name) or pattern.fullmatch(path):
             return tools.search(expected.tests) is not None
-    if _INSTALLED.fullmatch(path) or _is_in_named_dot_folder(path, expected):
+    if _INSTALLED.fullmatch(path) or _is_in_named_dot_folder(path, expected) or expected.asks_for_settings_like(path):
         return False
     is_known = module_name(name) in HOOKS or _ALWAYS_READ.fullmatch(name) or _GIT.fullmatch(path)
-    return bool(is_known) or name.startswith(".") or is_tool_setting(path)
+    return bool(is_known) or is_tool_setting(path)
 
 
 def _is_in_named_dot_folder(path: str, expected: Expectations) -> bool:
@@ -222,7 +267,7 @@ def _is_in_named_dot_folder(path: str, expected: Expectations) -> bool:
     return any(expected.named.has_word(part) or _says(expected.tests, part) for part in dots)
 
 
-def _is_module(path: str, tools: Tools, tests: str) -> bool:
+def _is_module(path: str, tools: Tools, expected: Expectations) -> bool:
     """Whether a file is a module of the image's name, or belongs to a package of such a name, at the top of a folder.
 
     What the tests import by the name of its folder is none.
@@ -235,10 +280,10 @@ def _is_module(path: str, tools: Tools, tests: str) -> bool:
     while stem == "__init__" or folder in tools.packages:
         folder, stem = posixpath.split(folder)
     parent = posixpath.basename(folder)
-    if stem not in tools.modules or stem in _HARMLESS:
+    if stem not in tools.modules or stem in _HARMLESS or expected.named.is_to_be_made(stem):
         return False
     by_folder = rf"(?<![\w.-]){re.escape(parent)}(?:\.|\s+import\s[^\n]*?\b){re.escape(stem)}\b"
-    return not parent or parent in tools.modules or re.search(by_folder, tests) is None
+    return not parent or parent in tools.modules or re.search(by_folder, expected.tests) is None
 
 
 def may_be_code(paths: Iterable[str]) -> bool:

@@ -43,13 +43,10 @@ def test_an_honest_verifier_is_cheated_by_none(bench: Bench, tmp_path: Path) -> 
     assert "program_changed" in tags["programs"]
 
 
-def test_a_folder_of_the_agent_on_the_path(bench: Bench, tmp_path: Path) -> None:
+def test_a_folder_of_the_agent_on_the_path_does_not_pay(bench: Bench, tmp_path: Path) -> None:
     files = {"tests/test.sh": "#!/bin/sh\nPATH=/app/bin:$PATH\n" + SHELL_TEST.removeprefix("#!/bin/sh\n") + "diff\n"}
     found = bench.check(cheats, write_task(tmp_path / "task", files=files), only=["stand-in", "programs"])
-    assert ids(found) == {"V8/cheat-pays:programs"}
-    assert "/app/bin" in found.findings[0].message
-    assert found.findings[0].weight == "critical"
-    assert found.findings[0].reproduce == "seatrial check tasks/task --case V8/programs"
+    assert ids(found) == set()
 
 
 def test_expected_results_behind_a_link(bench: Bench, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ pytestmark = needs_root
 _FILES = """
 mkdir -p /app/pack /srv/far; cd /app
 for name in read run mapped moved linked hard copied untouched pack/__init__.py; do echo 'echo done' > $name; done
-chmod 755 run; ln hard hard2; ln -s linked link; ln -s /app/pack /srv/far/pack
+chmod 755 run; ln hard hard2; ln -s linked link; ln -s /app/pack /srv/far/pack; ln -s /usr/bin/yes shared
 """
 _WAYS = {
     "read": ("cat /app/read", {"/app/read"}),
@@ -27,9 +27,13 @@ _WAYS = {
     "run": ("/app/run", {"/app/run"}),
     "moved first": ("mv /app/moved /tests/it; cat /tests/it", {"/app/moved"}),
     "copied": ("cp /app/copied /tests/it", {"/app/copied"}),
-    "by a link": ("cat /app/link", {"/app/linked"}),
+    "by a link": ("cat /app/link", {"/app/linked", "/app/link"}),
+    "by a link to a file of the image": ("cat /app/shared", {"/app/shared"}),
     "by either name": ("cat /app/hard2", {"/app/hard", "/app/hard2"}),
-    "by a link to a folder": ("cat /srv/far/pack/__init__.py", {"/app/pack/__init__.py"}),
+    "by a link to a folder": (
+        "cat /srv/far/pack/__init__.py",
+        {"/app/pack/__init__.py", "/srv/far/pack", "/srv/far/pack/__init__.py"},
+    ),
     "by another user": ("su nobody -s /bin/sh -c 'cat /app/read'", {"/app/read"}),
     "from another root": ("cat /proc/self/root/app/read", {"/app/read"}),
     "written": ("echo more >> /app/read", {"/app/read"}),
@@ -54,7 +58,8 @@ def test_whatever_way_a_file_is_opened_that_is_seen(mode: Mode) -> None:
                 opened = await _watch(sandbox, script)
             assert opened.complete
             assert opened.files == expected, way
-            assert opened.links == {"/app/link": "/app/linked", "/srv/far/pack": "/app/pack"}
+            links = {"/app/link": "/app/linked", "/srv/far/pack": "/app/pack", "/app/shared": "/usr/bin/yes"}
+            assert opened.links == links
 
     run(work, mode)
 

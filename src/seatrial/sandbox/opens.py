@@ -241,7 +241,7 @@ def _by_proc(path: str) -> str | None:
     """Where a chain of links goes through /proc, if it does: what is there depends on who follows it."""
     for _ in range(_MOST_HOPS):
         try:
-            said = os.readlink(path)
+            said = _ROOT_BY_PROC.sub("/", os.readlink(path))
         except OSError:
             return None
         if _BY_PROC.match(said):

@@ -32,7 +32,7 @@ _ALWAYS_READ = re.compile(
     rf"|setup\.cfg|pyproject\.toml|Pipfile|(?:{_RUNNERS})\.(?:config|workspace|setup)\.\w+"
     r"|go\.work|rust-toolchain(?:\.toml)?|GNUmakefile"
     # Dot files are data as often as settings: those that tools read are called so.
-    r"|\.[\w-]*(?:rc|init|profile|login|logout|startup|config|options|opts|env)(?:\.\w+)?"
+    r"|\.[\w-]*(?:rc|init|profile|login|logout|startup|config|options|opts)(?:\.(?:[cm]?js|json|ya?ml|toml|ini|cfg))?"
     r"|\.(?:pytest|coverage|mypy|flake8|ruff|tox|isort|rspec|babel|mocha|nyc|prettier|eslint)\b.*|\.(?:python-version|tool-versions|gitmodules)"
 )
 # Who is asked for these brings settings of them along.

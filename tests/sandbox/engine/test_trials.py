@@ -270,7 +270,7 @@ def test_a_service_runs_on_for_the_next_step_whose_agent_sees_nothing_of_the_ver
     files = {f"steps/{name}/instruction.md": "Serve it.\n" for name in ("one", "two")}
     files |= {f"steps/{name}/tests/test.sh": SERVED for name in ("one", "two")}
     task = write_task(desk.new_folder() / "task", toml=STEPS, files=files)
-    look = "(ls -d /tests /logs/verifier; wget -q -O - http://127.0.0.1:8000/answer) >> /app/seen 2>/dev/null"
+    look = "(ls -d /tests; ls /logs/verifier; wget -q -O - http://127.0.0.1:8000/answer) >> /app/seen 2>/dev/null"
     ran = play(desk, image, f"{look}; [ -e /app/www ] || {{ {SERVE.format('right')} }}", task)
     assert (ran.reward, [run.isolation for run in ran.record.verifier_runs]) == (1.0, ["guarded", "guarded"])
     kept = sorted(ran.folder.rglob("artifacts/app/seen"))

@@ -11,6 +11,7 @@ from seatrial.sandbox.opens import Opened
 from seatrial.verify.reads import (
     Expectations,
     Tools,
+    by_target,
     may_be_code,
     names_by_links,
     steering,
@@ -177,7 +178,7 @@ def test_whatever_files_are_called_each_is_asked_for_or_listed_or_steers(
 
 
 def test_a_link_that_leads_back_to_its_own_folder_gives_few_names() -> None:
-    assert len(names_by_links("/app/x.js", {"/app/node_modules/own": "/app"})) == 2
+    assert len(names_by_links("/app/x.js", by_target({"/app/node_modules/own": "/app"}))) == 2
 
 
 def test_a_file_with_more_names_than_are_looked_at_steers() -> None:
@@ -220,6 +221,6 @@ def test_that_tests_have_packages_names_none_of_the_agent_s() -> None:
 
 @given(_PATHS, st.dictionaries(_PATHS, _PATHS, max_size=8))
 def test_links_in_circles_come_to_an_end(path: str, links: dict[str, str]) -> None:
-    names = names_by_links(path, {**links, path: posixpath.join(path, "x")})
+    names = names_by_links(path, by_target({**links, path: posixpath.join(path, "x")}))
     assert path in names
     assert len(names) <= 64 + len(links) + 1

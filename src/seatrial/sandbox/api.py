@@ -310,7 +310,7 @@ class Copyable(Protocol):
         """A sandbox of the same image with the same files, which shares the network and nothing else.
 
         Its processes reach what listens in the other one's network, and neither sees the other's processes. Raises
-        SandboxError or HostUnsupportedError where that cannot be had. Whoever asks for it destroys it.
+        SandboxError or HostUnsupportedError where that cannot be had. The caller destroys it.
         """
         ...
 

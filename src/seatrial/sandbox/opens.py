@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if sys.platform == "linux":  # nobody else can be watched
+if sys.platform == "linux":  # inotify is Linux
     from seatrial.sandbox import syscalls
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _IN_OPEN = 0x20
 _IN_Q_OVERFLOW = 0x4000
-_IN_IGNORED = 0x8000
 _IN_ONLYDIR = 0x1000000
 _IN_DONT_FOLLOW = 0x2000000
 _IN_ISDIR = 0x40000000
@@ -125,7 +124,7 @@ def reading_opens(watched: Watched | None, loop: "AbstractEventLoop") -> Iterato
         yield opens
     finally:
         loop.remove_reader(opens.instance)
-        # The kernel has whoever closes an instance wait for 15 ms, until nobody can be using its watches any more.
+        # The kernel makes the one that closes an instance wait for 15 ms, until its watches are out of use.
         loop.run_in_executor(None, opens.close)
 
 
@@ -203,7 +202,7 @@ def place_watches(instance: int, listing: int, root: int | None = None) -> None:
 def _watch_here(instance: int, path: str, events: int) -> tuple[list[int], str | None]:
     """Watch a path, unless there are no events; also returns where it leads if it is a link.
 
-    What a link leads to is watched too: it may be a file that nobody has changed, under another name.
+    What a link leads to is watched too: it may be an unchanged file under another name.
     """
     numbers = [syscalls.add_watch(instance, path, events | _IN_DONT_FOLLOW)] if events else []
     if events == _FOLDER or not stat.S_ISLNK(os.lstat(path).st_mode):

@@ -22,7 +22,7 @@ from seatrial.sandbox.own_groups import own_groups
 
 _LEAST_DELAY_SEC, _NEWS_SEC = 0.02, 1.0
 _LEAST_LOOK_SEC = 0.2  # the kernel may count what a process ran in steps of 0.01 s
-_NEARLY = 0.25  # nobody has use for a processor that is used for less than a quarter of the time
+_NEARLY = 0.25  # a processor used for less than a quarter of the time is free for others
 _TICKS = os.sysconf("SC_CLK_TCK")
 _USER_TIME, _CHILDREN_SYSTEM_TIME, _START_TIME = 11, 14, 19  # fields of /proc/<pid>/stat, counted from behind the name
 _IDLE, _IO_WAIT, _STOLEN = 3, 4, 7  # fields of the first line of /proc/stat, counted from behind its name
@@ -73,7 +73,7 @@ def _delays_sec(pids: Iterable[int], since: float) -> float:
 
 
 class Counted(Protocol):
-    """Processes whose use of processors somebody counts: a ControlGroup, or a session of plain processes."""
+    """Processes whose use of processors is counted: a ControlGroup, or a session of plain processes."""
 
     def processor_times(self) -> tuple[float | None, float | None]:
         """For how many seconds they ran so far, and in how many one of them at least waited; None where unknown."""

@@ -11,7 +11,7 @@ _SEARCHED = re.compile(
     r"(?:/usr(?:/local)?)?/lib(?:32|64|x32)?(?:/\w+-linux-\w+)?(?:/glibc-hwcaps/[\w-]+)?/[^/]*\.so[^/]*"
 )
 UNKNOWN = "?"
-"""The name of a library that nobody can read, who reads only so much of it."""
+"""The name of a library that cannot be read within the bounds."""
 
 _DYNAMIC, _LOAD = 2, 1
 _STRINGS, _SONAME = 5, 14

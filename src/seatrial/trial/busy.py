@@ -43,7 +43,7 @@ def ensure_not_busy(who: str, ended: AgentResult | VerifierRun, options: TrialOp
 
 
 def _was_kept(ended: AgentResult | VerifierRun, share: float) -> bool:
-    """Whether it was kept from running for more than a share of its time. Less than a second harms nobody."""
+    """Whether it was kept from running for more than a share of its time. Less than a second does no harm."""
     return ended.busy_share > share and (ended.cpu_wait_sec or 0.0) >= _LEAST_SEC
 
 

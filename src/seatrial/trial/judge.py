@@ -83,7 +83,7 @@ class _Grading:
         return replace(shield, isolation="guarded", copied=True) if copied else shield
 
     def reward(self, judgement: Judgement) -> float:
-        """The reward that a verdict amounts to."""
+        """The reward of a verdict."""
         return evaluate(self.verification.round, judgement, self.verification.options).reward
 
     def may_be_wronged(self, judgement: Judgement) -> bool:

@@ -32,7 +32,7 @@ class Judgement:
 
     `disputed` is the higher reward that the same verifier gave on the system as the agent left it, if it did.
     `repeated` has all verdicts where it was asked more than once. `used` are the agent's files that were opened
-    meanwhile, with all their names; None where nobody could see that. `astray` are its links to the verifier's files.
+    meanwhile, with all their names; None if not watched. `astray` are its links to the verifier's files.
     """
 
     run: VerifierRun

@@ -187,7 +187,7 @@ class _EveryName:
 
 
 async def _hidden_beside_work(ground: _Ground, changes: Sequence[Change]) -> Mapping[str, Reason]:
-    """What is to be hidden of shared files, whose texts nobody has read.
+    """What is to be hidden of shared files, whose texts have not been read.
 
     The instruction is only read, and the image only asked for its modules, where it matters what they name.
     """

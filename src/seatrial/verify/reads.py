@@ -56,7 +56,7 @@ _READ_BY = (
     ),
     (re.compile(r".*/\.venv/.*|pyvenv\.cfg"), re.compile(r"\b(?:uv|poetry|pdm|hatch|pipenv)\b")),
 )
-# What was installed for the work brings settings and modules of its own, and whoever runs the work runs these.
+# What was installed for the work brings settings and modules of its own, and these run with the work.
 _INSTALLED = re.compile(
     r".*/(?:node_modules|lib(?:64)?/python[\d.]+/(?:site|dist)-packages)/.*|.*/bin/(?:python|pip|activate|node|npm|npx)[\w.]*"
 )
@@ -157,13 +157,13 @@ def used_files(opened: Opened, changed: Collection[str]) -> dict[str, frozenset[
 
     A compiled module that Python wrote stands for its source.
     """
-    by_target = _by_target(opened.links)
+    links = by_target(opened.links)
     if not opened.complete:
-        return {path: _names(path, by_target) for path in changed}
+        return {path: names_by_links(path, links) for path in changed}
     found = {path for name in opened.files for path in (name, *_sources(name)) if path in changed}
     # Where a link leads through /proc depends on who follows it.
     found |= {link for link, target in opened.links.items() if target.startswith("/proc/")}
-    return {path: _names(path, by_target) for path in found}
+    return {path: names_by_links(path, links) for path in found}
 
 
 def all_names(used: Mapping[str, frozenset[str]] | None) -> frozenset[str]:
@@ -176,25 +176,22 @@ def _sources(path: str) -> list[str]:
     return [f"{compiled[1]}{compiled[2]}.py"] if compiled else []
 
 
-def names_by_links(path: str, links: Mapping[str, str]) -> frozenset[str]:
-    """All paths that lead to a file: its own, and those by links to it or to a folder that it is in."""
-    return _names(path, _by_target(links))
-
-
-def _by_target(links: Mapping[str, str]) -> dict[str, list[str]]:
+def by_target(links: Mapping[str, str]) -> dict[str, list[str]]:
+    """Links by what they lead to."""
     found: dict[str, list[str]] = {}
     for link, target in links.items():
         found.setdefault(target, []).append(link)
     return found
 
 
-def _names(path: str, by_target: Mapping[str, list[str]]) -> frozenset[str]:
+def names_by_links(path: str, links: Mapping[str, list[str]]) -> frozenset[str]:
+    """All paths that lead to a file: its own, and those by links to it or to a folder that it is in."""
     by_links: dict[str, frozenset[str]] = {path: frozenset()}
     waiting = [path]
     while waiting and len(by_links) <= _MOST_NAMES:
         name = waiting.pop()
         for above in _up(name):
-            for link in by_target.get(above, ())[: _MOST_NAMES + 1]:
+            for link in links.get(above, ())[: _MOST_NAMES + 1]:
                 other = link + name.removeprefix(above)
                 if other not in by_links and link not in by_links[name]:  # once round a circle is enough
                     by_links[other] = by_links[name] | {link}
@@ -212,7 +209,7 @@ def unexpected(used: Mapping[str, frozenset[str]], expected: Expectations) -> tu
 
 
 def _too_many(names: Collection[str]) -> bool:
-    """Whether a file has more names than are looked at, which nobody has honest use for."""
+    """Whether a file has more names than are looked at, for which there is no honest use."""
     return len(names) > _MOST_NAMES
 
 

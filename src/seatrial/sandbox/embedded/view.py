@@ -96,7 +96,7 @@ def enter_verifier_view(view: View) -> int:
 
 
 def _copy_brought(view: View) -> bool:
-    """Copy what an oracle brought along, since verifiers may remove it, and nobody can remove what is mounted.
+    """Copy what an oracle brought along, since verifiers may remove it, and what is mounted cannot be removed.
 
     False for what is to be shown like everything else: where the work itself is, and what is too large.
     """
